@@ -35,7 +35,7 @@ _sorted = _encoder(sort_keys=True, allow_nan=True)
 _ordered = _encoder(sort_keys=False, allow_nan=False)
 _FLAT = frozenset({str, int, bool, type(None)})
 _MOST_OF_A_NUMBER = 32
-"""Bytes of a number with the comma behind it."""
+"""Bytes of a number of the usual kinds with the comma behind it."""
 _MOST_OF_A_CHARACTER = 6
 """Bytes of a character that is escaped."""
 
@@ -86,6 +86,8 @@ def _bytes_at_most(value: Any) -> int:
         total += _MOST_OF_A_NUMBER
         if type(each) is str:
             total += _MOST_OF_A_CHARACTER * len(each)
+        elif type(each) is int:
+            total += each.bit_length() // 3  # a digit holds more than three bits
         elif type(each) is dict:
             waiting += (*each, *each.values())
         elif type(each) is list or type(each) is tuple:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.core.canonical import (
@@ -157,6 +157,8 @@ def test_a_fingerprint_depends_on_the_key_the_tool_and_the_text() -> None:
 
 
 @given(json_values)
+@example(value=-(10**31))
+@example(value=[2**4000] * 3)
 def test_what_is_larger_is_what_has_more_bytes(value: Any) -> None:
     size = len(compact(value).encode())
     assert (is_larger(value, size), is_larger(value, size - 1)) == (False, True)
