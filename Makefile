@@ -14,7 +14,7 @@ APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/sh
          $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py command_programs.py elsewhere.py examples.py terminal.py) \
          $(addprefix tests/promises/test_flow_,guard.py outcomes.py) \
          $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
-         $(addprefix tests/,resources/test_egress.py server/test_router.py store/test_database.py) \
+         $(addprefix tests/,resources/test_egress.py server/routes/test_router.py store/test_database.py) \
          tests/models/test_pydantic_ai.py
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)

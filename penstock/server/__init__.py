@@ -1,1 +1,1 @@
-"""People over HTTP, one file per resource."""
+"""People over HTTP, and what they see in a browser."""

@@ -17,7 +17,12 @@ from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
 from penstock.core.ids import new_id
-from penstock.server import (
+from penstock.server.auth import Entrance
+from penstock.server.pages import page, sign_in, transcript, web_links
+from penstock.server.requests.cookies import Cookies
+from penstock.server.requests.problem import answer, on_error, on_http_error, unexpected
+from penstock.server.requests.rates import Rates, WrongKeys
+from penstock.server.routes import (
     agents,
     blobs,
     calls,
@@ -27,22 +32,14 @@ from penstock.server import (
     flows,
     health,
     metrics,
-    page,
     permissions,
     questions,
-    sign_in,
     tasks,
-    transcript,
     vault,
-    web_links,
 )
-from penstock.server.auth import Entrance
-from penstock.server.cookies import Cookies
-from penstock.server.openapi import document
-from penstock.server.problem import answer, on_error, on_http_error, unexpected
-from penstock.server.rates import Rates, WrongKeys
+from penstock.server.schemas.openapi import document
 from penstock.server.site import ServerLifecycle, Site
-from penstock.server.sse import LEFT, EventStream
+from penstock.server.streams.sse import LEFT, EventStream
 
 OpenRuntime = Callable[[], AbstractAsyncContextManager[Runtime]]
 ROUTERS = (

@@ -20,9 +20,9 @@ from penstock.core.errors import (
     Unauthenticated,
 )
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.server.cookies import Cookies
-from penstock.server.problem import problem, request_id_of
-from penstock.server.rates import Rates, kind_of
+from penstock.server.requests.cookies import Cookies
+from penstock.server.requests.problem import problem, request_id_of
+from penstock.server.requests.rates import Rates, kind_of
 from penstock.server.site import ADDRESS, PROFILE, ServerLifecycle, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}

@@ -14,7 +14,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.resources.links import Links
-from penstock.server.sse import Streams
+from penstock.server.streams.sse import Streams
 
 PROFILE = "penstock.profile"
 """Where the entrance leaves whom a request is made for; None without a key, on open paths."""

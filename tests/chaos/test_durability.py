@@ -32,7 +32,7 @@ SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
 SHOWN = {
     "`kill -9` while a model answers": [
         "journeys/test_killed.py::test_a_reply_that_was_cut_begins_again_and_its_log_says_so",
-        "server/test_wire.py::test_a_restarted_reply_is_taken_back",
+        "server/streams/test_wire.py::test_a_restarted_reply_is_taken_back",
     ],
     "`kill -9` in a tool whose effect is `none` or `read`": [
         "journeys/test_poison.py::test_a_call_that_kills_the_process_fails_its_task_in_the_end"

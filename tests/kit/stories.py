@@ -25,8 +25,8 @@ from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyBegun
-from penstock.server.frame import Frame, Position
-from penstock.server.wire import ChatFrames, StreamView
+from penstock.server.streams.frame import Frame, Position
+from penstock.server.streams.wire import ChatFrames, StreamView
 
 START = Position(0)
 

@@ -13,10 +13,10 @@ from penstock.chat.follow import LogTail
 from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.server.application import create_application
-from penstock.server.frame import Position
 from penstock.server.site import ServerLifecycle, Site
-from penstock.server.sse import EventStream
-from penstock.server.wire import ChatFrames, StreamView
+from penstock.server.streams.frame import Position
+from penstock.server.streams.sse import EventStream
+from penstock.server.streams.wire import ChatFrames, StreamView
 from tests.kit.server import CHAT, HERE, in_memory, served, types
 
 

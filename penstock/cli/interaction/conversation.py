@@ -14,8 +14,8 @@ from penstock.cli.interaction.stopping import TaskStopper, Tell
 from penstock.cli.terminal.output import note
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
-from penstock.server.frame import Position
-from penstock.server.wire import ChatFrames, StreamView
+from penstock.server.streams.frame import Position
+from penstock.server.streams.wire import ChatFrames, StreamView
 
 Frame = Mapping[str, Any]
 Show = Callable[[Frame], None]

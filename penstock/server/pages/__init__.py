@@ -1,0 +1,1 @@
+"""What a browser shows: the chat, pages without a script, and how it comes in."""

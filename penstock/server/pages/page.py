@@ -1,0 +1,63 @@
+"""The page at `/`: a chat in the browser, over the public API alone."""
+
+from pathlib import Path
+
+from fastapi import Request
+from starlette.responses import Response
+
+from penstock.core.limits import Limits
+from penstock.server.routes.router import Router
+from penstock.server.site import ServerLifecycle
+
+router = Router(include_in_schema=False)
+
+HEADERS = {
+    "cache-control": "no-cache",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_FOLDER = Path(__file__).with_suffix("")
+_HTML, _STYLE, _SCRIPT, _VIEW, _PLAIN = (
+    (_FOLDER / name).read_bytes()
+    for name in ("index.html", "page.css", "page.js", "view.js", "plain.css")
+)
+_LONGEST = b"{content_chars}"
+"""Where the page says how long a message may be."""
+_METHODS = ["GET", "HEAD"]
+
+
+@router.api_route("/", methods=_METHODS)
+async def page(request: Request) -> Response:
+    """Return the page, which knows how long a message may be."""
+    lifecycle: ServerLifecycle = request.app.state.lifecycle
+    limits = Limits() if lifecycle.site is None else lifecycle.site.limits
+    html = _HTML.replace(_LONGEST, str(limits.content_chars).encode())
+    return Response(html, headers=HEADERS, media_type="text/html")
+
+
+@router.api_route("/page.css", methods=_METHODS)
+async def style() -> Response:
+    """Return how it looks."""
+    return Response(_STYLE, headers=HEADERS, media_type="text/css")
+
+
+@router.api_route("/page.js", methods=_METHODS)
+async def script() -> Response:
+    """Return what it does."""
+    return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript")
+
+
+@router.api_route("/view.js", methods=_METHODS)
+async def view() -> Response:
+    """Return what it makes of the frames of a chat."""
+    return Response(_VIEW, headers=HEADERS, media_type="text/javascript")
+
+
+@router.api_route("/plain.css", methods=_METHODS)
+async def plain_style() -> Response:
+    """Return how pages without a script look."""
+    return Response(_PLAIN, headers=HEADERS, media_type="text/css")

@@ -1,0 +1,95 @@
+"""Browsers that show a key once: a page for that, and a cookie that stands for the key."""
+
+from urllib.parse import parse_qs
+
+from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse, Response
+
+from penstock.core.errors import Unauthenticated
+from penstock.server.pages.plain import FORM, HEADERS, element, html_page
+from penstock.server.requests.bodies import Form, read_body, read_json
+from penstock.server.requests.cookies import Cookies
+from penstock.server.requests.rates import WrongKeys
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers, takes
+from penstock.server.site import ADDRESS, site_of
+
+router = Router(tags=["sign-in"])
+
+KEY = Form({"key": {"type": "string", "minLength": 1, "writeOnly": True}}, required=("key",))
+WRONG = "This key does not count here. Keys are made with: penstock keys create NAME"
+_OWN_ORIGIN = {"referrer-policy": "same-origin"}
+_ASKS = (
+    '<form method="post" action="/api/session"><label for="key">Key</label> '
+    '<input id="key" name="key" type="password" autocomplete="off" placeholder="pk_…" required> '
+    "<button>Sign in</button></form>"
+)
+_DONE = answers(None, 204)
+
+
+@router.api_route("/login", methods=["GET", "HEAD"], include_in_schema=False)
+async def show_sign_in() -> Response:
+    """Return the page that takes a key."""
+    return html_page("Sign in to penstock", _ASKS, headers=_OWN_ORIGIN)
+
+
+@router.post(
+    "/api/session",
+    status_code=204,
+    responses=_DONE,
+    openapi_extra=takes(KEY),
+    response_class=Response,
+)
+async def sign_in(request: Request) -> Response:
+    """Check a key, and set the cookie that stands for it; a form goes on to the page."""
+    site = site_of(request)
+    wrong: WrongKeys = request.app.state.wrong_keys
+    address, now = request.scope[ADDRESS], site.runtime.parts.clock.now()
+    wrong.check(address, now)
+    is_form = request.headers.get("content-type", "").startswith(FORM)
+    key = await _form_key(request) if is_form else await _json_key(request)
+    done = RedirectResponse("/", 303, HEADERS) if is_form else Response(status_code=204)
+    try:
+        return await signed_in(request, key, done)
+    except Unauthenticated:
+        wrong.count(address)
+        if is_form:
+            said = element("p", WRONG, "problem")
+            return html_page("Sign in to penstock", said, _ASKS, status=401, headers=_OWN_ORIGIN)
+        raise
+
+
+@router.delete("/api/session", status_code=204, responses=_DONE, response_class=Response)
+async def sign_out(request: Request) -> Response:
+    """Take the cookie away, here and there; without one nothing is to do."""
+    site, cookies, done = site_of(request), _cookies(request), Response(status_code=204)
+    if token := cookies.find(Headers(scope=request.scope)):
+        await site.kept.sign_ins.end(token)
+        done.headers["set-cookie"] = cookies.made(request.scope, "", 0)
+    return done
+
+
+async def signed_in(request: Request, key: str, response: Response) -> Response:
+    """Return the response with a cookie that stands for the key. Raises Unauthenticated."""
+    sign_ins = site_of(request).kept.sign_ins
+    token = await sign_ins.begin(key)
+    made = _cookies(request).made(request.scope, token, sign_ins.seconds)
+    response.headers["set-cookie"] = made
+    return response
+
+
+async def _json_key(request: Request) -> str:
+    body, _ = await read_json(request, site_of(request).limits.request_bytes)
+    key: str = KEY.read(body)["key"]
+    return key.strip()
+
+
+async def _form_key(request: Request) -> str:
+    raw = await read_body(request, site_of(request).limits.request_bytes)
+    return "".join(parse_qs(raw.decode(errors="replace")).get("key", [])).strip()
+
+
+def _cookies(request: Request) -> Cookies:
+    cookies: Cookies = request.app.state.cookies
+    return cookies

@@ -1,0 +1,54 @@
+"""A conversation as a plain page: made here, without a script, everything in it escaped."""
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from starlette.responses import RedirectResponse, Response
+
+from penstock.chat.history import HistoryRange
+from penstock.core.errors import NotFound
+from penstock.core.ids import MessageId, SessionId
+from penstock.core.profile import READ
+from penstock.server.pages.plain import HEADERS, element, html_page, link
+from penstock.server.routes.conversations import directory_of
+from penstock.server.routes.router import Router
+from penstock.server.site import PROFILE, admitted, site_of
+
+router = Router(include_in_schema=False)
+
+AT_ONCE = 200
+WHO = {"user": "You", "assistant": "Agent"}
+
+
+@router.api_route("/c/{conversation_id}", methods=["GET", "HEAD"])
+async def show_conversation(
+    conversation_id: str, request: Request, before: str | None = None
+) -> Response:
+    """Return the newest messages of a conversation, or those before one of them."""
+    site = site_of(request)
+    if request.scope.get(PROFILE) is None:
+        return RedirectResponse("/login", 303, HEADERS)
+    profile = admitted(request, READ)
+    session = await site.runtime.parts.projections.find_session(SessionId(conversation_id))
+    if session is None or not profile.owns(session.profile_id, session.session_id):
+        raise NotFound(f"there is no conversation {conversation_id!r}")
+    directory_of(site, session.agent)
+    wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
+    found = await site.history.page(session.session_id, wanted)
+    live = f"/#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"
+    parts = [_message(each) for each in found.messages]
+    if found.has_more:
+        query = urlencode({"before": found.messages[0]["id"]})
+        parts.insert(0, link(f"/c/{quote(conversation_id, safe='')}?{query}", "Older messages"))
+    return html_page(session.title or "Conversation", *parts, link(live, "Go on in the chat"))
+
+
+def _message(message: dict[str, Any]) -> str:
+    about = message.get("metadata", {})
+    lines = [element("header", WHO.get(message["role"], message["role"]))]
+    lines += [element("p", f"called {each['name']}") for each in message.get("toolCalls") or ()]
+    lines.append(element("pre", message["content"] or ""))
+    if error := about.get("error"):
+        lines.append(element("p", f"{error['message']} ({error['code']})", "problem"))
+    return f"<article>{''.join(lines)}</article>"

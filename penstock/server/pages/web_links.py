@@ -1,0 +1,50 @@
+"""Links of `/web`: a page with one button, which opens the conversation once."""
+
+from urllib.parse import quote
+
+from fastapi import Request
+from starlette.responses import RedirectResponse, Response
+
+from penstock.core.clock import to_iso
+from penstock.core.errors import LinkExpired
+from penstock.server.pages.plain import FORM, HEADERS, button_to, element, html_page
+from penstock.server.pages.sign_in import signed_in
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers
+from penstock.server.site import site_of
+
+router = Router(tags=["web links"])
+
+
+@router.api_route("/link/{token}", methods=["GET", "HEAD"], include_in_schema=False)
+async def show_link(token: str) -> Response:
+    """Return the page of a link; what only looks at it does not use it."""
+    said = "This link works once. The button opens a conversation in this browser."
+    button = button_to(f"/api/links/{quote(token, safe='')}", "Open the conversation")
+    return html_page("penstock", element("p", said), button)
+
+
+@router.post("/api/links/{token}", responses=answers("OpenedLink"), response_class=Json)
+async def open_link(token: str, request: Request) -> Response:
+    """Use a link: what it opens, and a key for that alone where keys are needed."""
+    site = site_of(request)
+    is_form = request.headers.get("content-type", "").startswith(FORM)
+    try:
+        opened = await site.kept.web_links.open(token)
+    except LinkExpired as error:
+        if is_form:
+            return html_page("penstock", element("p", str(error), "problem"), status=403)
+        raise
+    if is_form:
+        there = RedirectResponse(f"/c/{opened.session_id}", 303, HEADERS)
+        return there if opened.key is None else await signed_in(request, opened.key, there)
+    return Json(
+        {
+            "key": opened.key,
+            "conversationId": opened.session_id,
+            "agentId": opened.agent,
+            "expiresAt": None if opened.expires_at is None else to_iso(opened.expires_at),
+        },
+        headers={"cache-control": "no-store"},
+    )

@@ -1,0 +1,1 @@
+"""What requests have in common: cookies, rates, bodies, lists, and how they are refused."""

@@ -1,0 +1,83 @@
+"""What lists take in their query, and how they answer."""
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from penstock.chat.history import HistoryView
+from penstock.core.errors import InvalidRequest
+from penstock.core.ids import MessageId, TaskId
+from penstock.core.text import cut
+from penstock.server.requests.problem import Json
+from penstock.store.projections import Page
+
+Number = Annotated[int, Field(ge=1, le=200)]
+Words = Annotated[str, Field(max_length=200)]
+_SAID = 60
+
+
+class PageQuery(BaseModel):
+    """Which page of a list."""
+
+    limit: Number = 50
+    offset: int = Field(default=0, ge=0, le=2**53)
+    sort: str = ""
+    order: Literal["asc", "desc"] | None = None
+
+    @property
+    def page(self) -> Page:
+        """The page."""
+        is_descending = None if self.order is None else self.order == "desc"
+        return Page(limit=self.limit, offset=self.offset, is_descending=is_descending)
+
+    def sorted_by(self, allowed: Collection[str]) -> str:
+        """Return the field that orders the list: the first of those allowed if none is named.
+
+        Raises InvalidRequest for another.
+        """
+        name = self.sort or next(iter(allowed))
+        if name not in allowed:
+            issue = f"must be one of: {', '.join(allowed)}; found {cut(name, _SAID)!r}"
+            raise InvalidRequest([{"field": "/sort", "issue": issue}])
+        return name
+
+
+class ListQuery(PageQuery):
+    """Which page of a list, and of what."""
+
+    search: Words = ""
+
+
+class HistoryQuery(BaseModel):
+    """Which messages."""
+
+    model_config = ConfigDict(use_enum_values=False)
+
+    conversation_id: str | None = Field(default=None, alias="conversationId")
+    view: HistoryView = HistoryView.CHAT
+    limit: Number = 50
+    before: MessageId | None = None
+    search: Words = ""
+
+
+class StreamQuery(BaseModel):
+    """Which conversation, and from where."""
+
+    conversation_id: str = Field(alias="conversationId")
+    task_id: TaskId | None = Field(default=None, alias="taskId")
+    start: Literal["start", "now"] = Field(default="start", alias="from")
+    last: str | None = Field(default=None, alias="lastEventId")
+    follow: bool = False
+
+
+Listed = Annotated[ListQuery, Query()]
+InHistory = Annotated[HistoryQuery, Query()]
+InStream = Annotated[StreamQuery, Query()]
+
+
+def page_of(name: str, items: Sequence[Any], page: Page, total: int) -> Json:
+    """Return a page of a list, under the name of what is in it."""
+    meta = {"total": total, "limit": page.limit, "offset": page.offset}
+    return Json({name: items, "meta": meta})

@@ -1,0 +1,74 @@
+"""The agents of the project, and how they are set."""
+
+from typing import Any
+
+from fastapi import Request
+from msgspec.structs import asdict
+from starlette.responses import Response
+
+from penstock.agents.agent import Agent
+from penstock.agents.settings import DEFAULTS, ChatSettings
+from penstock.core.profile import READ
+from penstock.server.requests.lists import Listed, page_of
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers
+from penstock.server.site import allowed, site_of
+
+router = Router(prefix="/api/agents", tags=["agents"])
+
+SORTS = ("name", "model", "source")
+"""By what agents are sorted."""
+
+
+@router.get("", responses=answers("Agents"), response_class=Json)
+async def list_agents(request: Request, query: Listed) -> Response:
+    """Return the agents; `sort` is name, model or source."""
+    site, _ = site_of(request), allowed(request, READ)
+    by, page = query.sorted_by(SORTS), query.page
+    needle = query.search.casefold()
+    found = [
+        _agent(each)
+        for each in site.runtime.parts.agents.list()
+        if needle in f"{each.name}\n{each.description}".casefold()
+    ]
+    found.sort(
+        key=lambda each: (each[by] or "", each["name"]), reverse=page.descends(usually=False)
+    )
+    return page_of("agents", found[page.offset : page.offset + page.limit], page, len(found))
+
+
+@router.get("/{agent_id}", responses=answers("Agent"), response_class=Json)
+async def read_agent(agent_id: str, request: Request) -> Response:
+    """Return one agent, with its instructions and settings."""
+    site, _ = site_of(request), allowed(request, READ)
+    agent = site.runtime.parts.agents.get(agent_id)
+    more = {"instructions": agent.instructions, "settings": _settings(agent.settings)}
+    return Json(_agent(agent) | more)
+
+
+@router.get("/{agent_id}/settings", responses=answers("AgentSettings"), response_class=Json)
+async def read_settings(agent_id: str, request: Request) -> Response:
+    """Return every setting of an agent, and which of them are not the defaults."""
+    site, _ = site_of(request), allowed(request, READ)
+    agent = site.runtime.parts.agents.get(agent_id)
+    settings, usual = _settings(agent.settings), _settings(DEFAULTS)
+    overridden = [name for name, value in settings.items() if value != usual[name]]
+    return Json({"settings": settings, "overridden": overridden})
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    model = agent.model
+    return {
+        "id": agent.name,
+        "name": agent.name,
+        "description": agent.description,
+        "model": model if model is None or isinstance(model, str) else model.card.model_id,
+        "source": agent.source,
+        "created_at": None,
+        "updated_at": None,
+    }
+
+
+def _settings(settings: ChatSettings) -> dict[str, Any]:
+    return asdict(settings)

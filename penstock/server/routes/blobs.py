@@ -1,0 +1,123 @@
+"""Stored bytes by signed link, and whole results by their id."""
+
+import re
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from penstock.core.errors import NotFound
+from penstock.core.ids import ArtifactId, BlobId
+from penstock.core.profile import ADMIN, READ, Profile
+from penstock.resources.links import BARE, Label
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import PROBLEM, answers
+from penstock.server.site import PROFILE, Site, admitted, site_of
+
+router = Router(prefix="/api", tags=["stored"])
+
+SAFE = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; sandbox",
+    "cache-control": "private, max-age=3600",
+}
+_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*")
+_UNKNOWN = "application/octet-stream"
+_BEGINNINGS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_BYTES = {"content": {"application/octet-stream": {}}, "description": "The bytes"}
+
+
+class LinkQuery(BaseModel):
+    """What makes a link valid."""
+
+    exp: str = ""
+    sig: str = ""
+    type: str = ""
+    name: str = ""
+
+
+class PartQuery(BaseModel):
+    """Which part of a text, in characters."""
+
+    offset: int = Field(default=0, ge=0, le=2**53)
+    limit: int = Field(default=100_000, ge=1, le=100_000)
+
+
+@router.get(
+    "/blobs/{blob_id}", responses={200: _BYTES, "default": PROBLEM}, response_class=Response
+)
+async def read_blob(
+    blob_id: str, request: Request, query: Annotated[LinkQuery, Query()]
+) -> Response:
+    """Return stored bytes: by a signed link, or with a key that owns them."""
+    site = site_of(request)
+    profile: Profile | None = request.scope.get(PROFILE)
+    label = BARE
+    if query.sig or profile is None:
+        label = Label(query.type, query.name)
+        site.links.check(blob_id, query.exp, query.sig, label)
+    else:
+        await _check_owner(site, admitted(request, READ), BlobId(blob_id))
+    content = await site.runtime.parts.blobs.get(BlobId(blob_id))
+    media_type = type_of(content)
+    disposition = "attachment" if media_type == _UNKNOWN else "inline"
+    if label != BARE:
+        media_type = label.media_type if _TYPE.fullmatch(label.media_type) else media_type
+        disposition = attachment(label.name)
+    headers = {"content-type": media_type, "content-disposition": disposition}
+    return Response(content, headers=SAFE | headers)
+
+
+async def _check_owner(site: Site, profile: Profile, blob_id: BlobId) -> None:
+    """Raise NotFound for bytes that nothing of this profile refers to."""
+    is_owned = profile.holds(ADMIN) or await site.kept.lookup.is_owned(blob_id, profile)
+    if not is_owned:
+        raise NotFound(f"there is no blob {blob_id!r}")
+
+
+@router.get("/artifacts/{artifact_id}", responses=answers("Artifact"), response_class=Json)
+async def read_artifact(
+    artifact_id: str, request: Request, query: Annotated[PartQuery, Query()]
+) -> Response:
+    """Return a part of a result that was too long to be shown whole."""
+    site, profile = site_of(request), admitted(request, READ)
+    kept = await site.kept.lookup.find_artifact(ArtifactId(artifact_id), profile)
+    if kept is None:
+        raise NotFound(f"there is no artifact {artifact_id!r}")
+    text = (await site.runtime.parts.blobs.get(kept.blob_id)).decode()
+    end = query.offset + query.limit
+    part = {
+        "id": artifact_id,
+        "toolName": kept.tool_id,
+        "totalCharacters": len(text),
+        "offset": query.offset,
+        "text": text[query.offset : end],
+        "hasMore": end < len(text),
+    }
+    return Json(part)
+
+
+def attachment(name: str) -> str:
+    """Return the header of a file that is to be saved under a name, if it has one."""
+    if not name:
+        return "attachment"
+    plain = "".join(each if each.isascii() and each.isprintable() else "_" for each in name)
+    plain = plain.replace("\\", "_").replace('"', "_")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def type_of(content: bytes) -> str:
+    """Return the type of an image by its first bytes; anything else is of no known type."""
+    for beginning, media_type in _BEGINNINGS:
+        if content.startswith(beginning):
+            return media_type
+    is_webp = content[:4] == b"RIFF" and content[8:12] == b"WEBP"
+    return "image/webp" if is_webp else _UNKNOWN

@@ -1,0 +1,177 @@
+"""Direct calls: one tool, called by a program, with its envelope as the answer."""
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from penstock.app.runtime import outcome_of
+from penstock.chat.message import NewCall, Reply
+from penstock.chat.parts import envelope_part, question_part
+from penstock.chat.selecting import unknown_skills
+from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, ToolNotFound
+from penstock.core.envelope import Status
+from penstock.core.errors import BadRequest, InvalidRequest, NotFound
+from penstock.core.ids import ASSISTANT, TaskId
+from penstock.core.profile import CHAT, READ, Profile
+from penstock.core.schema import Problem, json_type
+from penstock.server.requests.bodies import ID, Form, key_of, read_json
+from penstock.server.requests.lists import Number, page_of
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers, document, takes
+from penstock.server.schemas.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
+from penstock.server.site import PROFILE, Site, allowed, site_of
+from penstock.store.projections import Page
+from penstock.tools.direct import DirectTools
+from penstock.tools.faults import invalid, problem_details
+from penstock.tools.tool import Tool
+
+router = Router(prefix="/api/direct-calls", tags=["direct calls"])
+
+CALL = Form(
+    {
+        "input": {"type": ["object", "null"]},
+        "conversationId": ID,
+        "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
+    }
+)
+_STATUS = {Status.SUSPENDED: 202, Status.VALIDATION_ERROR: 422}
+_REFUSED = {ToolNotFound: 404, NotPermitted: 403}
+_PATIENCE_SECONDS = 1.0
+_OUTCOMES = answers("CallOutcome", s202="CallWaiting", s403="CallOutcome", s404="CallOutcome") | {
+    422: answers("CallOutcome")[200]
+}
+
+Offset = Annotated[int, Query(ge=0, le=2**53)]
+Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
+
+
+@router.get("", responses=answers("DirectCalls"), response_class=Json)
+async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -> Response:
+    """Return the tools that this profile may call, by id."""
+    site, profile = site_of(request), allowed(request, READ)
+    found = _direct(site).of(profile)
+    part = [tool_part(each) for each in found[offset : offset + limit]]
+    return page_of("directCalls", part, Page(limit=limit, offset=offset), len(found))
+
+
+@router.get("/{tool_id}", responses=answers("DirectCall"), response_class=Json)
+async def read_tool(tool_id: str, request: Request) -> Response:
+    """Return what a call of a tool takes and gives."""
+    site, profile = site_of(request), allowed(request, READ)
+    named = (each for each in _direct(site).of(profile) if each.spec.tool_id == tool_id)
+    if (tool := next(named, None)) is None:
+        raise NotFound(f'no direct-call tool "{tool_id}"')
+    return Json(tool_part(tool))
+
+
+@router.post(
+    "/{tool_id}",
+    responses=_OUTCOMES,
+    openapi_extra=takes(CALL, required=False),
+    response_class=Json,
+)
+async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) -> Response:
+    """Call a tool, and wait for its outcome so many seconds; the call goes on without who waits.
+
+    An `Idempotency-Key` makes a repeated request the same one.
+    """
+    site, profile = site_of(request), allowed(request, CHAT)
+    body, raw = await read_json(request, site.limits.request_bytes, empty={})
+    asked = _asked(body)
+    try:
+        direct = _direct(site)
+        tool = direct.get(tool_id, profile)
+        direct.check(tool, _input(tool_id, asked))
+        named = await _skills(site, profile, tool_id, asked)
+    except CallError as error:
+        refused = envelope_part(error.envelope()) | {"taskId": None}
+        return Json(refused, _REFUSED.get(type(error), 422))
+    call = NewCall(
+        tool_id=tool_id,
+        input=asked["input"],
+        session_id=asked.get("conversationId"),
+        selected_skills=named,
+        idempotency=key_of(request, raw),
+    )
+    return await _outcome(site, await site.runtime.request(call, profile), wait)
+
+
+async def _document(request: Request) -> Response:
+    """Return the OpenAPI document, with the tools that who asks may call."""
+    profile: Profile | None = request.scope.get(PROFILE)
+    site: Site | None = request.app.state.lifecycle.site
+    tools = _direct(site).of(profile) if site and profile else ()
+    return Json(with_tools(document(request.app), tools))
+
+
+DOCUMENT = Route("/openapi.json", _document, include_in_schema=False)
+
+
+def tool_part(tool: Tool) -> dict[str, Any]:
+    """Return what programs may know of a tool that they can call."""
+    spec = tool.spec
+    part: dict[str, Any] = {
+        "toolId": spec.tool_id,
+        "description": spec.description,
+        "inputSchema": dict(spec.input_schema),
+        "effect": spec.effect.value,
+        "requiresApproval": spec.requires_approval is not False,
+    }
+    return part | ({} if spec.output_schema is None else {"outputSchema": dict(spec.output_schema)})
+
+
+async def _outcome(site: Site, task_id: TaskId, seconds: float) -> Response:
+    """Wait for the outcome, as long as is wanted or until the server stops."""
+    clock, headers = site.runtime.parts.clock, {"x-task-id": task_id}
+    until, reply = clock.monotonic() + seconds, None
+    while reply is None and not site.is_draining and (left := until - clock.monotonic()) > 0:
+        reply = await site.runtime.wait(task_id, seconds=min(left, _PATIENCE_SECONDS))
+    if reply is None:
+        return Json({"taskId": task_id}, 202, headers)
+    envelope = outcome_of(reply)
+    part = envelope_part(envelope) | _questions(reply) | {"taskId": task_id}
+    return Json(part, _STATUS.get(envelope.status, 200), headers)
+
+
+def _questions(reply: Reply) -> dict[str, Any]:
+    open_ones = [question_part(each.question) for each in reply.questions]
+    return {"questions": open_ones} if open_ones else {}
+
+
+def _asked(body: Any) -> dict[str, Any]:
+    """Return the body, whatever its input is. Raises BadRequest for what is no request at all."""
+    given = body.get("input") if isinstance(body, dict) else None
+    try:
+        asked = CALL.read(body if given is None else {**body, "input": {}})
+    except InvalidRequest as error:
+        said = "; ".join(f"{each['field'] or '/'} {each['issue']}" for each in error.problems)
+        raise BadRequest(f"the body of a direct call is not right: {said}") from None
+    return asked | {"input": {} if given is None else given}
+
+
+def _input(tool_id: str, asked: dict[str, Any]) -> dict[str, Any]:
+    given = asked["input"]
+    if not isinstance(given, dict):
+        raise invalid(tool_id, [Problem("", f"must be an object, found {json_type(given)}")])
+    return given
+
+
+async def _skills(
+    site: Site, profile: Profile, tool_id: str, asked: dict[str, Any]
+) -> tuple[str, ...]:
+    """Return the skills that were named. Raises InvalidInput for one that cannot be selected."""
+    parts, named = site.runtime.parts, tuple(asked.get("selectedSkillIds", ()))
+    session_id = asked.get("conversationId")
+    session = await parts.projections.find_session(session_id) if session_id and named else None
+    agent = parts.agents.get(session.agent if session else ASSISTANT)
+    if wrong := unknown_skills(named, parts.skills, agent, profile):
+        said = "; ".join(str(each) for each in wrong)
+        raise InvalidInput(f"the request is not valid: {said}", details=problem_details(wrong))
+    return named
+
+
+def _direct(site: Site) -> DirectTools:
+    return DirectTools(site.runtime.parts.invoker)

@@ -1,0 +1,186 @@
+"""Messages to an agent, and the answers: as a stream, or when they are there."""
+
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from penstock.chat.history import TaskMessages
+from penstock.chat.message import NewMessage, Reply, SentMessage
+from penstock.chat.parts import question_record
+from penstock.chat.selecting import unknown_skills
+from penstock.core.clock import Moment
+from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
+from penstock.core.ids import LogId, MessageId, SessionId
+from penstock.core.profile import CHAT
+from penstock.core.task import TaskRecord, TaskStatus
+from penstock.server.requests.bodies import ID, NOT_BLANK, Form, key_of, read_json
+from penstock.server.requests.problem import Json, end_problem, request_id_of
+from penstock.server.routes.message_task import find_task_messages
+from penstock.server.routes.router import Router
+from penstock.server.routes.session_stream import stream_of_sent
+from penstock.server.schemas.openapi import answers, streams, takes
+from penstock.server.site import Site, admitted, site_of
+from penstock.store.log_units import MOVED_ON
+from penstock.store.projections import Page
+
+router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
+
+_CHOICE = {"type": ["boolean", "null"]}
+CONTENT = {"type": "string", "minLength": 1, "pattern": NOT_BLANK}
+MESSAGE = Form(
+    {
+        "content": CONTENT,
+        "conversationId": ID,
+        "model": ID,
+        "enableTools": _CHOICE,
+        "autoRag": _CHOICE,
+        "stream": _CHOICE,
+        "cancelOpen": _CHOICE,
+        "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
+    },
+    required=("content",),
+    aliases={"message": "content", "conversation_id": "conversationId"},
+)
+AGAIN = Form({"stream": _CHOICE, "model": ID, "enableTools": _CHOICE})
+_NEWEST = Page(limit=1)
+_PATIENCE_SECONDS = 1.0
+_DONE = streams(answers("Exchange", s202="Waiting"))
+
+
+@router.post("", responses=_DONE, openapi_extra=takes(MESSAGE), response_class=Json)
+async def send_message(agent_id: str, request: Request) -> Response:
+    """Say something to an agent. An `Idempotency-Key` makes a repeated request the same one."""
+    site, profile = site_of(request), admitted(request, CHAT)
+    agent = site.runtime.parts.agents.get(agent_id)
+    body, raw = await read_json(request, site.limits.request_bytes)
+    asked = MESSAGE.read(body)
+    named = tuple(asked.get("selectedSkillIds", ()))
+    if wrong := unknown_skills(named, site.runtime.parts.skills, agent, profile):
+        raise InvalidRequest([{"field": each.path, "issue": each.message} for each in wrong])
+    message = NewMessage(
+        content=asked["content"],
+        agent=agent_id,
+        session_id=asked.get("conversationId"),
+        model=await _model(site, asked),
+        enable_tools=asked.get("enableTools", True),
+        cancel_open=asked.get("cancelOpen", False),
+        selected_skills=named,
+        idempotency=key_of(request, raw),
+    )
+    return await _send(request, message, stream=asked.get("stream", False))
+
+
+async def _send_message(request: Request) -> Response:
+    return await send_message(request.path_params["agent_id"], request)
+
+
+SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=False)
+"""The same, found without FastAPI's look at parameters, which costs as much as all the rest."""
+
+
+@router.post(
+    "/messages/{message_id}/regenerate",
+    responses=_DONE,
+    openapi_extra=takes(AGAIN, required=False),
+    response_class=Json,
+)
+async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
+    """Answer a message anew; the old answer, and all that came later, leave the history."""
+    site, profile = site_of(request), admitted(request, CHAT)
+    parts = site.runtime.parts
+    parts.agents.get(agent_id)
+    asked_at = parts.clock.now()
+    body, _ = await read_json(request, site.limits.request_bytes, empty={})
+    asked = AGAIN.read(body)
+    task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
+    if task_messages.brief is None:
+        raise NotFound(f"what {message_id!r} answers was erased")
+    session_id = SessionId(task_messages.task.log_id)
+    head = await parts.log.head(LogId(session_id))
+    newest, _ = await parts.projections.tasks(log_id=LogId(session_id), page=_NEWEST)
+    if newest and newest[0].task_id != task_messages.task.task_id and _went_on(newest[0], asked_at):
+        raise SessionBusy(MOVED_ON)
+    message = NewMessage(
+        content=task_messages.brief.content,
+        agent=agent_id,
+        session_id=session_id,
+        model=await _model(site, asked),
+        enable_tools=asked.get("enableTools", True),
+        supersedes=task_messages.task.task_id,
+        head=head,
+        message_id=task_messages.brief.message_id,
+    )
+    return await _send(request, message, stream=asked.get("stream", False))
+
+
+def _went_on(task: TaskRecord, asked_at: Moment) -> bool:
+    """Whether a task was open then: who asked has not seen its answer."""
+    return task.ended_at is None or task.ended_at >= asked_at
+
+
+async def _send(request: Request, message: NewMessage, *, stream: bool) -> Response:
+    site, profile = site_of(request), admitted(request, CHAT)
+    if not stream:
+        sent = await site.runtime.send(message, profile)
+        return await _answer(site, sent, request_id_of(request.scope))
+    slot = site.streams.enter(profile)
+    try:
+        sent = await site.runtime.send(message, profile)
+        is_new = message.session_id is None and message.idempotency.key is None
+        return await stream_of_sent(site, message.agent, sent, slot, is_new=is_new)
+    except BaseException:
+        slot.leave()
+        raise
+
+
+async def _answer(site: Site, sent: SentMessage, request_id: str) -> Response:
+    """Wait for the end of a task, as long as a request may, and tell how it ended."""
+    headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
+    clock, reply = site.runtime.parts.clock, None
+    until = clock.monotonic() + site.limits.request_wait_seconds
+    while reply is None and not site.is_draining and clock.monotonic() < until:
+        reply = await site.runtime.wait(sent.task_id, seconds=_PATIENCE_SECONDS)
+    task = await site.runtime.parts.projections.find_task(sent.task_id)
+    if task is None:
+        raise NotFound(f"there is no task {sent.task_id!r} any more")
+    ids = {"taskId": sent.task_id, "conversationId": sent.session_id}
+    if reply is None:
+        return Json(ids | {"status": task.status.value}, 202, headers)
+    task_messages = await site.history.of_task(task)
+    user = site.history.user(task_messages)
+    if reply.status is TaskStatus.SUCCEEDED:
+        both = {"userMessage": user, "assistantMessage": site.history.answer(task_messages)}
+        return Json(both, 200, headers)
+    if reply.status is TaskStatus.SUSPENDED:
+        questions = [question_record(each) for each in reply.questions]
+        waiting = {"userMessage": user, "assistantMessage": None} | ids
+        return Json(
+            waiting | {"suspended": {"questions": questions, "runs": list(reply.runs)}},
+            202,
+            headers,
+        )
+    return end_problem(reply, _culprit(task_messages, reply), headers, request_id)
+
+
+def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
+    """Return which call ended the task, if one did."""
+    for settled in reversed(task_messages.settled.values()):
+        error = settled.envelope.error
+        if error is not None and reply.error is not None and error.code == reply.error.code:
+            return {"toolCallId": settled.call_id, "toolName": settled.tool_id}
+    return {}
+
+
+async def _model(site: Site, asked: dict[str, Any]) -> str | None:
+    """Return the model that was asked for. Raises InvalidRequest for one there is not."""
+    name: str | None = asked.get("model")
+    if name is not None:
+        models = site.runtime.parts.models
+        await models.look_up(name)
+        try:
+            models.get(name)
+        except ConfigError as error:
+            raise InvalidRequest([{"field": "/model", "issue": str(error)}]) from None
+    return name

@@ -1,0 +1,212 @@
+"""Conversations with an agent: what was said, what can be asked, what goes."""
+
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from penstock.agents.offer import offered
+from penstock.chat.directory import Directory, conversation
+from penstock.chat.history import HistoryRange
+from penstock.core.errors import SessionBusy
+from penstock.core.ids import MessageId, SessionId, new_id
+from penstock.core.profile import CHAT, READ
+from penstock.core.tool_names import FIRST
+from penstock.models.model import ModelCard
+from penstock.server.requests.bodies import Form, read_json
+from penstock.server.requests.lists import InHistory, InStream, Listed, page_of
+from penstock.server.requests.problem import Json
+from penstock.server.routes.message_task import find_task_messages
+from penstock.server.routes.router import Router
+from penstock.server.routes.session_stream import Resume, stream_of_session
+from penstock.server.schemas.openapi import answers, streams, takes
+from penstock.server.site import Site, admitted, allowed, site_of
+from penstock.store.projections import SessionSort
+from penstock.tools.tool import Tool
+
+router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
+
+BEGIN = Form({"title": {"type": ["string", "null"], "maxLength": 1000}})
+SORTS = {
+    "updatedAt": SessionSort.UPDATED,
+    "createdAt": SessionSort.CREATED,
+    "title": SessionSort.TITLE,
+}
+"""By what conversations are sorted; newest first by times, from A to Z by titles."""
+_GONE = answers(None, 204)
+
+
+@router.get("", responses=answers("History"), response_class=Json)
+async def read_history(agent_id: str, request: Request, query: InHistory) -> Response:
+    """Return messages of a conversation, oldest first; without an id, of the newest one."""
+    site, profile = site_of(request), admitted(request, READ)
+    directory = directory_of(site, agent_id)
+    if query.conversation_id is None:
+        session = await directory.newest(agent_id, profile)
+    else:
+        session = await directory.get(SessionId(query.conversation_id), agent_id, profile)
+    meta: dict[str, Any] = {"total": 0, "limit": query.limit, "hasMore": False}
+    if session is None:
+        return Json({"messages": [], "conversationId": None, "meta": meta})
+    wanted = HistoryRange(
+        view=query.view, limit=query.limit, before=query.before, search=query.search
+    )
+    found = await site.history.page(session.session_id, wanted)
+    meta |= {"total": found.total, "hasMore": found.has_more}
+    return Json({"messages": found.messages, "conversationId": session.session_id, "meta": meta})
+
+
+@router.delete("", status_code=204, responses=_GONE, response_class=Response)
+async def delete_everything(agent_id: str, request: Request) -> Response:
+    """Delete every conversation with the agent."""
+    site, profile = site_of(request), allowed(request, CHAT)
+    await directory_of(site, agent_id).delete_all(agent_id, profile, site.kept.erasure)
+    return Response(status_code=204)
+
+
+@router.get("/models", responses=answers("Models"), response_class=Json)
+async def list_models(agent_id: str, request: Request) -> Response:
+    """Return the models that a message may ask for."""
+    site, _ = site_of(request), allowed(request, READ)
+    site.runtime.parts.agents.get(agent_id)
+    models = site.runtime.parts.models
+    cards: list[dict[str, Any]] = []
+    for each in models.cards():
+        await models.look_up(each.model_id)
+        cards.append(_model(each, models.find(each.model_id) is not None))
+    return Json({"models": cards, "default": models.default})
+
+
+@router.get("/tools", responses=answers("Tools"), response_class=Json)
+async def list_tools(agent_id: str, request: Request, all: bool = False) -> Response:  # noqa: FBT001, FBT002
+    """Return the tools that the agent's model is offered; `all` adds those switched off.
+
+    The nine of every agent come first, the others by name.
+    """
+    site, profile = site_of(request), allowed(request, READ)
+    agent = site.runtime.parts.agents.get(agent_id)
+    invoker = site.runtime.parts.invoker_of(agent)
+    on = offered(agent, invoker, profile)
+    shown = sorted(invoker.registry if all else on, key=_place)
+    names = {each.spec.tool_id for each in on}
+    return Json({"tools": [_tool(each, each.spec.tool_id in names) for each in shown]})
+
+
+@router.get("/stream", responses=streams(answers(None, 204)), response_class=Response)
+async def open_stream(agent_id: str, request: Request, query: InStream) -> Response:
+    """Follow a conversation from where the reader left it (`Last-Event-ID`), or from its task."""
+    site, profile = site_of(request), admitted(request, READ)
+    directory = directory_of(site, agent_id)
+    session = await directory.get(SessionId(query.conversation_id), agent_id, profile)
+    resume = Resume(
+        session_id=session.session_id,
+        agent=agent_id,
+        last=request.headers.get("last-event-id") or query.last,
+        from_now=query.start == "now",
+        task_id=query.task_id,
+        follow=query.follow,
+    )
+    slot = site.streams.enter(profile)
+    try:
+        return await stream_of_session(site, resume, slot)
+    except BaseException:
+        slot.leave()
+        raise
+
+
+@router.get("/conversations", responses=answers("Conversations"), response_class=Json)
+async def list_conversations(agent_id: str, request: Request, query: Listed) -> Response:
+    """Return conversations with the agent; `sort` is updatedAt, createdAt or title."""
+    site, profile = site_of(request), allowed(request, READ)
+    sort = SORTS[query.sorted_by(SORTS)]
+    found, total = await directory_of(site, agent_id).list(
+        agent_id, profile, page=query.page, search=query.search, sort=sort
+    )
+    return page_of("conversations", [conversation(each) for each in found], query.page, total)
+
+
+@router.post(
+    "/conversations",
+    status_code=201,
+    responses=answers("Conversation", 201),
+    openapi_extra=takes(BEGIN, required=False),
+    response_class=Json,
+)
+async def begin_conversation(agent_id: str, request: Request) -> Response:
+    """Begin a conversation in which nothing was said yet."""
+    site, profile = site_of(request), allowed(request, CHAT)
+    directory = directory_of(site, agent_id)
+    body, _ = await read_json(request, site.limits.request_bytes, empty={})
+    title = BEGIN.read(body).get("title")
+    session = await directory.begin(agent_id, profile, title, limits=site.limits, new_id=new_id)
+    return Json(conversation(session), 201)
+
+
+@router.delete(
+    "/conversations/{conversation_id}",
+    status_code=204,
+    responses=_GONE,
+    response_class=Response,
+)
+async def delete_conversation(agent_id: str, conversation_id: str, request: Request) -> Response:
+    """Delete a conversation; what runs in it is cancelled first."""
+    site, profile = site_of(request), admitted(request, CHAT)
+    directory = directory_of(site, agent_id)
+    session = await directory.get(SessionId(conversation_id), agent_id, profile)
+    await directory.delete(session, site.kept.erasure)
+    return Response(status_code=204)
+
+
+@router.delete("/messages/{message_id}", status_code=204, responses=_GONE, response_class=Response)
+async def erase_message(agent_id: str, message_id: str, request: Request) -> Response:
+    """Erase the text of a message; an answer goes with what its tools said."""
+    site, profile = site_of(request), admitted(request, CHAT)
+    directory_of(site, agent_id)
+    task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
+    if task_messages.end is None:
+        raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
+    is_answer = task_messages.end.message_id == message_id
+    task = task_messages.task
+    await site.kept.erasure.erase_messages(
+        task.log_id, task.task_id, user=not is_answer, answer=is_answer
+    )
+    site.runtime.parts.forget(task.log_id)
+    return Response(status_code=204)
+
+
+def directory_of(site: Site, agent_id: str) -> Directory:
+    """Return the conversations of an agent that exists. Raises NotFound."""
+    parts = site.runtime.parts
+    parts.agents.get(agent_id)
+    return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
+
+
+def _model(card: ModelCard, available: bool) -> dict[str, Any]:  # noqa: FBT001
+    return {
+        "id": card.model_id,
+        "name": card.name,
+        "provider": card.provider,
+        "available": available,
+        "contextTokens": card.context_tokens,
+        "tools": card.tools,
+    }
+
+
+def _place(tool: Tool) -> tuple[int, str]:
+    """Return what orders a tool in a list."""
+    tool_id = tool.spec.tool_id
+    return (FIRST.index(tool_id) if tool_id in FIRST else len(FIRST), tool_id)
+
+
+def _tool(tool: Tool, enabled: bool) -> dict[str, Any]:  # noqa: FBT001
+    spec = tool.spec
+    return {
+        "name": spec.tool_id,
+        "description": spec.description,
+        "parameters": dict(spec.input_schema),
+        "type": spec.kind,
+        "cluster": None,
+        "enabled": enabled,
+        "approval": bool(spec.requires_approval),
+        "effect": spec.effect.value,
+    }

@@ -1,0 +1,280 @@
+"""Runs of flows over HTTP: begun, looked at, followed, aborted."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Request
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from penstock.app.run_feed import STATUS, run_result
+from penstock.chat.follow import LogTail
+from penstock.chat.message import NewRun, Reply
+from penstock.chat.parts import question_part, question_record
+from penstock.core.clock import to_iso
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import BadLastEventId, NotFound
+from penstock.core.flow_events import FlowRequested, FlowTold, StepStarted
+from penstock.core.ids import TaskId
+from penstock.core.profile import ADMIN, CHAT, READ, Profile
+from penstock.core.task import FLOW, TaskRecord, TaskStatus
+from penstock.flows.reading.flow import MOST_AT_ONCE
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.starting import VALIDATION_ERROR
+from penstock.server.requests.bodies import Form, key_of, read_json
+from penstock.server.requests.lists import PageQuery, page_of
+from penstock.server.requests.problem import Json
+from penstock.server.routes.flow_results import (
+    BEFORE_THE_END,
+    StepStates,
+    result_of,
+    status_of,
+)
+from penstock.server.routes.flows import flows_of
+from penstock.server.routes.router import Router
+from penstock.server.routes.session_stream import NO_CONTENT
+from penstock.server.schemas.openapi import answers, streams, takes
+from penstock.server.site import Site, allowed, owned, site_of
+from penstock.server.streams.flow_wire import RunFrames
+from penstock.server.streams.frame import Position
+from penstock.server.streams.sse import EventStream
+from penstock.store.projections import TasksOf
+
+router = Router(prefix="/api/flows/{name}/runs", tags=["flows"])
+
+NEW_RUN = Form(
+    {
+        "task": {"type": ["string", "null"]},
+        "inputs": {"type": ["object", "null"]},
+        "autonomous": {"type": ["boolean", "null"]},
+        "maxConcurrent": {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_AT_ONCE},
+    }
+)
+SORTS = ("startedAt",)
+"""By what runs are sorted."""
+REFUSED = {"GATE_CLOSED": 409, NotFound.code: 404}
+"""Statuses of rejected runs, by the code of their error; any other is 422."""
+_PATIENCE_SECONDS = 1.0
+_REJECTED_SECONDS = 300
+"""How long it may take until a run is kept that is rejected anyway."""
+_FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
+_MANY = 200
+_OUTCOMES = answers("RunBegun", 202, s200="FlowResult", s409="RunRejected", s422="RunRejected")
+
+RunState = Literal["queued", "running", "suspended", "success", "error", "aborted", "rejected"]
+Wait = Annotated[float, Query(ge=0, le=300)]
+
+
+class RunQuery(PageQuery):
+    """Which runs."""
+
+    status: RunState | None = None
+
+
+@router.post(
+    "",
+    status_code=202,
+    responses=_OUTCOMES,
+    openapi_extra=takes(NEW_RUN, required=False),
+    response_class=Json,
+)
+async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
+    """Start a run, and wait for its end so many seconds; it goes on without who waits.
+
+    An `Idempotency-Key` makes a repeated request the same one. A run that waits for a person is
+    answered at once, with its questions.
+    """
+    site, profile = site_of(request), allowed(request, CHAT)
+    body, raw = await read_json(request, site.limits.request_bytes, empty={})
+    asked = NEW_RUN.read(body)
+    run = NewRun(
+        command=name,
+        task=asked.get("task"),
+        inputs=asked.get("inputs", {}),
+        autonomous=asked.get("autonomous"),
+        max_concurrent=asked.get("maxConcurrent"),
+        idempotency=key_of(request, raw),
+    )
+    is_refused = await _is_refused(site, run, profile)
+    run_id = await site.runtime.start_flow(run, profile=profile)
+    reply = await _ended(site, run_id, _REJECTED_SECONDS if is_refused else wait)
+    return await _answer(site, name, run_id, reply)
+
+
+@router.get("", responses=answers("FlowRuns"), response_class=Json)
+async def list_runs(name: str, request: Request, query: Annotated[RunQuery, Query()]) -> Response:
+    """Return the runs of a flow, newest first; `sort` is startedAt."""
+    site, profile = site_of(request), allowed(request, READ)
+    query.sorted_by(SORTS)
+    found, total = await _runs(site, name, profile, query)
+    if not total and query.status is None:
+        await asyncio.to_thread(flows_of(site).find, name)
+    return page_of("runs", [await _part(site, each) for each in found], query.page, total)
+
+
+@router.get("/{run_id}", responses=answers("FlowRun"), response_class=Json)
+async def read_run(name: str, run_id: str, request: Request) -> Response:
+    """Return how a run stands: each step and its state, what it asks, and its result."""
+    site, profile = site_of(request), allowed(request, READ)
+    task = await _own(site, profile, name, run_id)
+    asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
+    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
+    told = [each.event for each in records if isinstance(each.event, FlowTold)]
+    began = next((each.body for each in told if each.kind == "flow_started"), {})
+    states = StepStates(task.task_id, began.get("steps", ()))
+    for each in records:
+        states.apply(each)
+    states.wait(asked)
+    result = result_of(task)
+    more = {
+        "steps": states.to_wire(),
+        "questions": [question_record(each) for each in asked],
+        **({} if result is None else {"result": result}),
+    }
+    return Json(await _part(site, task) | more)
+
+
+@router.get(
+    "/{run_id}/events",
+    responses=streams(answers(None, NO_CONTENT), "RunFrame"),
+    response_class=Response,
+)
+async def follow_run(name: str, run_id: str, request: Request) -> Response:
+    """Follow a run from its beginning, or from where the reader left it (`Last-Event-ID`)."""
+    site, profile = site_of(request), allowed(request, READ)
+    task = await _own(site, profile, name, run_id)
+    given = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
+    shown = Position.parse(given) if given else Position(0)
+    if shown.seq > await site.runtime.parts.log.head(task.log_id):
+        raise BadLastEventId(f"this run has not come to event {given}")
+    if task.ended_seq is not None and shown >= Position(task.ended_seq):
+        return Response(status_code=NO_CONTENT)
+    slot = site.streams.enter(profile)
+    tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
+    frames = RunFrames(task.task_id, name, shown)
+    return EventStream(tail, frames, slot, headers={"x-task-id": task.task_id})
+
+
+@router.post(
+    "/{run_id}/abort", status_code=202, responses=answers("RunBegun", 202), response_class=Json
+)
+async def abort_run(name: str, run_id: str, request: Request) -> Response:
+    """End a run, whatever it is doing."""
+    site, profile = site_of(request), allowed(request, CHAT)
+    await _own(site, profile, name, run_id)
+    task = await site.runtime.cancel(TaskId(run_id), profile=profile)
+    return Json(_begun(task.task_id, status_of(task)), 202)
+
+
+async def _is_refused(site: Site, run: NewRun, profile: Profile) -> bool:
+    """Whether a run would be rejected at once. Raises NotFound for an unknown flow."""
+    await asyncio.to_thread(flows_of(site).find, run.command)
+    asked = FlowRequested(
+        command=run.command,
+        profile_id=profile.profile_id,
+        task=run.task,
+        inputs=run.inputs,
+        autonomous=run.autonomous,
+    )
+    return await site.runtime.parts.flow_work.refusal(asked) is not None
+
+
+async def _ended(site: Site, run_id: TaskId, seconds: float) -> Reply | None:
+    """Wait until a run has ended or waits for a person, as long as is wanted."""
+    clock, reply = site.runtime.parts.clock, None
+    until = clock.monotonic() + seconds
+    while reply is None and not site.is_draining and (left := until - clock.monotonic()) > 0:
+        reply = await site.runtime.wait(run_id, seconds=min(left, _PATIENCE_SECONDS))
+    return reply
+
+
+async def _answer(site: Site, name: str, run_id: TaskId, reply: Reply | None) -> Response:
+    headers: dict[str, str] = {"x-task-id": run_id}
+    if reply is None:
+        task = await site.runtime.parts.projections.find_task(run_id)
+        status = status_of(task) if task is not None else TaskStatus.QUEUED.value
+        return Json(_begun(run_id, status), 202, headers)
+    if reply.status is TaskStatus.SUSPENDED:
+        asked = [question_part(each.question) for each in reply.questions]
+        return Json(_begun(run_id, reply.status.value) | {"questions": asked}, 202, headers)
+    result = run_result(run_id, name, reply)
+    if result["status"] == RunStatus.REJECTED.value and reply.error is not None:
+        return _rejection(run_id, reply.error, headers)
+    return Json(result, 200, headers)
+
+
+def _rejection(run_id: TaskId, error: ErrorDetail, headers: dict[str, str]) -> Json:
+    """Return why a run never began, as a refusal that names the run."""
+    told: dict[str, Any] = {"code": error.code, "message": error.message}
+    details: Any = error.details
+    if error.code == VALIDATION_ERROR and details:
+        problems = details.get("problems", ())
+        details = [{"field": e["path"], "issue": e["message"]} for e in problems]
+    body = {"error": told | ({"details": details} if details else {}), "runId": run_id}
+    return Json(body, REFUSED.get(error.code, 422), headers)
+
+
+def _begun(run_id: TaskId, status: str) -> dict[str, Any]:
+    return {"runId": run_id, "taskId": run_id, "status": status}
+
+
+async def _runs(
+    site: Site, name: str, profile: Profile, query: RunQuery
+) -> tuple[list[TaskRecord], int]:
+    """Return a page of the runs of a flow that are this profile's, and how many there are."""
+    owner = None if profile.holds(ADMIN) else profile.profile_id
+    tasks, wanted = site.runtime.parts.projections.tasks, query.status
+    of = TasksOf(kind=FLOW, agent=name, status=_task_status(wanted))
+    if wanted not in _FAILED:
+        found, total = await tasks(profile_id=owner, of=of, page=query.page)
+        return list(found), total
+    matching: list[TaskRecord] = []
+    offset, total = 0, 1
+    while offset < total:
+        page = replace(query.page, limit=_MANY, offset=offset)
+        found, total = await tasks(profile_id=owner, of=of, page=page)
+        matching += [each for each in found if status_of(each) == wanted]
+        offset += _MANY
+    part = matching[query.offset : query.offset + query.limit]
+    return part, len(matching)
+
+
+def _task_status(wanted: str | None) -> TaskStatus | None:
+    """Return the status of a task whose run stands like that."""
+    if wanted is None or wanted in BEFORE_THE_END:
+        return None if wanted is None else TaskStatus(wanted)
+    ended = (status for status, run in STATUS.items() if run.value == wanted)
+    return next(ended, TaskStatus.FAILED)
+
+
+async def _part(site: Site, task: TaskRecord) -> dict[str, Any]:
+    """Return a run as lists show it."""
+    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1, limit=1)
+    asked = next((e.event for e in records if isinstance(e.event, FlowRequested)), None)
+    part: dict[str, Any] = {
+        "runId": task.task_id,
+        "status": status_of(task),
+        "task": (asked.task if asked else None) or "",
+        "startedAt": None if task.started_at is None else to_iso(task.started_at),
+        "stepCount": await _step_count(site, task),
+    }
+    return part | ({} if task.ended_at is None else {"endedAt": to_iso(task.ended_at)})
+
+
+async def _step_count(site: Site, task: TaskRecord) -> int:
+    """Return how many visits of steps were begun."""
+    if (result := result_of(task)) is not None:
+        return int(result["stepCount"])
+    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
+    return sum(
+        isinstance(each.event, StepStarted) and each.task_id == task.task_id for each in records
+    )
+
+
+async def _own(site: Site, profile: Profile, name: str, run_id: str) -> TaskRecord:
+    """Return a run of this flow. Raises NotFound, also for that of somebody else."""
+    task = await site.runtime.parts.projections.find_task(TaskId(run_id))
+    if task is None or task.kind != FLOW or task.agent != name:
+        raise NotFound(f'the flow "/{name}" has no run {run_id!r}')
+    owned(profile, task.profile_id, f"run {run_id!r}", task.log_id)
+    return task

@@ -1,0 +1,199 @@
+"""The flows of the project: read, written, checked; and the agents that flows may name."""
+
+import asyncio
+from collections.abc import Sequence
+
+from fastapi import Request
+from starlette.responses import Response
+
+from penstock.agents.catalog import catalog_entries
+from penstock.agents.charter import Tier
+from penstock.app.authoring import ProjectAuthoring
+from penstock.app.dry_runs import DryRuns
+from penstock.core.call_errors import NotAvailable
+from penstock.core.diagnostics import errors_of, has_error, in_file_order
+from penstock.core.errors import InvalidRequest
+from penstock.core.profile import MANAGE, READ
+from penstock.flows.definition import Step
+from penstock.flows.pictures.graph import mermaid
+from penstock.flows.project.authoring import WrittenFlow, check_local, remove_flow, write_flow
+from penstock.flows.project.files import FOLDERS, FlowFile
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import unknown_flow
+from penstock.flows.reading.flow import read_flow as reading
+from penstock.flows.starting import FLOW_INVALID
+from penstock.server.requests.bodies import Form, read_json
+from penstock.server.requests.lists import Listed, page_of
+from penstock.server.requests.problem import Json, answer
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers, takes
+from penstock.server.site import Site, allowed, site_of
+
+router = Router(prefix="/api", tags=["flows"])
+
+SORTS = ("name", "source")
+"""By what flows are sorted."""
+_CONTENT = {"type": "string"}
+CONTENT = Form({"content": _CONTENT}, required=("content",))
+CHECKED = Form({"content": _CONTENT, "dryRun": {"type": "boolean"}}, required=("content",))
+NEW_FLOW = Form(
+    {"path": {"type": "string", "minLength": 1, "maxLength": 1000}, "content": _CONTENT},
+    required=("path", "content"),
+)
+NO_FOLDER = "this server has no project's folder, and so no flows: serve a folder"
+_UNWRITTEN = f"{FOLDERS[0]}/unwritten.yaml"
+"""As what a text is checked that nobody wants to keep."""
+
+
+@router.get("/flows", responses=answers("Flows"), response_class=Json)
+async def list_flows(request: Request, query: Listed) -> Response:
+    """Return the flows; `sort` is name or source."""
+    site, _ = site_of(request), allowed(request, READ)
+    by, page, flows = query.sorted_by(SORTS), query.page, flows_of(site)
+    needle = query.search.casefold()
+    listed = [each.to_wire() for each in await asyncio.to_thread(flows.list)]
+    found = [
+        each for each in listed if needle in f"{each['name']}\n{each['description']}".casefold()
+    ]
+    found.sort(key=lambda each: (each[by], each["name"]), reverse=page.descends(usually=False))
+    return page_of("flows", found[page.offset : page.offset + page.limit], page, len(found))
+
+
+@router.post(
+    "/flows",
+    status_code=201,
+    responses=answers("WrittenFlow", 201),
+    openapi_extra=takes(NEW_FLOW),
+    response_class=Json,
+)
+async def write_new_flow(request: Request) -> Response:
+    """Write a flow in the project, in the place of one that is there; one with errors is not."""
+    site, _ = site_of(request), allowed(request, MANAGE)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    asked = NEW_FLOW.read(body)
+    return await _write(site, asked["path"], asked["content"], 201)
+
+
+@router.post(
+    "/flows/check", responses=answers("Findings"), openapi_extra=takes(CHECKED), response_class=Json
+)
+async def check_flow(request: Request) -> Response:
+    """Return everything that is wrong with the text of a flow, which is kept nowhere.
+
+    With `dryRun` it is also run, every way it can go, without anything being done.
+    """
+    site, _ = site_of(request), allowed(request, READ)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    flows, asked = flows_of(site), CHECKED.read(body)
+    file = FlowFile(command="unwritten", path=_UNWRITTEN, root=flows.root, tier=Tier.LOCAL)
+    content = asked["content"]
+    found = await asyncio.to_thread(flows.check_text, file, content)
+    more = {}
+    if asked.get("dryRun") and not has_error(found) and (runs := _dry_runs(site)) is not None:
+        dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
+        found, more = in_file_order([*found, *problems]), {"dryRun": dry.to_wire()}
+    return Json({"diagnostics": [each.to_finding() for each in found], **more})
+
+
+@router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
+async def read_flow(name: str, request: Request) -> Response:
+    """Return one flow: its text, its steps, what is wrong with it, and a picture in Mermaid."""
+    site, _ = site_of(request), allowed(request, READ)
+    flows = flows_of(site)
+    file = await file_of(flows, name)
+    summary, read = await asyncio.to_thread(flows.summary, file)
+    steps: Sequence[Step] = read.flow.steps if read.flow else ()
+    more = {
+        "content": read.text,
+        "steps": [step_part(each) for each in steps],
+        "diagnostics": [each.to_finding() for each in summary.diagnostics],
+        "graph": mermaid(read.flow) if read.flow else None,
+    }
+    return Json(summary.to_wire() | more)
+
+
+@router.put(
+    "/flows/{name}",
+    responses=answers("WrittenFlow"),
+    openapi_extra=takes(CONTENT),
+    response_class=Json,
+)
+async def write_flow_anew(name: str, request: Request) -> Response:
+    """Write a flow of the project anew; one with errors is not, and the old one stays."""
+    site, _ = site_of(request), allowed(request, MANAGE)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    flows, content = flows_of(site), CONTENT.read(body)["content"]
+    file = await file_of(flows, name)
+    check_local(file)
+    return await _write(site, file.path, content, 200)
+
+
+@router.delete(
+    "/flows/{name}", status_code=204, responses=answers(None, 204), response_class=Response
+)
+async def delete_flow(name: str, request: Request) -> Response:
+    """Remove a flow of the project; its runs stay."""
+    site, _ = site_of(request), allowed(request, MANAGE)
+    remove_flow(await file_of(flows_of(site), name))
+    await asyncio.to_thread(_authoring_of(site).rediscover)
+    return Response(status_code=204)
+
+
+@router.get("/catalog", responses=answers("Catalog"), response_class=Json)
+async def read_catalog(request: Request) -> Response:
+    """Return the agents that flows may name, as an agent reads them who designs flows."""
+    site, _ = site_of(request), allowed(request, READ)
+    return Json(catalog_entries(site.runtime.parts.agents))
+
+
+def _dry_runs(site: Site) -> DryRuns | None:
+    return _authoring_of(site).dry_runs
+
+
+def _authoring_of(site: Site) -> ProjectAuthoring:
+    authoring = site.runtime.parts.authoring
+    if authoring is None:
+        raise NotAvailable(NO_FOLDER)
+    return authoring
+
+
+def flows_of(site: Site) -> ProjectFlows:
+    """Return the flows of the project. Raises NotAvailable where there is no folder."""
+    flows = site.runtime.parts.flow_files
+    if flows is None:
+        raise NotAvailable(NO_FOLDER)
+    return flows
+
+
+async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
+    """Return the file of a flow. Raises NotFound, with the nearest one."""
+    found = (await asyncio.to_thread(flows.files)).files
+    if name not in found:
+        raise unknown_flow(name, found)
+    return found[name]
+
+
+def step_part(step: Step) -> dict[str, str]:
+    """Return what a list of steps shows of one."""
+    agent = getattr(step, "agent", None)
+    return {"id": step.step_id, "type": step.kind.value} | ({"agent": agent} if agent else {})
+
+
+async def _write(site: Site, path: str, content: str, status: int) -> Response:
+    flows, authoring = flows_of(site), _authoring_of(site)
+    written = await asyncio.to_thread(write_flow, flows, path, content)
+    if written.is_written:
+        await asyncio.to_thread(authoring.rediscover)
+        dry = await asyncio.to_thread(authoring.dry_run, written, content)
+        return Json({**written.to_wire(), "name": written.command, **dry}, status)
+    if written.error:
+        raise InvalidRequest([{"field": "/path", "issue": written.error}])
+    return _invalid(written)
+
+
+def _invalid(written: WrittenFlow) -> Json:
+    errors = errors_of(written.diagnostics)
+    counted = "an error" if len(errors) == 1 else f"{len(errors)} errors"
+    message = f"the flow has {counted} and was not written; line {errors[0].line}: "
+    details = {"diagnostics": [each.to_finding() for each in written.diagnostics]}
+    return answer(422, FLOW_INVALID, message + errors[0].text, details=details)

@@ -1,0 +1,90 @@
+"""Questions that wait for people, and their answers."""
+
+from typing import Annotated
+
+from fastapi import Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from penstock.chat.parts import question_record
+from penstock.core.errors import InvalidRequest, NotFound
+from penstock.core.ids import LogId, QuestionId
+from penstock.core.profile import ADMIN, READ
+from penstock.core.question import QuestionStatus
+from penstock.server.requests.bodies import Form, read_json
+from penstock.server.requests.lists import PageQuery, page_of
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers, takes
+from penstock.server.site import admitted, owned, site_of
+
+router = Router(prefix="/api/questions", tags=["questions"])
+
+SORTS = ("createdAt",)
+"""By what questions are sorted."""
+_TEXT = {"type": ["string", "null"]}
+ANSWER = Form(
+    {
+        "decision": {"enum": ["approve", "reject", None]},
+        "input": {"type": ["object", "null"]},
+        "note": _TEXT,
+        "value": {},
+        "text": _TEXT,
+        "answer": {},
+        "notes": _TEXT,
+        "decide": {"type": ["boolean", "null"]},
+        "cancel": {"type": ["boolean", "null"]},
+        "resume_payload": {},
+    }
+)
+"""What any answer may hold; which of it, its question says."""
+
+
+class QuestionQuery(PageQuery):
+    """Which questions."""
+
+    status: QuestionStatus | None = None
+    agent_id: str | None = Field(default=None, alias="agentId")
+    conversation_id: LogId | None = Field(default=None, alias="conversationId")
+
+
+@router.get("", responses=answers("Questions"), response_class=Json)
+async def list_questions(request: Request, query: Annotated[QuestionQuery, Query()]) -> Response:
+    """Return questions, oldest first; `sort` is createdAt."""
+    site, profile = site_of(request), admitted(request, READ)
+    query.sorted_by(SORTS)
+    found, total = await site.runtime.parts.projections.questions(
+        profile_id=None if profile.holds(ADMIN) else profile.profile_id,
+        log_id=LogId(profile.session_id) if profile.session_id else query.conversation_id,
+        agent=query.agent_id,
+        status=query.status,
+        page=query.page,
+    )
+    return page_of("questions", [question_record(each) for each in found], query.page, total)
+
+
+@router.get("/{question_id}", responses=answers("Question"), response_class=Json)
+async def read_question(question_id: str, request: Request) -> Response:
+    """Return one question."""
+    site, profile = site_of(request), admitted(request, READ)
+    found = await site.runtime.parts.projections.find_question(QuestionId(question_id))
+    if found is None:
+        raise NotFound(f"there is no question {question_id!r}")
+    owned(profile, found.profile_id, f"question {question_id!r}", found.log_id)
+    return Json(question_record(found))
+
+
+@router.post(
+    "/{question_id}/answer",
+    responses=answers("AnsweredQuestion"),
+    openapi_extra=takes(ANSWER),
+    response_class=Json,
+)
+async def answer_question(question_id: str, request: Request) -> Response:
+    """Answer a question, once; the same answer again is no mistake."""
+    site, profile = site_of(request), admitted(request, READ)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    if not isinstance(body, dict):
+        raise InvalidRequest([{"field": "", "issue": "must be an object"}])
+    answered = await site.runtime.answer(QuestionId(question_id), body, profile=profile)
+    return Json({"question": question_record(answered)})

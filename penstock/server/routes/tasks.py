@@ -1,0 +1,197 @@
+"""Tasks: how they stand, what happened in them, and their end."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from penstock.chat.follow import LogTail
+from penstock.chat.parts import envelope_part, event_part, task_part
+from penstock.chat.task_waiter import awaited_runs
+from penstock.core.envelope import Envelope, Status
+from penstock.core.errors import BadLastEventId, NotFound
+from penstock.core.events import (
+    CallSettled,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
+from penstock.core.ids import TaskId
+from penstock.core.messages import Usage
+from penstock.core.profile import CHAT, READ, Profile
+from penstock.core.task import TaskRecord, TaskStatus
+from penstock.engine.bus import Live
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.routes.session_stream import NO_CONTENT
+from penstock.server.schemas.openapi import answers, streams
+from penstock.server.site import Site, admitted, owned, site_of
+from penstock.server.streams.frame import Frame, Position
+from penstock.server.streams.sse import EventStream
+
+router = Router(prefix="/api/tasks", tags=["tasks"])
+
+_STREAM = "text/event-stream"
+
+
+class EventQuery(BaseModel):
+    """Which events of a task."""
+
+    after: int = Field(default=0, ge=0, le=2**53)
+    limit: int = Field(default=50, ge=1, le=200)
+    last: str | None = Field(default=None, alias="lastEventId")
+
+
+class TaskFrames:
+    """Every event of one task as a frame."""
+
+    def __init__(self, task_id: TaskId, last: int) -> None:
+        self._task_id = task_id
+        self._is_over = False
+        self._last = last
+
+    @property
+    def task_id(self) -> TaskId | None:
+        """The task."""
+        return self._task_id
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended."""
+        return self._is_over
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether more is to come."""
+        return not self._is_over
+
+    def feed(self, items: Iterable[Live]) -> list[Frame]:
+        """Take in what happened; returns what a reader has not seen of it."""
+        frames = []
+        for item in items:
+            if not isinstance(item, Record) or item.task_id != self._task_id:
+                continue
+            self._is_over = self._is_over or isinstance(item.event, TaskEnded)
+            if item.seq > self._last:
+                frames.append((Position(item.seq), event_part(item)))
+        return frames
+
+
+@router.get("/{task_id}", responses=answers("Task"), response_class=Json)
+async def read_task(task_id: str, request: Request) -> Response:
+    """Return how a task stands."""
+    site, profile = site_of(request), admitted(request, READ)
+    return Json(await _described(site, await _own(site, profile, task_id)))
+
+
+@router.post(
+    "/{task_id}/cancel", status_code=202, responses=answers("TaskState", 202), response_class=Json
+)
+async def cancel_task(task_id: str, request: Request) -> Response:
+    """End a task, whatever it is doing."""
+    site, profile = site_of(request), admitted(request, CHAT)
+    task = await site.runtime.cancel(TaskId(task_id), profile=profile)
+    return Json({"id": task.task_id, "status": task.status.value}, 202)
+
+
+@router.get(
+    "/{task_id}/events",
+    responses=streams(answers("TaskEvents") | answers(None, NO_CONTENT), "TaskEvent"),
+    response_class=Json,
+)
+async def read_events(
+    task_id: str, request: Request, query: Annotated[EventQuery, Query()]
+) -> Response:
+    """Return what happened in a task, nested calls included; as a stream for who accepts one."""
+    site, profile = site_of(request), admitted(request, READ)
+    task = await _own(site, profile, task_id)
+    if _STREAM in request.headers.get("accept", ""):
+        last = request.headers.get("last-event-id") or query.last
+        return await _follow(site, profile, task, last)
+    found: list[Record] = []
+    after = max(query.after, task.first_seq - 1)
+    while len(found) <= query.limit and (task.ended_seq is None or after < task.ended_seq):
+        page = await site.runtime.parts.log.read(task.log_id, after=after, limit=200)
+        found += [each for each in page if each.task_id == task.task_id]
+        if not page:
+            break
+        after = page[-1].seq
+    meta = {"limit": query.limit, "hasMore": len(found) > query.limit}
+    return Json({"events": [event_part(each) for each in found[: query.limit]], "meta": meta})
+
+
+async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | None) -> Response:
+    shown = Position.parse(last).seq if last else 0
+    if shown > await site.runtime.parts.log.head(task.log_id):
+        raise BadLastEventId(f"this task has not come to event {last}")
+    if task.ended_seq is not None and shown >= task.ended_seq:
+        return Response(status_code=NO_CONTENT)
+    slot = site.streams.enter(profile)
+    tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
+    headers = {"x-task-id": task.task_id}
+    return EventStream(tail, TaskFrames(task.task_id, shown), slot, headers=headers)
+
+
+async def _own(site: Site, profile: Profile, task_id: str) -> TaskRecord:
+    task = await site.runtime.parts.projections.find_task(TaskId(task_id))
+    if task is None:
+        raise NotFound(f"there is no task {task_id!r}")
+    owned(profile, task.profile_id, f"task {task_id!r}", task.log_id)
+    return task
+
+
+async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
+    iterations, usage, end = await _spent(site, task)
+    asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
+    described = task_part(task) | {
+        "iterations": iterations,
+        "usage": usage.to_wire(),
+        "questions": [each.question.question_id for each in asked],
+        "runs": await _awaited(site, task),
+    }
+    if end is not None and end.error is not None:
+        described["error"] = end.error.to_wire()
+    described["result"] = None if end is None else _result(task, end)
+    return described
+
+
+def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
+    """Return how a direct call ended; None for what is none."""
+    envelope = end.envelope
+    if envelope is None and task.kind == "call" and end.error is not None:
+        envelope = Envelope(Status.FAILED, None, end.error)
+    return None if envelope is None else envelope_part(envelope)
+
+
+async def _awaited(site: Site, task: TaskRecord) -> Sequence[TaskId]:
+    """Return the runs of flows that a task waits for."""
+    if task.status is not TaskStatus.SUSPENDED:
+        return ()
+    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
+    return awaited_runs([each.event for each in records if each.task_id == task.task_id])
+
+
+async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
+    """Return the iterations and the usage of a task so far, and its end."""
+    log = site.runtime.parts.log
+    if task.ended_seq is not None:
+        for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):
+            if isinstance(record.event, TaskEnded):
+                return record.event.iterations, record.event.usage, record.event
+    records = await log.read(task.log_id, after=task.first_seq - 1)
+    own = [each.event for each in records if each.task_id == task.task_id]
+    replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
+    prices = [each.usage.cost_usd for each in replies]
+    known = [each for each in prices if each is not None]
+    usage = Usage(
+        input_tokens=sum(each.usage.input_tokens for each in replies),
+        output_tokens=sum(each.usage.output_tokens for each in replies),
+        model_calls=len(replies),
+        tool_calls=sum(isinstance(each, CallSettled) and each.ran for each in own),
+        cost_usd=sum(known) if prices and len(known) == len(prices) else None,
+    )
+    mine = [each.event for each in records if each.task_id == task.task_id and each.path is None]
+    turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
+    return max(turns, default=0), usage, None

@@ -1,0 +1,93 @@
+"""Secrets over HTTP: they go in, and never come out."""
+
+import logging
+from enum import StrEnum
+
+from fastapi import Request
+from starlette.responses import Response
+
+from penstock.core.clock import to_iso
+from penstock.core.errors import NotFound
+from penstock.core.ids import ProfileId
+from penstock.core.profile import CHAT, READ
+from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.vault import warning_of
+from penstock.server.requests.bodies import Form, read_json
+from penstock.server.requests.lists import Listed, page_of
+from penstock.server.requests.problem import Json
+from penstock.server.routes.router import Router
+from penstock.server.schemas.openapi import answers, takes
+from penstock.server.site import allowed, owned, site_of
+
+log = logging.getLogger(__name__)
+router = Router(prefix="/api/vault", tags=["vault"])
+
+SECRET = Form({"value": {"type": "string", "minLength": 1, "writeOnly": True}}, required=("value",))
+VAULT_WRITE = "vault.write"
+MINE = "me"
+_DONE = answers(None, 204)
+
+
+class VaultScope(StrEnum):
+    """Whose secrets there are."""
+
+    PROFILE = "profile"
+    SHARED = "shared"
+
+
+@router.get("/{scope}/{scope_id}", responses=answers("Secrets"), response_class=Json)
+async def list_secrets(
+    scope: VaultScope, scope_id: str, request: Request, query: Listed
+) -> Response:
+    """Return which secrets there are, never what they are; `me` is the profile of the key."""
+    where = _permitted(request, scope, scope_id, READ)
+    query.sorted_by(("key",))
+    found = [
+        {"key": each.key, "updatedAt": to_iso(each.updated_at)}
+        for each in await site_of(request).kept.vault.notes(where)
+        if query.search in each.key
+    ]
+    page = query.page
+    found.sort(key=lambda each: each["key"], reverse=page.descends(usually=False))
+    return page_of("secrets", found[page.offset : page.offset + page.limit], page, len(found))
+
+
+@router.put(
+    "/{scope}/{scope_id}/{key}",
+    status_code=204,
+    responses=_DONE,
+    response_class=Response,
+    openapi_extra=takes(SECRET),
+)
+async def set_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
+    """Keep a secret, in the place of one that is there; `X-Warning` says that it is too short."""
+    where, site = _permitted(request, scope, scope_id, CHAT), site_of(request)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    value = SECRET.read(body)["value"]
+    await site.kept.vault.set(where, key, value)
+    if warning := warning_of(value):
+        log.warning("%s of %s: %s", key, where, warning)
+        return Response(status_code=204, headers={"x-warning": warning})
+    return Response(status_code=204)
+
+
+@router.delete(
+    "/{scope}/{scope_id}/{key}", status_code=204, responses=_DONE, response_class=Response
+)
+async def delete_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
+    """Remove a secret."""
+    where = _permitted(request, scope, scope_id, CHAT)
+    if not await site_of(request).kept.vault.delete(where, key):
+        raise NotFound(f"there is no secret {key!r}")
+    return Response(status_code=204)
+
+
+def _permitted(request: Request, scope: VaultScope, scope_id: str, permission: str) -> Scope:
+    """Return the scope, if who asks may use it."""
+    if scope is VaultScope.SHARED:
+        allowed(request, VAULT_WRITE)
+        return Scope(ScopeKind.SHARED, scope_id)
+    profile = allowed(request, permission)
+    owner = profile.profile_id if scope_id == MINE else ProfileId(scope_id)
+    owned(profile, owner, f"profile {scope_id!r}")
+    return Scope(ScopeKind.PROFILE, owner)

@@ -1,0 +1,120 @@
+"""Each tool that may be called directly as an operation of the OpenAPI document."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.core.envelope import Json
+from penstock.server.requests.bodies import ID, JSON_TYPE, KEY_CHARACTERS
+from penstock.server.schemas.components import STRING, Schema, record, ref
+from penstock.server.schemas.openapi import PROBLEM
+from penstock.tools.tool import Tool
+
+MOST_SECONDS = 300
+USUAL_SECONDS = 120
+"""How long a call is waited for."""
+REFUSALS = ("400", "401", "409", "413", "415", "429")
+"""What is said before there is a call; it looks like every other refusal."""
+_VALUES = {"const", "default", "enum", "examples"}
+"""Keywords whose values are no schemas."""
+_WAIT: Schema = {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "default": USUAL_SECONDS}
+_KEY: Schema = {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS}
+
+
+def with_tools(whole: dict[str, Any], tools: Iterable[Tool]) -> dict[str, Any]:
+    """Return the document with a path for each of these tools, and with their schemas."""
+    every, components = tuple(tools), whole.get("components", {})
+    paths = {
+        f"/api/direct-calls/{tool.spec.tool_id}": {"get": _look(tool), "post": _call(tool)}
+        for tool in every
+    }
+    schemas = {name: schema for tool in every for name, schema in _schemas(tool).items()}
+    named = {**components, "schemas": {**components.get("schemas", {}), **schemas}}
+    return {**whole, "paths": {**whole["paths"], **paths}, "components": named}
+
+
+def _look(tool: Tool) -> dict[str, Any]:
+    """Return the operation that tells what a tool takes and gives."""
+    tool_id = tool.spec.tool_id
+    return {
+        "tags": ["direct calls"],
+        "summary": f"What {tool_id} takes and gives",
+        "operationId": f"show_{tool_id}",
+        "responses": {
+            "200": _answer("What a call takes and gives", ref("DirectCall")),
+            "default": PROBLEM,
+        },
+    }
+
+
+def _call(tool: Tool) -> dict[str, Any]:
+    """Return the operation that a direct call of a tool is."""
+    spec = tool.spec
+    needs_input = bool(spec.input_schema.get("required"))
+    properties = {
+        "input": ref(_name(tool, "input")),
+        "conversationId": ID,
+        "selectedSkillIds": {"type": ["array", "null"], "items": STRING},
+    }
+    optional = [each for each in properties if each != "input" or not needs_input]
+    output = {"properties": {"output": ref(_name(tool, "output"))}}
+    outcome = {"allOf": [ref("CallOutcome"), output]} if spec.output_schema else ref("CallOutcome")
+    refused = {"anyOf": [ref("CallOutcome"), ref("Problem")]}
+    return {
+        "tags": ["direct calls"],
+        "summary": spec.tool_id,
+        "description": spec.description,
+        "operationId": f"call_{spec.tool_id}",
+        "parameters": [
+            {"name": "wait", "in": "query", "schema": _WAIT},
+            {"name": "Idempotency-Key", "in": "header", "schema": _KEY},
+        ],
+        "requestBody": {"required": needs_input, **_content(record(properties, *optional))},
+        "responses": {
+            "200": _answer("Settled: it succeeded, failed, or took too long", outcome),
+            "202": _answer("It waits for a person, or is still at work", ref("CallWaiting")),
+            **dict.fromkeys(REFUSALS, PROBLEM),
+            "403": _answer("A permission is missing", refused),
+            "404": _answer("There is no such tool or conversation", refused),
+            "422": _answer("The input is not valid", ref("CallOutcome")),
+            "default": PROBLEM,
+        },
+    }
+
+
+def _schemas(tool: Tool) -> dict[str, Any]:
+    """Return the schemas of a tool as components; their references stay within them."""
+    own = {"input": tool.spec.input_schema, "output": tool.spec.output_schema}
+    named = {_name(tool, what): schema for what, schema in own.items() if schema}
+    return {name: _moved(_plain(schema), ref(name)["$ref"]) for name, schema in named.items()}
+
+
+def _name(tool: Tool, what: str) -> str:
+    return f"tool.{tool.spec.tool_id}.{what}"
+
+
+def _plain(schema: Json) -> dict[str, Any]:
+    """Return a schema without what only a document of its own has."""
+    return {key: value for key, value in schema.items() if key not in {"$id", "$schema"}}
+
+
+def _moved(schema: Any, place: str) -> Any:
+    """Return a schema whose references into itself lead to where it stands now."""
+    if isinstance(schema, list):
+        return [_moved(each, place) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: _moved_member(key, value, place) for key, value in schema.items()}
+
+
+def _moved_member(key: str, value: Any, place: str) -> Any:
+    if key == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
+        return place + value[1:]
+    return value if key in _VALUES else _moved(value, place)
+
+
+def _answer(said: str, schema: Schema) -> dict[str, Any]:
+    return {"description": said, **_content(schema)}
+
+
+def _content(schema: Schema) -> dict[str, Any]:
+    return {"content": {JSON_TYPE: {"schema": schema}}}

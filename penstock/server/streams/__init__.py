@@ -1,0 +1,1 @@
+"""Events as frames, and frames on their way to readers."""

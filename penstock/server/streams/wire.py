@@ -1,0 +1,298 @@
+"""Events of a conversation as frames of the chat stream."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from penstock.chat.attachments import Attachments
+from penstock.chat.parts import LinkTo, note_part, question_part, result_part
+from penstock.chat.subagent_filter import SubagentFilter
+from penstock.core.events import (
+    CallRequested,
+    CallSettled,
+    CancelRequested,
+    Event,
+    MessageReceived,
+    NoteEmitted,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    ReplyRestarted,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.flow_events import RunEnded
+from penstock.core.ids import CallId, MessageId, SessionId, TaskId
+from penstock.core.question import Question, QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.engine.bus import Delta, Live
+from penstock.server.streams.frame import Frame, Position, UnseenFrames
+from penstock.server.streams.reply import ReplyFrames
+
+
+class StreamView(NamedTuple):
+    """What a stream shows of a conversation, and what frames say that events do not."""
+
+    session_id: SessionId
+    link_to: LinkTo
+    max_iterations: int
+    argument_chars: int
+    """Of arguments that are no JSON object, as text."""
+    only: TaskId | None = None
+    """The one task to show; None shows all, one after the other."""
+    follows: bool = False
+    """Whether it goes on when the last task has ended."""
+
+
+class FrameSource(Protocol):
+    """Makes frames of what happens.
+
+    Contract: ids of frames rise strictly; `is_over` and `is_at_work` are about what was fed.
+    """
+
+    @property
+    def task_id(self) -> TaskId | None:
+        """The task that is at work."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes by itself."""
+        ...
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a task is running or queued."""
+        ...
+
+    def feed(self, items: Iterable[Live]) -> list[Frame]:
+        """Take in what happened; returns the frames that follow from it."""
+        ...
+
+
+class ChatFrames:
+    """Folds what happens in a conversation into frames.
+
+    It is fed from the beginning of a task, and gives the frames after `last`: so the same fold
+    serves who is there from the start and who comes back with the id of the last frame.
+    """
+
+    __slots__ = (
+        "_attachments",
+        "_awaited",
+        "_calls",
+        "_is_command",
+        "_is_over",
+        "_queue",
+        "_replies",
+        "_results",
+        "_said",
+        "_silent",
+        "_subagents",
+        "_task",
+        "_unseen",
+        "_view",
+    )
+
+    def __init__(self, view: StreamView, last: Position) -> None:
+        self._view = view
+        self._unseen = UnseenFrames(last)
+        self._replies = ReplyFrames(
+            self._unseen,
+            max_iterations=view.max_iterations,
+            argument_chars=view.argument_chars,
+        )
+        self._queue: dict[TaskId, MessageId | None] = {}
+        self._silent: dict[TaskId, None] = {}
+        self._awaited: tuple[TaskId, ...] = ()
+        self._task: TaskId | None = None
+        self._calls: list[dict[str, Any]] = []
+        self._results: dict[CallId, CallSettled] = {}
+        self._attachments = Attachments()
+        self._subagents = SubagentFilter()
+        self._said = False
+        self._is_over = False
+        self._is_command = False
+
+    def expect(self, task_id: TaskId, message_id: MessageId) -> None:
+        """Take in the message of a task without its event."""
+        self._queue[task_id] = message_id
+
+    def feed(self, items: Iterable[Live]) -> list[Frame]:
+        """Take in what happened; returns the frames that follow from it, perhaps none."""
+        only = self._view.only
+        for item in items:
+            if isinstance(item, Record):
+                if item.task_id is not None and (only is None or item.task_id == only):
+                    self._record(item, item.task_id)
+            elif item.reply.path is not None or only not in {None, item.reply.task_id}:
+                continue  # an agent in a frame speaks, or another task's
+            elif type(item) is Delta:
+                self._replies.say(item)
+            else:
+                self._replies.begin(item.reply)
+        return self._unseen.take()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes by itself: the last task has ended, or waits for a person."""
+        return self._is_over and not self._view.follows
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a task is running or queued, as far as was fed."""
+        return bool(self._queue) or (self._task is not None and not self._is_over)
+
+    @property
+    def task_id(self) -> TaskId | None:
+        """The task that is at work, as far as was fed."""
+        return self._task
+
+    def _pass_over(self, task_id: TaskId, event: Event) -> None:
+        if type(event) is TaskEnded:
+            del self._silent[task_id]
+
+    def _record(self, record: Record, task_id: TaskId) -> None:
+        event = record.event
+        match event:
+            case MessageReceived(message_id=message_id):
+                self._queue[task_id] = message_id
+                self._is_over = False
+            case CallRequested():
+                self._silent[task_id] = None
+            case _ if task_id in self._silent:
+                self._pass_over(task_id, event)
+            case _ if self._subagents.has(event, record.path):
+                pass
+            case TaskStarted():
+                self._start(record.seq, task_id, event)
+            case ReplyReceived():
+                self._reply(record.seq, event)
+            case CallSettled(call_id=call_id):
+                self._attachments.add(event)
+                if call_id is not None:
+                    self._results[call_id] = event
+                    self._unseen.add(Position(record.seq), result_part(event, self._view.link_to))
+            case NoteEmitted():
+                self._unseen.add(Position(record.seq), note_part(event, record.path))
+            case _:
+                self._rare(record.seq, task_id, event)
+
+    def _rare(self, seq: int, task_id: TaskId, event: object) -> None:
+        match event:
+            case ReplyRestarted(iteration=iteration, closing=closing):
+                of = {"closing": True} if closing else {"iteration": iteration}
+                self._unseen.add(Position(seq), {"type": "content_reset"} | of)
+            case QuestionAsked(question=question):
+                self._ask(seq, question)
+            case QuestionAnswered():
+                self._answered(seq, event)
+            case TaskSuspended():
+                self._suspend(seq, task_id, event)
+            case RunEnded(run_id=run_id) if run_id in self._awaited:
+                self._is_over = False
+            case TaskEnded():
+                self._end(seq, task_id, event)
+            case TaskResumed() | CancelRequested() if task_id == self._task:
+                self._is_over = False
+            case _:
+                pass
+
+    def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
+        self._task = task_id
+        self._calls, self._results, self._attachments = [], {}, Attachments()
+        self._subagents = SubagentFilter()
+        self._said = self._is_over = False
+        self._is_command = bool(event.command)
+        frame = {
+            "type": "message_start",
+            "conversationId": self._view.session_id,
+            "taskId": task_id,
+            "userMessageId": self._queue.pop(task_id, None),
+            "model": event.model,
+        }
+        self._unseen.add(Position(seq), frame)
+
+    def _reply(self, seq: int, reply: ReplyReceived) -> None:
+        if self._is_command:
+            self._calls += self._replies.ask(seq, reply)
+            return
+        self._said = bool(reply.text.strip()) and not reply.calls
+        self._calls += self._replies.finish(seq, reply)
+
+    def _ask(self, seq: int, question: Question) -> None:
+        part = question_part(question)
+        if self._subagents.covers(question.path):
+            part.pop("toolCallId", None)
+        self._unseen.add(Position(seq), {"type": "question"} | part)
+
+    def _answered(self, seq: int, event: QuestionAnswered) -> None:
+        self._is_over = False
+        frame: dict[str, Any] = {
+            "type": "question_answered",
+            "id": event.question_id,
+            "status": event.status.value,
+        }
+        if event.status is QuestionStatus.ANSWERED:
+            frame["answer"] = dict(event.answer)
+        self._unseen.add(Position(seq), frame)
+
+    def _suspend(self, seq: int, task_id: TaskId, event: TaskSuspended) -> None:
+        self._is_over, self._awaited = True, event.runs
+        frame = {"type": "suspended", "taskId": task_id, "questions": list(event.questions)}
+        runs = {"runs": list(event.runs)} if event.runs else {}
+        self._unseen.add(Position(seq), frame | runs)
+
+    def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
+        waits = self._queue.pop(task_id, None) is not None
+        if waits and self._task is not None and task_id != self._task:
+            is_asked = len(self._results) == len(self._calls)
+            tell = self._unseen.hold if is_asked else self._unseen.add
+            tell(Position(seq), _error(task_id, event))
+            return  # what the model says meanwhile stands before it
+        if not waits and task_id != self._task:
+            return
+        self._task = None
+        if event.status is TaskStatus.SUCCEEDED:
+            self._notice(seq, event)
+            self._unseen.add(Position(seq), self._complete(task_id, event))
+        else:
+            self._unseen.add(Position(seq), _error(task_id, event))
+        self._is_over = self._view.only is not None or not self._queue
+
+    def _notice(self, seq: int, event: TaskEnded) -> None:
+        """Show an answer that no model wrote as what it is, a closing text; of commands all are."""
+        if not (self._said or self._is_command) and event.content:
+            frame = {"type": "content_delta", "closing": True, "delta": event.content}
+            self._unseen.add(Position(seq - 1, len(event.content)), frame)
+
+    def _complete(self, task_id: TaskId, event: TaskEnded) -> dict[str, Any]:
+        link_to, results = self._view.link_to, self._results
+        settled = [results[call["id"]] for call in self._calls if call["id"] in results]
+        attached = self._attachments.parts(link_to)
+        return {
+            "type": "message_complete",
+            "assistantMessageId": event.message_id,
+            "conversationId": self._view.session_id,
+            "taskId": task_id,
+            "content": event.content,
+            "toolCalls": self._calls,
+            "toolResults": [result_part(each, link_to) for each in settled],
+            "finishReason": event.finish_reason,
+            "iterations": event.iterations,
+            "usage": event.usage.to_wire(),
+            **({"attachments": attached} if attached else {}),
+        }
+
+
+def _error(task_id: TaskId, event: TaskEnded) -> dict[str, Any]:
+    error = event.error
+    return {
+        "type": "error",
+        "message": error.message if error else f"the task ended as {event.status.value}",
+        "code": error.code if error else "INTERNAL_ERROR",
+        "retryable": error.retryable if error else False,
+        "taskId": task_id,
+    }

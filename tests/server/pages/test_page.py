@@ -1,0 +1,140 @@
+"""The page at `/`: what comes with it, who may have it, and what it may not do."""
+
+import re
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from penstock.core.limits import Limits
+from penstock.server.application import create_application
+from penstock.server.pages import page
+from penstock.server.pages.page import HEADERS
+from tests.kit.server import HERE, in_memory, served
+
+FOLDER = Path(page.__file__).with_suffix("")
+SCRIPTS = ["page.js", "view.js"]
+NAMES = ["index.html", "page.css", *SCRIPTS]
+FILES = [
+    ("/", "text/html; charset=utf-8", "index.html"),
+    ("/page.css", "text/css; charset=utf-8", "page.css"),
+    ("/page.js", "text/javascript; charset=utf-8", "page.js"),
+    ("/view.js", "text/javascript; charset=utf-8", "view.js"),
+]
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
+
+
+def read_scripts() -> str:
+    """Return all that runs in the page."""
+    return "\n".join((FOLDER / name).read_text() for name in SCRIPTS)
+
+
+@pytest.mark.parametrize(("path", "media_type", "name"), FILES)
+async def test_each_file_comes_as_it_is_and_with_strict_headers(
+    path: str, media_type: str, name: str
+) -> None:
+    async with served() as server:
+        response = await server.client.get(path)
+        head = await server.client.head(path)
+    assert (response.status_code, response.headers["content-type"]) == (200, media_type)
+    written = (FOLDER / name).read_bytes()
+    assert response.content == written.replace(b"{content_chars}", b"100000")
+    assert HEADERS.items() <= dict(response.headers).items()
+    assert (head.status_code, head.content) == (200, b"")
+
+
+async def test_a_message_may_be_as_long_as_the_server_takes_it() -> None:
+    async with served(limits=Limits(content_chars=70)) as server:
+        html = (await server.client.get("/")).text
+    assert re.findall(r'<textarea id="content" [^>]*maxlength="(\d+)"', html) == ["70"]
+
+
+async def test_the_page_comes_while_the_server_starts() -> None:
+    transport = httpx2.ASGITransport(create_application(in_memory))
+    async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+        assert 'maxlength="100000"' in (await client.get("/")).text
+
+
+def test_the_policy_lets_nothing_in_but_our_own() -> None:
+    policy = HEADERS["content-security-policy"].split("; ")
+    assert dict(each.split(" ", 1) for each in policy) == POLICY
+    assert HEADERS["x-content-type-options"] == "nosniff"
+    assert HEADERS["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/view.js"])
+async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
+    """The page asks for the key itself, so it comes without one."""
+    async with served() as server:
+        await server.database_parts.keys.create("ann")
+        assert (await server.client.get(path)).status_code == 200
+        assert (await server.client.get("/api/agents")).status_code == 401
+
+
+async def test_the_page_of_this_machine_is_not_for_another_name() -> None:
+    async with served() as server:
+        response = await server.client.get("/", headers={"host": "evil.example"})
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "HOST_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("path", ["/page", "/page/index.html", "/../page.py", "/x.js"])
+async def test_what_is_not_there_is_still_said_in_json(path: str) -> None:
+    async with served() as server:
+        response = await server.client.get(path)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_a_wrong_method_is_told_the_right_ones() -> None:
+    async with served() as server:
+        response = await server.client.post("/")
+    assert response.status_code == 405
+    assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD"}
+
+
+async def test_the_page_is_no_part_of_the_api() -> None:
+    async with served() as server:
+        paths = (await server.client.get("/openapi.json")).json()["paths"]
+    assert not [path for path in paths if not path.startswith("/api/")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_comes_from_elsewhere(name: str) -> None:
+    """No external hosts, in a file that a person can read in one sitting."""
+    text = (FOLDER / name).read_text()
+    assert not re.findall(r"(?:https?:)?//[\w-]+\.\w", text)
+    assert not re.findall(r"@import|url\(", text)
+    assert len(text.splitlines()) <= 400
+
+
+def test_what_others_wrote_becomes_text_and_never_markup() -> None:
+    script, html = read_scripts(), (FOLDER / "index.html").read_text()
+    unsafe = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function"
+    assert not re.findall(unsafe, script)
+    assert not re.findall(r"\son\w+=|\sstyle=|<style|<script(?![^>]*\ssrc=)", html)
+
+
+def test_a_key_is_kept_nowhere() -> None:
+    script = read_scripts()
+    assert not re.findall(r"localStorage|sessionStorage|indexedDB|document\.cookie", script)
+
+
+def test_every_part_that_the_script_asks_for_is_in_the_page() -> None:
+    script, html = read_scripts(), (FOLDER / "index.html").read_text()
+    asked = set(re.findall(r'(?:byId|show)\("([\w-]+)"', script))
+    assert asked <= set(re.findall(r'\sid="([\w-]+)"', html))
+
+
+def test_who_stands_at_a_fork_may_note_let_decide_and_cancel() -> None:
+    """14.2: at a fork `notes`, `{decide: true}` when the step names an agent, `{cancel: true}`."""
+    script = read_scripts()
+    for part in ("notes: notes.value", "allowDecide", "{ decide: true }", "{ cancel: true }"):
+        assert part in script

@@ -1,0 +1,161 @@
+"""Bodies of requests: within their limit, and every problem named."""
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from penstock.chat.message import RequestKey
+from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
+from penstock.server.requests.bodies import NOT_BLANK, Form, key_of, read_json
+
+FORM = Form(
+    {"content": {"type": "string"}, "limit": {"type": ["integer", "null"]}},
+    required=("content",),
+    aliases={"message": "content"},
+)
+
+
+def request(*chunks: bytes, path: str = "/", **headers: str) -> Request:
+    """Return a request with this body."""
+    named = {"content_type": "application/json"} | headers
+    raw = [(name.replace("_", "-").encode(), text.encode()) for name, text in named.items()]
+    sent = iter([*chunks[:-1], chunks[-1] if chunks else b""])
+
+    async def receive() -> dict[str, Any]:
+        body = next(sent)
+        return {"type": "http.request", "body": body, "more_body": body != (chunks or [b""])[-1]}
+
+    scope = {"type": "http", "method": "POST", "path": path, "headers": raw}
+    return Request(scope, receive)
+
+
+async def test_a_body_in_pieces_is_read_whole() -> None:
+    value, raw = await read_json(request(b'{"a":', b"1}"), 100)
+    assert (value, raw) == ({"a": 1}, b'{"a":1}')
+
+
+async def test_a_body_over_the_limit_is_not_read_to_its_end() -> None:
+    with pytest.raises(TooLarge, match="has 900 bytes, at most 10"):
+        await read_json(request(b"{}", content_length="900"), 10)
+    with pytest.raises(TooLarge, match="is over 10 bytes"):
+        await read_json(request(b"[" * 8, b"[" * 8, b"never"), 10)
+
+
+async def test_a_body_of_the_limit_is_read() -> None:
+    body = b'{"a":1}'
+    assert await read_json(request(body, content_length="7"), 7) == ({"a": 1}, body)
+    for short in (request(body, content_length="7"), request(body)):
+        with pytest.raises(TooLarge):
+            await read_json(short, 6)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff\xfe", b"NaN", b"[1,]", b"{'a':1}", b"[" * 99_999]
+)
+async def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        await read_json(request(body), 1_000_000)
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/jsonp", ""])
+async def test_another_type_is_refused(media_type: str) -> None:
+    with pytest.raises(UnsupportedType, match="must be application/json"):
+        await read_json(request(b"{}", content_type=media_type), 100)
+
+
+def test_what_was_sent_is_not_said_again_at_length() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        FORM.read({f"{number}" * 9_000: 1 for number in range(90)})
+    assert len(caught.value.problems) == 50
+    assert max(len(each["field"]) for each in caught.value.problems) == 101
+
+
+def test_a_text_that_must_say_something_is_not_blank() -> None:
+    form = Form({"content": {"type": "string", "minLength": 1, "pattern": NOT_BLANK}})
+    for blank in ("", " \n\t"):
+        with pytest.raises(InvalidRequest) as caught:
+            form.read({"content": blank})
+        assert caught.value.problems == [{"field": "/content", "issue": "must not be blank"}]
+    assert form.read({"content": " a"}) == {"content": " a"}
+
+
+async def test_a_type_may_have_parameters() -> None:
+    asked = request(b"{}", content_type="Application/JSON; charset=utf-8")
+    assert (await read_json(asked, 100))[0] == {}
+
+
+def bare(*chunks: bytes) -> Request:
+    """Return a request without a type."""
+    sent = request(*chunks)
+    return Request({**sent.scope, "headers": []}, sent.receive)
+
+
+async def test_a_body_may_be_left_out_where_that_means_something() -> None:
+    assert await read_json(bare(b""), 100, empty={}) == ({}, b"")
+
+
+@pytest.mark.parametrize("chunks", [[b'{"input":{"n":1}}'], [b"", b"{}"]])
+async def test_a_body_without_a_type_is_not_taken_for_none(chunks: list[bytes]) -> None:
+    """A tool that ran with `{}` in its place would do something that nobody asked for."""
+    with pytest.raises(UnsupportedType, match="must be application/json, found none"):
+        await read_json(bare(*chunks), 100, empty={})
+
+
+async def test_half_a_pair_of_surrogates_becomes_a_sign_that_can_be_stored() -> None:
+    value, _ = await read_json(request(b'{"\\uD800":["a\\udfffb","\\ud83d\\ude00"]}'), 100)
+    assert value == {"\ufffd": ["a\ufffdb", "😀"]}
+
+
+def test_a_body_that_fits() -> None:
+    assert FORM.read({"message": "x", "limit": None}) == {"content": "x"}
+    assert FORM.read({"message": "x", "content": "x"}) == {"content": "x"}
+
+
+REFUSED = [
+    ([], [("", "must be an object")]),
+    ({}, [("/content", "is missing")]),
+    ({"content": 1}, [("/content", '1 is not of type "string"')]),
+    (
+        {"content": "x", "message": "y"},
+        [("/message", "is another name of 'content', and both have different values")],
+    ),
+    (
+        {"contnt": "x", "a/b~": 1, "limit": "2"},
+        [
+            ("/contnt", "is not known. Did you mean 'content'?"),
+            ("/a~1b~0", "is not known. Known are content, limit."),
+            ("/limit", '"2" is not of types "null", "integer"'),
+            ("/content", "is missing"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "problems"), REFUSED)
+def test_every_problem_is_named(body: Any, problems: list[tuple[str, str]]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        FORM.read(body)
+    assert [(each["field"], each["issue"]) for each in caught.value.problems] == problems
+
+
+def test_a_form_as_a_schema() -> None:
+    assert FORM.schema["required"] == ["content"]
+    assert FORM.schema["additionalProperties"] is False
+    assert "required" not in Form({"a": {}}).schema
+
+
+def test_equal_json_is_the_same_request_however_it_is_written() -> None:
+    """Spec: "same key and body within 24 h attaches to the same task"."""
+    named = request(path="/a", idempotency_key="k")
+    same = (b'{"a":1,"b":[1.0]}', b' {"b": [1],\n"a": 1}')
+    first, again = (key_of(named, each) for each in same)
+    assert first == again
+    others = (b'{"a":1,"b":[2]}', b'{"a":"1","b":[1]}', b"{}")
+    assert not {first} & {key_of(named, each) for each in others}
+    assert key_of(named, b"") == key_of(named, b"{}")
+    assert key_of(request(path="/b", idempotency_key="k"), same[0]) != first
+
+
+def test_without_a_key_nothing_is_hashed() -> None:
+    assert key_of(request(), b"not looked at") == RequestKey()

@@ -1,0 +1,32 @@
+"""The schemas of flows and runs name the words of the domain."""
+
+import pytest
+
+from penstock.app.run_feed import TYPES
+from penstock.core.schema import Schema
+from penstock.core.step import StepStatus, ValueType
+from penstock.flows.runs.plan import RunStatus
+from penstock.server.schemas.components import COMPONENTS
+from penstock.server.schemas.flows import ENDED, FLOWS, RUN_STATES, STEP_STATES
+
+
+def test_closed_sets_are_those_of_the_domain() -> None:
+    assert set(ENDED) == {each.value for each in RunStatus}
+    assert set(STEP_STATES) >= {each.value for each in StepStatus}
+    assert RUN_STATES[3:] == ENDED
+    types = FLOWS["FlowSummary"]["properties"]["inputs"]["items"]["properties"]["type"]["enum"]
+    assert types == [each.value for each in ValueType]
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_each_is_a_schema_that_something_breaks(name: str) -> None:
+    whole = {**FLOWS[name], "components": {"schemas": COMPONENTS | FLOWS}}
+    for other in (7, "x", {"nobody": "knows this"}):
+        assert Schema(whole).problems(other), other
+
+
+def test_a_frame_has_a_type_of_ours() -> None:
+    schema = Schema(FLOWS["RunFrame"])
+    for kind in TYPES:
+        assert schema.problems({"type": kind, "runId": "task_1", "seq": 1}) == []
+    assert schema.problems({"type": "flow_other", "runId": "task_1", "seq": 1})

@@ -1,0 +1,92 @@
+"""Each tool that may be called directly as an operation."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.schema import Schema
+from penstock.server.schemas.openapi import document
+from penstock.server.schemas.tool_operations import with_tools
+from tests.kit.server import served
+from tests.kit.tools import Act
+
+COUNT = {
+    "$id": "urn:count",
+    "type": "object",
+    "required": ["n"],
+    "properties": {
+        "n": {"$ref": "#/$defs/count"},
+        "more": {"$ref": "#"},
+        "$ref": {"const": {"$ref": "#/left/alone"}},
+    },
+    "$defs": {"count": {"type": "integer"}},
+}
+OUTPUT = {"type": "array", "items": {"$ref": "#/$defs/one"}, "$defs": {"one": {"type": "null"}}}
+STATUSES = "200 202 400 401 409 413 415 429 403 404 422 default"
+
+
+def described(**spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the operation of a tool, and the whole document."""
+    whole = with_tools({"paths": {"/x": {}}}, [Act("count", **spec)])
+    return whole["paths"]["/api/direct-calls/count"]["post"], whole
+
+
+def body_of(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of what a call takes."""
+    found: dict[str, Any] = operation["requestBody"]["content"]["application/json"]["schema"]
+    return found
+
+
+def test_the_schemas_of_a_tool_are_components_whose_references_lead_into_them() -> None:
+    operation, whole = described(input_schema=COUNT, output_schema=OUTPUT)
+    place = "#/components/schemas/tool.count.input"
+    moved = whole["components"]["schemas"]["tool.count.input"]
+    assert body_of(operation)["properties"]["input"] == {"$ref": place}
+    assert "$id" not in str(whole)
+    assert moved["properties"] == {
+        "n": {"$ref": f"{place}/$defs/count"},
+        "more": {"$ref": place},
+        "$ref": {"const": {"$ref": "#/left/alone"}},
+    }
+    assert set(whole["paths"]) == {"/x", "/api/direct-calls/count"}
+
+
+def test_a_body_is_checked_as_the_tool_would() -> None:
+    operation, whole = described(input_schema=COUNT)
+    body = Schema(body_of(operation) | {"components": whole["components"]})
+    assert body.problems({"input": {"n": 1}, "conversationId": None}) == []
+    assert [each.path for each in body.problems({"input": {"n": "x"}})] == ["/input/n"]
+    assert body.problems({})
+
+
+@pytest.mark.parametrize(("schema", "needed"), [(COUNT, True), ({"type": "object"}, False)])
+def test_a_body_is_required_where_the_tool_needs_an_input(
+    schema: dict[str, Any], *, needed: bool
+) -> None:
+    operation, _ = described(input_schema=schema)
+    assert operation["requestBody"]["required"] is needed
+    assert ("input" in body_of(operation)["required"]) is needed
+
+
+def test_every_status_is_named_and_every_parameter_has_its_bounds() -> None:
+    operation, _ = described()
+    assert " ".join(operation["responses"]) == STATUSES
+    wait, key = (each["schema"] for each in operation["parameters"])
+    assert (wait["minimum"], wait["maximum"], wait["default"]) == (0, 300, 120)
+    assert (key["minLength"], key["maxLength"]) == (1, 255)
+
+
+async def test_a_path_of_a_tool_is_described_with_every_method_that_it_has() -> None:
+    """Shows: "`schemathesis` on the served OpenAPI finds no 5xx and no schema violation"."""
+    async with served(tools=[Act("count", direct_call=True)]) as server:
+        path = "/api/direct-calls/count"
+        whole = (await server.client.get("/openapi.json")).json()
+        allowed = (await server.client.options(path)).headers["allow"]
+    assert ", ".join(method.upper() for method in whole["paths"][path]) == allowed
+
+
+async def test_the_document_of_a_server_holds_its_tools_and_what_they_refer_to() -> None:
+    async with served(tools=[Act("count", input_schema=COUNT, direct_call=True)]) as server:
+        whole = (await server.client.get("/openapi.json")).json()
+        assert "tool.count.input" not in document(server.app)["components"]["schemas"]
+    assert {"CallOutcome", "Problem", "tool.count.input"} <= set(whole["components"]["schemas"])

@@ -1,0 +1,198 @@
+"""Streams on the wire: pings, limits, readers that go or stall."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from anyio.lowlevel import checkpoint
+
+from penstock.chat.follow import LogSource, LogTail
+from penstock.core.clock import SystemClock
+from penstock.core.errors import TooManyStreams
+from penstock.core.ids import LogId, ProfileId, SessionId
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.engine.bus import Bus
+from penstock.server.streams.frame import Position
+from penstock.server.streams.sse import BEGIN, PING, EventStream, Streams, encode
+from penstock.server.streams.wire import ChatFrames, StreamView
+from penstock.testing.log import MemoryLog
+from tests.kit.entries import message, opened
+from tests.kit.stories import no_tools
+
+ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("bob"))
+LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profile=2)
+
+
+def test_a_frame_on_the_wire() -> None:
+    """The chat's promise: `event: message`, and data with a type; LF only, one line of JSON."""
+    told = encode([(Position(3, 5), {"type": "content_delta", "delta": "é\n\u2028\r"})])
+    assert told == (
+        b"id: 3.5\nevent: message\n"
+        b'data: {"type":"content_delta","delta":"\xc3\xa9\\n\xe2\x80\xa8\\r"}\n\n'
+    )
+
+
+def test_one_stream_too_many_is_refused() -> None:
+    streams = Streams(LIMITS)
+    first = streams.enter(ANN)
+    streams.enter(ANN)
+    with pytest.raises(TooManyStreams, match="2 streams are open for this key, at most 2"):
+        streams.enter(ANN)
+    streams.enter(BOB)
+    with pytest.raises(TooManyStreams, match="3 streams are open here"):
+        streams.enter(BOB)
+    first.leave()
+    first.leave()
+    assert streams.open == 2
+
+
+def test_this_machine_may_open_as_many_as_there_is_room_for() -> None:
+    streams = Streams(LIMITS)
+    places = [streams.enter(LOCAL_PROFILE) for _ in range(3)]
+    for place in places:
+        place.leave()
+    assert streams.open == 0
+
+
+class Line:
+    """A connection that a test reads from, or does not."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.bus = Bus()
+        self.streams = Streams(limits)
+        self.sent: list[bytes] = []
+        self.free = asyncio.Event()
+        self.free.set()
+        self.waits = False
+        """Whether it has not taken what was sent last."""
+        self.gone = asyncio.Event()
+        story = no_tools()
+        self.story = story
+        self.log = MemoryLog(SystemClock(), LIMITS)
+        source = LogSource(log=self.log, bus=self.bus, limits=LIMITS)
+        tail = LogTail(source, LogId(story.log_id), after=2, stored=False)
+        frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8, 2000), Position(2))
+        place = self.streams.enter(LOCAL_PROFILE)
+        self.stream = EventStream(tail, frames, place, headers={"x-task-id": "t"})
+
+    def open(self) -> "asyncio.Task[None]":
+        return asyncio.create_task(self.run())
+
+    async def run(self) -> None:
+        """Stream what follows the two events of a log."""
+        await self.log.send(LogId(self.story.log_id), [opened(), message()])
+        await self.stream({"type": "http"}, self.receive, self.send)
+
+    async def receive(self) -> dict[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.waits = not self.free.is_set()
+        await self.free.wait()
+        if body := message.get("body"):
+            self.sent.append(body)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await checkpoint()
+
+    def tell(self, first: int, last: int) -> None:
+        self.bus.publish([each for each in self.story.stored if first <= each.seq <= last])
+
+
+async def test_a_silent_stream_is_pinged() -> None:
+    line = Line()
+    running = line.open()
+    await line.until(lambda: len(line.sent) == 2)
+    assert line.sent == [BEGIN, PING]
+    line.tell(3, 5)
+    await running
+    assert line.sent[2].startswith(b"id: 3\nevent: message\n")
+    assert line.streams.open == 0
+    assert not line.bus.is_followed(LogId("conv_01"))
+
+
+async def test_a_client_that_goes_leaves_nothing_behind() -> None:
+    line = Line()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.gone.set()
+    await running
+    assert line.streams.open == 0
+    assert not line.bus.is_followed(LogId("conv_01"))
+
+
+async def test_a_slow_reader_is_dropped_with_a_place_to_come_back_to() -> None:
+    """It is cut once it is behind by more than its queue holds, and nothing more is kept."""
+    line = Line()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.free.clear()
+    line.tell(3, 3)
+    await line.until(lambda: line.waits)
+    record = line.story.stored[2]
+    line.bus.publish([record] * 10)
+    line.free.set()
+    await running
+    assert line.sent[-1].startswith(b"id: 3\n")
+    assert b"message_complete" not in b"".join(line.sent)
+    assert line.streams.open == 0
+
+
+async def test_what_is_ready_at_once_is_sent_at_once() -> None:
+    line = Line()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.tell(3, 5)
+    await running
+    assert len(line.sent) == 2
+    assert line.sent[1].count(b"\ndata: ") == 4
+
+
+async def test_a_reader_that_takes_nothing_for_long_is_dropped() -> None:
+    line = Line()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.free.clear()
+    line.tell(3, 3)
+    await line.until(lambda: line.waits)
+    line.streams.look()
+    assert not running.done()
+    line.streams.look()
+    await running
+    assert line.streams.open == 0
+
+
+async def test_how_long_a_reader_may_take_nothing_is_a_limit() -> None:
+    line = Line(replace(LIMITS, stalled_seconds=0.02))
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.free.clear()
+    line.tell(3, 3)
+    await running
+    assert (line.sent, line.streams.open) == ([BEGIN], 0)
+
+
+async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:
+    line = Line()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert line.streams.open == 0
+
+
+async def test_a_stream_that_waits_has_one_task_and_sends_what_comes_then() -> None:
+    line, before = Line(), asyncio.all_tasks()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    await line.until(lambda: asyncio.all_tasks() - before == {running})
+    line.tell(3, 5)
+    await running
+    assert line.sent[-1].startswith(b"id: 3\n")
+    assert line.streams.open == 0
