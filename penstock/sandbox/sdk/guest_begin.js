@@ -14,7 +14,9 @@ const { isInteger, isFinite: isFiniteNumber, isSafeInteger } = Number;
 const PromiseOfRuntime = Promise;
 const PROMISES = Promise.prototype;
 const reject = Promise.reject.bind(Promise);
-const uncurried = (method) => (self, ...given) => apply(method, self, given);
+const { call: callOfFunction } = Function.prototype;
+// Bound, not `(self, ...given) => apply(…)`: that would make an array and a frame at each call.
+const uncurried = (method) => callOfFunction.bind(method);
 const slice = uncurried(String.prototype.slice);
 const indexOf = uncurried(String.prototype.indexOf);
 const trim = uncurried(String.prototype.trim);
