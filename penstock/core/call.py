@@ -31,7 +31,7 @@ class Effect(StrEnum):
     WRITE = "write"
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, gc=False):
     """A call as a model asked for it."""
 
     call_id: CallId
@@ -43,7 +43,7 @@ class ToolCall(Struct, frozen=True):
     """The reply ended at its token limit inside this call."""
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """One request to one tool, from whichever door."""
 
     path: CallPath

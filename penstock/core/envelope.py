@@ -20,7 +20,7 @@ class Status(StrEnum):
     SUSPENDED = "suspended"
 
 
-class ErrorDetail(Struct, frozen=True, kw_only=True):
+class ErrorDetail(Struct, frozen=True, kw_only=True, gc=False):
     """Why a call did not succeed, and what may be done about it."""
 
     code: str
@@ -60,7 +60,7 @@ class ErrorDetail(Struct, frozen=True, kw_only=True):
         return wire
 
 
-class Envelope(Struct, frozen=True):
+class Envelope(Struct, frozen=True, gc=False):
     """The outcome of one call: a status, and either an output or an error.
 
     A run of a flow that failed has both: what it came to so far is not lost.

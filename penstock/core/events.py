@@ -35,7 +35,7 @@ from penstock.core.secret_events import SecretGiven
 from penstock.core.task import TaskStatus
 
 
-class SessionOpened(Struct, frozen=True, kw_only=True):
+class SessionOpened(Struct, frozen=True, kw_only=True, gc=False):
     """A conversation begins. An outside event."""
 
     profile_id: ProfileId
@@ -43,7 +43,7 @@ class SessionOpened(Struct, frozen=True, kw_only=True):
     title: str
 
 
-class MessageReceived(Struct, frozen=True, kw_only=True):
+class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     """A person wrote a message, which asks for a task. An outside event."""
 
     message_id: MessageId
@@ -63,7 +63,7 @@ class MessageReceived(Struct, frozen=True, kw_only=True):
     """Skills that are selected for this task besides."""
 
 
-class CallRequested(Struct, frozen=True, kw_only=True):
+class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
     """A door asked for one direct call, which is a task of its own. An outside event."""
 
     tool_id: str
@@ -78,7 +78,7 @@ class CallRequested(Struct, frozen=True, kw_only=True):
     request_hash: str | None = None
 
 
-class TaskStarted(Struct, frozen=True, kw_only=True):
+class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
     """The task's turn has come."""
 
     model: str | None = None
@@ -90,14 +90,14 @@ class TaskStarted(Struct, frozen=True, kw_only=True):
     """Nothing that was said before is read any more, and no skill is selected."""
 
 
-class TaskResumed(Struct, frozen=True, kw_only=True):
+class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
     """A later activation goes on with the task."""
 
     crashed: bool = False
     """The activation before it did not end by itself."""
 
 
-class ReplyReceived(Struct, frozen=True, kw_only=True):
+class ReplyReceived(Struct, frozen=True, kw_only=True, gc=False):
     """A model's reply is whole."""
 
     iteration: int
@@ -115,21 +115,21 @@ class ReplyReceived(Struct, frozen=True, kw_only=True):
     """The call without tools that ends a task; what it asked for was dropped."""
 
 
-class ReplyRestarted(Struct, frozen=True, kw_only=True):
+class ReplyRestarted(Struct, frozen=True, kw_only=True, gc=False):
     """A reply was cut and begins again; what was shown of it is taken back."""
 
     iteration: int
     closing: bool = False
 
 
-class CallStarted(Struct, frozen=True, kw_only=True):
+class CallStarted(Struct, frozen=True, kw_only=True, gc=False):
     """A tool whose effect is `write` is about to run."""
 
     tool_id: str
     idempotency_key: str
 
 
-class CallRetried(Struct, frozen=True, kw_only=True):
+class CallRetried(Struct, frozen=True, kw_only=True, gc=False):
     """An attempt failed and will be repeated."""
 
     tool_id: str
@@ -137,7 +137,7 @@ class CallRetried(Struct, frozen=True, kw_only=True):
     error: ErrorDetail
 
 
-class StoredFile(Struct, frozen=True, kw_only=True):
+class StoredFile(Struct, frozen=True, kw_only=True, gc=False):
     """An image or a file that was taken out of a result."""
 
     blob_id: BlobId
@@ -151,7 +151,7 @@ class StoredFile(Struct, frozen=True, kw_only=True):
     """As the tool calls it."""
 
 
-class CallSettled(Struct, frozen=True, kw_only=True):
+class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     """A call has its final outcome."""
 
     tool_id: str
@@ -179,7 +179,7 @@ class CallSettled(Struct, frozen=True, kw_only=True):
     """The end of the traceback, of a tool that raised an error of its own; no model reads it."""
 
 
-class StateWritten(Struct, frozen=True, kw_only=True):
+class StateWritten(Struct, frozen=True, kw_only=True, gc=False):
     """A tool put a value into its state; None removes it."""
 
     tool_id: str
@@ -189,19 +189,19 @@ class StateWritten(Struct, frozen=True, kw_only=True):
     expires_at: Moment | None = None
 
 
-class SkillsSelected(Struct, frozen=True, kw_only=True):
+class SkillsSelected(Struct, frozen=True, kw_only=True, gc=False):
     """The session has more skills selected, from now on."""
 
     skill_ids: tuple[str, ...]
 
 
-class PromptResolved(Struct, frozen=True, kw_only=True):
+class PromptResolved(Struct, frozen=True, kw_only=True, gc=False):
     """The project's script said what joins the system prompt of the task; empty is nothing."""
 
     text: str
 
 
-class NoteEmitted(Struct, frozen=True, kw_only=True):
+class NoteEmitted(Struct, frozen=True, kw_only=True, gc=False):
     """An author's own event."""
 
     event_type: str
@@ -217,13 +217,13 @@ class NoteEmitted(Struct, frozen=True, kw_only=True):
         return f"{self.event_type}: {text or self.message or ''}"
 
 
-class QuestionAsked(Struct, frozen=True, kw_only=True):
+class QuestionAsked(Struct, frozen=True, kw_only=True, gc=False):
     """A call waits for a person."""
 
     question: Question
 
 
-class QuestionAnswered(Struct, frozen=True, kw_only=True):
+class QuestionAnswered(Struct, frozen=True, kw_only=True, gc=False):
     """The person has answered, or nobody will. An outside event, but on cancel and expiry."""
 
     question_id: QuestionId
@@ -235,7 +235,7 @@ class QuestionAnswered(Struct, frozen=True, kw_only=True):
     request_hash: str | None = None
 
 
-class ParkedCall(Struct, frozen=True):
+class ParkedCall(Struct, frozen=True, gc=False):
     """A call that waits, and how long this attempt of it was at work before."""
 
     path: CallPath
@@ -247,7 +247,7 @@ class ParkedCall(Struct, frozen=True):
     """How long the script of this attempt computed."""
 
 
-class TaskSuspended(Struct, frozen=True, kw_only=True):
+class TaskSuspended(Struct, frozen=True, kw_only=True, gc=False):
     """Nothing is left to do but to wait for people."""
 
     questions: tuple[QuestionId, ...]
@@ -257,13 +257,13 @@ class TaskSuspended(Struct, frozen=True, kw_only=True):
     """Calls that were entered, and wait: each has the rest of its time when it goes on."""
 
 
-class CancelRequested(Struct, frozen=True, kw_only=True):
+class CancelRequested(Struct, frozen=True, kw_only=True, gc=False):
     """Somebody wants the task to end. An outside event."""
 
     by: ProfileId | None = None
 
 
-class TaskEnded(Struct, frozen=True, kw_only=True):
+class TaskEnded(Struct, frozen=True, kw_only=True, gc=False):
     """The task is over."""
 
     status: TaskStatus
@@ -278,11 +278,11 @@ class TaskEnded(Struct, frozen=True, kw_only=True):
     """The outcome of a direct call."""
 
 
-class Erased(Struct, frozen=True, kw_only=True):
+class Erased(Struct, frozen=True, kw_only=True, gc=False):
     """What was here was erased at a person's wish; a fold passes over it."""
 
 
-class MessagesErased(Struct, frozen=True, kw_only=True):
+class MessagesErased(Struct, frozen=True, kw_only=True, gc=False):
     """Names what was erased: the task's user message, its answer, or both."""
 
     of_task: TaskId
@@ -324,7 +324,7 @@ Event = (
 )
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """An event on its way into a log."""
 
     event: Event
@@ -334,7 +334,7 @@ class Entry(Struct, frozen=True):
     """What is done with it, as one. What becomes of that is the outcome of the CallSettled."""
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """An event in its log."""
 
     log_id: LogId

@@ -8,20 +8,20 @@ from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 
 
-class UserMessage(Struct, frozen=True):
+class UserMessage(Struct, frozen=True, gc=False):
     """What a person wrote."""
 
     content: str
 
 
-class AssistantMessage(Struct, frozen=True):
+class AssistantMessage(Struct, frozen=True, gc=False):
     """What the model wrote, and the calls it asked for."""
 
     content: str
     calls: tuple[ToolCall, ...] = ()
 
 
-class ToolMessage(Struct, frozen=True):
+class ToolMessage(Struct, frozen=True, gc=False):
     """The outcome of one call, as text."""
 
     call_id: CallId
@@ -33,7 +33,7 @@ class ToolMessage(Struct, frozen=True):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """What was spent: tokens, calls, money."""
 
     input_tokens: int = 0

@@ -9,7 +9,7 @@ from penstock.core.envelope import Json
 from penstock.core.messages import Message, Usage
 
 
-class ToolDefinition(Struct, frozen=True, kw_only=True):
+class ToolDefinition(Struct, frozen=True, kw_only=True, gc=False):
     """What a model is told about a tool."""
 
     name: str
@@ -20,7 +20,7 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
     """It comes with the runtime; no provider is told."""
 
 
-class ModelRequest(Struct, frozen=True, kw_only=True):
+class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """All that a model gets to see."""
 
     system: str
@@ -35,19 +35,19 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """How much to think, a word of THINKING; None is as the model does by itself."""
 
 
-class ReasoningDelta(Struct, frozen=True):
+class ReasoningDelta(Struct, frozen=True, gc=False):
     """A piece of what the model thinks."""
 
     text: str
 
 
-class TextDelta(Struct, frozen=True):
+class TextDelta(Struct, frozen=True, gc=False):
     """A piece of what the model says."""
 
     text: str
 
 
-class CallDelta(Struct, frozen=True):
+class CallDelta(Struct, frozen=True, gc=False):
     """A piece of call `index`: `name` comes once, `arguments` is JSON in pieces."""
 
     index: int
@@ -55,7 +55,7 @@ class CallDelta(Struct, frozen=True):
     arguments: str = ""
 
 
-class Finished(Struct, frozen=True):
+class Finished(Struct, frozen=True, gc=False):
     """The reply is whole; always the last event."""
 
     reason: str
@@ -68,7 +68,7 @@ class Finished(Struct, frozen=True):
 ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
 
 
-class ModelCard(Struct, frozen=True, kw_only=True):
+class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """What is known about a model before it is asked."""
 
     model_id: str
