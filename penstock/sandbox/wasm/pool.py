@@ -79,10 +79,14 @@ class Pool:
 
 
 def _stand_back() -> None:
-    """Let the loop go before its scripts, where threads have a priority of their own."""
+    """Lower this thread's priority below the event loop's, where threads have their own."""
     if sys.platform == "linux":
+        thread = threading.get_native_id()
+        # A thread starts with the niceness of its process. Root may lower that again, so in a
+        # process started by `nice -n 10` the plain value would put scripts ahead of the loop.
+        niceness = max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+            os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 def _forget(pool: Pool | None) -> None:
