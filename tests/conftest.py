@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.kit.engines",
     "tests.kit.code_environment",
     "tests.kit.reports",
+    "tests.kit.watchdog",
 ]
 
 YOUNG = 10_000  # new objects between two looks for garbage: looking is 5 % of the time at 700

@@ -1,0 +1,86 @@
+"""A watchdog for each test: a test that hangs fails with its stack.
+
+Two timers run from the set-up of a test to the end of its tear-down. The first is an alarm: its
+handler raises in the main thread, so the test fails with the stacks of all threads and tasks, and
+the run continues. The alarm cannot stop code that catches everything or that blocks in C without
+checking for signals. For those the second timer, a thread of faulthandler in C, prints all stacks
+to the real stderr and ends the process; pytest-xdist reports that as a failure of the test and
+starts another worker. Proof: `tests/conformance/test_watchdog.py`.
+"""
+
+import asyncio
+import faulthandler
+import os
+import signal
+import tempfile
+from collections.abc import Generator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+HANG, SLOW_HANG = 30, 120  # times what --test-seconds says, which is 1 at home
+GRACE = 10  # until the process is ended, if the alarm did not suffice; the same times
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the handler, and keep the stderr that no test captures."""
+    config.stash[STDERR] = os.dup(2)
+    signal.signal(signal.SIGALRM, fail)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close what was kept."""
+    os.close(config.stash[STDERR])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Run a test under both timers. The alarm repeats: a tear-down may hang as well."""
+    limit = seconds(item)
+    grace = max(1, GRACE * item.config.getoption("--test-seconds"))
+    faulthandler.dump_traceback_later(limit + grace, exit=True, file=item.config.stash[STDERR])
+    signal.setitimer(signal.ITIMER_REAL, limit, grace / 3)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def seconds(item: pytest.Item) -> float:
+    """Return the limit of a test: slow(reason, seconds=…) may state more than slow tests have."""
+    factor: float = item.config.getoption("--test-seconds")
+    if mark := item.get_closest_marker("slow"):
+        return float(mark.kwargs.get("seconds", SLOW_HANG)) * factor
+    return HANG * factor
+
+
+def fail(number: int, frame: FrameType | None) -> None:
+    """Fail the test that runs, with the stack of every thread and task."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        threads = file.read()
+    pytest.fail(f"The test hangs. Its threads:\n{threads}\nIts tasks:\n{tasks() or '  none'}")
+
+
+def tasks() -> str:
+    """Return where each task of the running loop waits, outermost call first."""
+    try:
+        found = asyncio.all_tasks()
+    except RuntimeError:  # no loop is running
+        return ""
+    return "\n".join("\n".join([f"  {task.get_name()}", *calls(task)]) for task in found)
+
+
+def calls(task: asyncio.Task[Any]) -> Generator[str, None, None]:
+    """Walk from a coroutine to the one that it awaits: `Task.get_stack` knows the first alone."""
+    waits: Any = task.get_coro()
+    while waits is not None:
+        frame = getattr(waits, "cr_frame", None) or getattr(waits, "ag_frame", None)
+        if frame is not None:
+            code = frame.f_code
+            yield f'    File "{code.co_filename}", line {frame.f_lineno} in {code.co_qualname}'
+        waits = getattr(waits, "cr_await", None) or getattr(waits, "ag_await", None)
