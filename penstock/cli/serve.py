@@ -104,6 +104,8 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # the entrance reads them, of [server] trusted_proxies alone
+            ws="none",
             timeout_graceful_shutdown=int(runtime.parts.limits.shutdown_seconds) or 1,
         )
         needs_key = database_parts is not None and await database_parts.keys.exist()

@@ -84,6 +84,7 @@ def create_application(
         description="Chat with agents, follow what they do, answer what they ask.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # its Location repeats the Host that the client sent
         lifespan=_lifespan(runtime, lifecycle),
     )
     app.state.lifecycle = lifecycle

@@ -1,4 +1,9 @@
-"""Who comes in: a key, or nobody but this machine while there is none."""
+"""Admission of requests: by key or cookie, or without one from this machine while no key exists.
+
+Closed until proven open: local mode needs a loopback bind address, a loopback peer and a recent,
+successful look that found no key (`KeyPresence`). A request that comes before the project is open,
+or whose look fails, is answered with 503. Only `/api/health` answers without a look.
+"""
 
 import ipaddress
 from typing import Any
@@ -9,26 +14,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.app.sections import ServerSection
 from penstock.chat.keys import Keys
-from penstock.core.clock import Moment
 from penstock.core.errors import (
     BadRequest,
     ConfigError,
     HostNotAllowed,
     NotFound,
+    NotReady,
     OriginNotAllowed,
     PenstockError,
     Unauthenticated,
 )
-from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.core.profile import Profile
 from penstock.server.requests.cookies import Cookies
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
 from penstock.server.site import ADDRESS, PROFILE, ServerLifecycle, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}
+HEALTH = "/api/health"
+"""Liveness: answered from memory, so that a database that hangs does not restart the process."""
+READY = "/api/ready"
 OPEN = {
     *("/", "/page.css", "/page.js", "/view.js", "/plain.css", "/login"),
-    *("/api/health", "/api/session", "/openapi.json"),
+    *(HEALTH, "/api/session", "/openapi.json"),
 }
 """What needs no key."""
 BLOBS = "/api/blobs/"
@@ -37,7 +45,7 @@ LINK = "/api/links/"
 SIGN_IN = "/api/session"
 _COMING_IN = ("/link/", LINK, "/c/")
 """What needs none, because the link is one, or because it leads to where one is asked for."""
-_LOOK_AGAIN_SECONDS = 1
+_SCHEMES = {"http", "https"}
 
 
 async def check_bind(host: str, keys: Keys | None) -> None:
@@ -73,8 +81,6 @@ class Entrance:
         self._rates = rates
         self._cookies = Cookies(server)
         self._is_loopback = is_loopback(server.host)
-        self._has_keys = not self._is_loopback
-        self._looked_at: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -99,31 +105,30 @@ class Entrance:
         _check_address(scope)
         headers, path = Headers(scope=scope), scope["path"]
         site = self._lifecycle.site
-        scope[ADDRESS] = self._address(scope, headers)
+        if path == HEALTH or (site is None and path == READY):
+            self._check_health(scope, headers, site)
+            return
+        if site is None:
+            raise NotReady
+        self._read_forwarded(scope, headers)
         is_form = path.startswith(LINK) or (path == SIGN_IN and scope["method"] == "POST")
         if is_form:
             self._cookies.check_form(scope, headers)
-        if await self._is_local(site):
+        if await self._is_local(scope, site):
             self._check_host(headers)
             if not is_form:
                 self._check_origin(headers)
-            scope[PROFILE] = site.runtime.local if site else LOCAL_PROFILE
+            scope[PROFILE] = site.runtime.local
             return
         profile, refused = None, None
         try:
             profile = await self._profile(headers, site)
-            if profile is None and site is not None and not is_form:
+            if profile is None and not is_form:
                 profile = await self._signed_in(scope, headers, site, extra)
         except Unauthenticated as error:
             refused = error
         scope[PROFILE] = profile
-        caller = profile.profile_id if profile else scope[ADDRESS]
-        kind = kind_of(scope["method"], path)
-        now = site.runtime.parts.clock.now() if site else Moment(0)
-        if spent := self._rates.count(caller, kind, now):
-            extra += [(name.lower().encode(), text.encode()) for name, text in
-                      spent.headers().items()]  # fmt: skip
-            self._rates.check(spent, kind, now)
+        self._count(scope, site, extra)
         if refused is not None:
             raise refused
         is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
@@ -131,19 +136,33 @@ class Entrance:
         if profile is None and path not in OPEN and not is_signed:
             raise Unauthenticated
 
-    async def _is_local(self, site: Site | None) -> bool:
-        """Whether there is no key, and nobody else can come here."""
-        if self._has_keys or site is None or site.keys is None:
-            return not self._has_keys
-        now = site.runtime.parts.clock.monotonic()
-        if self._looked_at is None or now - self._looked_at >= _LOOK_AGAIN_SECONDS:
-            self._looked_at = now
-            self._has_keys = await site.keys.exist()
-        return not self._has_keys
+    def _count(self, scope: Scope, site: Site, extra: list[tuple[bytes, bytes]]) -> None:
+        """Count the request for its profile, else for its address. Raises RateLimited."""
+        profile: Profile | None = scope[PROFILE]
+        caller = profile.profile_id if profile else scope[ADDRESS]
+        kind = kind_of(scope["method"], scope["path"])
+        now = site.runtime.parts.clock.now()
+        if spent := self._rates.count(caller, kind, now):
+            extra += [(name.lower().encode(), text.encode()) for name, text in
+                      spent.headers().items()]  # fmt: skip
+            self._rates.check(spent, kind, now)
 
-    async def _profile(self, headers: Headers, site: Site | None) -> Profile | None:
+    def _check_health(self, scope: Scope, headers: Headers, site: Site | None) -> None:
+        """Refuse other names of this machine while the last look found no key.
+
+        It starts no look of its own: what it answers says nothing of the project.
+        """
+        scope[PROFILE] = None
+        if self._is_loopback and site is not None and site.key_presence.known is False:
+            self._check_host(headers)
+
+    async def _is_local(self, scope: Scope, site: Site) -> bool:
+        """Whether this machine asks, nobody else can, and no key exists."""
+        return self._is_loopback and _is_from_here(scope) and not await site.key_presence.look()
+
+    async def _profile(self, headers: Headers, site: Site) -> Profile | None:
         said = headers.get("authorization")
-        if said is None or site is None:
+        if said is None:
             return None
         scheme, _, key = said.partition(" ")
         if scheme.lower() != "bearer" or site.keys is None:
@@ -185,15 +204,29 @@ class Entrance:
                 "to allow them, list the origin in [server] cors_origins"
             )
 
-    def _address(self, scope: Scope, headers: Headers) -> str:
-        """Return where a request comes from, past the proxies that are trusted."""
+    def _read_forwarded(self, scope: Scope, headers: Headers) -> None:
+        """Note the client's address, and its scheme; only trusted proxies may say either.
+
+        Each proxy appends to `X-Forwarded-For`, some as a header line of their own, so the last
+        address that is no trusted proxy is the client's; what stands before it is hearsay.
+        """
         client: Any = scope.get("client")
         address = str(client[0]) if client else ""
         trusted = self._server.trusted_proxies
         if address in trusted:
-            hops = [hop.strip() for hop in headers.get("x-forwarded-for", "").split(",")]
-            return next((hop for hop in reversed(hops) if hop and hop not in trusted), address)
-        return address
+            lines = ",".join(headers.getlist("x-forwarded-for"))
+            hops = [hop.strip() for hop in lines.split(",")]
+            address = next((hop for hop in reversed(hops) if hop and hop not in trusted), address)
+            scheme = headers.get("x-forwarded-proto", "").strip().lower()
+            if scheme in _SCHEMES:
+                scope["scheme"] = scheme
+        scope[ADDRESS] = address
+
+
+def _is_from_here(scope: Scope) -> bool:
+    """Whether the peer is this machine; a Unix socket has no address."""
+    client: Any = scope.get("client")
+    return not client or is_loopback(str(client[0]))
 
 
 def _check_address(scope: Scope) -> None:

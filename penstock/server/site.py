@@ -14,6 +14,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.resources.links import Links
+from penstock.server.requests.key_presence import KeyPresence
 from penstock.server.streams.sse import Streams
 
 PROFILE = "penstock.profile"
@@ -31,6 +32,7 @@ class Site(Struct, frozen=True, kw_only=True):
     source: LogSource
 
     history: History
+    key_presence: KeyPresence
     lifecycle: "ServerLifecycle"
 
     @classmethod
@@ -39,12 +41,14 @@ class Site(Struct, frozen=True, kw_only=True):
         parts = runtime.parts
         limits = parts.limits
         links = Links(parts.key, parts.clock, limits.blob_url_seconds)
+        exist = parts.database_parts.keys.exist if parts.database_parts else None
         return cls(
             runtime=runtime,
             streams=Streams(limits),
             links=links,
             source=LogSource(log=parts.log, bus=parts.bus, limits=limits),
             history=History(parts.log, parts.projections, links.of),
+            key_presence=KeyPresence(exist, parts.clock, wait_seconds=limits.key_look_seconds),
             lifecycle=lifecycle,
         )
 

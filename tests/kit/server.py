@@ -1,9 +1,12 @@
 """A server over a database in memory, and a client that reads its streams."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -28,10 +31,11 @@ from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.server.application import create_application
 from penstock.store.blobs import open_blobs
-from penstock.store.database import open_database
+from penstock.store.database import Database, open_database
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
+from penstock.testing.clock import settle
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rules
 from penstock.tools.tool import Tool
@@ -80,7 +84,7 @@ async def in_memory(
     agents: Iterable[Agent] = (),
     clock: Clock = CLOCK,
     limits: Limits = LIMITS,
-    url: str = "sqlite://",
+    url: str | Database = "sqlite://",
 ) -> AsyncIterator[Runtime]:
     """Open a runtime, its database in memory; it says "Hello." unless it has a model."""
     model = model or ScriptedModel({"": say("Hel", "lo.")})
@@ -89,7 +93,7 @@ async def in_memory(
     inventory = Inventory(
         registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models
     )
-    database = await open_database(url, limits=limits)
+    database = await open_database(url, limits=limits) if isinstance(url, str) else url
     blobs = open_blobs("memory:///")
     storage = Storage(
         log=SqlLog(database, blobs, clock),
@@ -121,6 +125,30 @@ async def served(
         transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
             yield InMemoryServer(app, runtime, client)
+
+
+@asynccontextmanager
+async def database_at(tmp_path: Path, **limits: float) -> AsyncIterator[Database]:
+    """Open a database with one reader, which a test may keep busy or close."""
+    own = Limits(readers=1, **limits)  # type: ignore[arg-type]
+    database = await open_database(f"sqlite:///{tmp_path / 'one.db'}", limits=own)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def hanging(database: Database) -> AsyncIterator[None]:
+    """Let every read wait until the block is left."""
+    answered = threading.Event()
+    held = asyncio.create_task(database.read(lambda _: answered.wait(20)))
+    await settle(rounds=2)
+    try:
+        yield
+    finally:
+        answered.set()
+        await held
 
 
 def frames(text: str) -> list[tuple[str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx2
 import pytest
 
 from penstock.app.sections import LocalSection, RateSection, ServerSection
@@ -9,9 +10,10 @@ from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ProfileId
 from penstock.core.profile import ADMIN
-from penstock.server.auth import check_bind, is_loopback
+from penstock.server.application import create_application
+from penstock.server.auth import HEALTH, check_bind, is_loopback
 from penstock.testing.clock import FakeClock
-from tests.kit.server import CHAT, InMemoryServer, in_memory, served
+from tests.kit.server import CHAT, HERE, InMemoryServer, in_memory, served
 from tests.kit.tools import Act
 
 AGENTS = "/api/agents"
@@ -74,6 +76,26 @@ async def test_once_there_is_a_key_nobody_comes_in_without_one() -> None:
         taken = await get(server, authorization=f"Bearer {key}", host="other.example")
         assert taken.status_code == 200
         assert (await get(server, "/api/health")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("peer", "status"), [("127.0.0.1", 200), ("::1", 200), ("10.0.0.9", 401), ("", 401)]
+)
+async def test_without_keys_other_machines_need_one(peer: str, status: int) -> None:
+    """Where the program that embeds the server binds more than `server.host` says."""
+    async with in_memory() as runtime:
+        transport = httpx2.ASGITransport(create_application(runtime), client=(peer, 5000))
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+            assert (await client.get(AGENTS)).status_code == status
+
+
+@pytest.mark.parametrize("host", ["localhost", "evil.example"])
+async def test_health_answers_no_foreign_name_while_no_key_exists(host: str) -> None:
+    """A page that points its own name at this machine learns nothing."""
+    async with served() as server:
+        assert (await get(server)).status_code == 200
+        response = await get(server, HEALTH, host=host)
+    assert response.status_code == (200 if host == "localhost" else 403)
 
 
 async def test_every_bad_key_is_refused_alike() -> None:
@@ -178,14 +200,57 @@ async def test_hops_that_are_trusted_or_empty_are_passed_over() -> None:
             assert status == (429 if hops else 401), hops
 
 
+async def test_every_line_of_forwarded_addresses_counts() -> None:
+    """Some proxies append a header line of their own; the first line is what the client wrote."""
+    proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
+    async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
+        for spoofed, status in (("1.1.1.1", 401), ("2.2.2.2", 429)):
+            lines = [("x-forwarded-for", spoofed), ("x-forwarded-for", "9.9.9.9")]
+            response = await server.client.get(AGENTS, headers=lines)
+            assert response.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("trusted", "said", "is_secure"),
+    [
+        (True, "https", True),
+        (True, "http", False),
+        (True, "gopher", False),
+        (False, "https", False),
+    ],
+)
+async def test_a_trusted_proxy_alone_says_that_the_client_speaks_https(
+    trusted: bool, said: str, is_secure: bool
+) -> None:
+    section = ServerSection(trusted_proxies=("127.0.0.1",) if trusted else ())
+    async with served(server=section) as server:
+        key = await server.database_parts.keys.create("ann")
+        response = await server.client.post(
+            "/api/session", json={"key": key}, headers={"x-forwarded-proto": said}
+        )
+    assert response.status_code == 204
+    assert ("Secure" in response.headers["set-cookie"]) is is_secure
+
+
+@pytest.mark.parametrize("path", ["/api/agents/", "/api/tasks/", "/login/"])
+async def test_no_answer_leads_to_the_host_that_the_client_named(path: str) -> None:
+    """A redirect for a slash too many went to the `Host` of the request, with a key or without."""
+    async with served() as server:
+        key = await server.database_parts.keys.create("ann")
+        headers = {"host": "evil.com", "authorization": f"Bearer {key}"}
+        response = await server.client.get(path, headers=headers)
+    assert response.status_code == 404
+    assert "location" not in response.headers
+
+
 async def test_a_wrong_key_is_refused_where_none_is_needed() -> None:
     async with served() as server:
         key = await server.database_parts.keys.create("ann")
         answers = [
-            await get(server, "/api/health"),
-            await get(server, "/api/health", authorization=f"Bearer {key}"),
-            await get(server, "/api/health", authorization="Bearer pk_wrong"),
-            await get(server, "/api/health", authorization=f"Basic {key}"),
+            await get(server, "/openapi.json"),
+            await get(server, "/openapi.json", authorization=f"Bearer {key}"),
+            await get(server, "/openapi.json", authorization="Bearer pk_wrong"),
+            await get(server, "/openapi.json", authorization=f"Basic {key}"),
         ]
     assert [each.status_code for each in answers] == [200, 200, 401, 401]
 

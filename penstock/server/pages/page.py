@@ -5,9 +5,8 @@ from pathlib import Path
 from fastapi import Request
 from starlette.responses import Response
 
-from penstock.core.limits import Limits
 from penstock.server.routes.router import Router
-from penstock.server.site import ServerLifecycle
+from penstock.server.site import site_of
 
 router = Router(include_in_schema=False)
 
@@ -33,9 +32,7 @@ _METHODS = ["GET", "HEAD"]
 @router.api_route("/", methods=_METHODS)
 async def page(request: Request) -> Response:
     """Return the page, which knows how long a message may be."""
-    lifecycle: ServerLifecycle = request.app.state.lifecycle
-    limits = Limits() if lifecycle.site is None else lifecycle.site.limits
-    html = _HTML.replace(_LONGEST, str(limits.content_chars).encode())
+    html = _HTML.replace(_LONGEST, str(site_of(request).limits.content_chars).encode())
     return Response(html, headers=HEADERS, media_type="text/html")
 
 

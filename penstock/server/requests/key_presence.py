@@ -1,0 +1,93 @@
+"""Whether this installation has an API key, which decides whether requests need one.
+
+The server admits a request without a key only on proof that no key exists: a look at the
+database that succeeded and began at most one second before the request arrived. Until the first
+look succeeds, and whenever a look fails or takes too long, the request fails with NotReady (503).
+A key that another process creates therefore counts within one second.
+
+Concurrent requests share one look. The look is a task of its own, so a requester that is
+cancelled does not cancel it for the others. Once a key was seen, no further look is needed:
+revoked keys stay in the database (`Keys.exist`).
+
+Tests: tests/server/requests/test_key_presence.py, and
+tests/server/test_auth.py::test_keyless_requests_wait_for_the_first_look.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from penstock.core.clock import Clock
+from penstock.core.errors import NotReady
+
+_FRESH_SECONDS = 1
+
+
+class KeyPresence:
+    """Looks whether a key exists, at most once a second while there is none."""
+
+    def __init__(
+        self, exist: Callable[[], Awaitable[bool]] | None, clock: Clock, *, wait_seconds: float
+    ) -> None:
+        self._exist = exist
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+        self._found = False
+        self._none_at: float | None = None
+        """When the last look began that found no key."""
+        self._looking: asyncio.Future[None] | None = None
+
+    @property
+    def known(self) -> bool | None:
+        """The last answer, however old; None before the first one."""
+        if self._found or self._exist is None:
+            return self._found
+        return None if self._none_at is None else False
+
+    async def look(self) -> bool:
+        """Return whether a key exists; without a key store there is none.
+
+        Raises NotReady if the database does not answer in time, or its StoreError.
+        """
+        if self._found or self._exist is None:
+            return self._found
+        arrived = self._clock.monotonic()
+        if self._is_answered(arrived):
+            return self._found
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                # a look that began long before this request proves nothing for it: look again
+                while not self._is_answered(arrived):
+                    await self._join()
+        except TimeoutError:
+            raise NotReady(
+                f"the database did not say within {self._wait_seconds:g} s whether there is a key; "
+                "try again in a moment"
+            ) from None
+        return self._found
+
+    def _is_answered(self, arrived: float) -> bool:
+        is_fresh = self._none_at is not None and arrived - self._none_at < _FRESH_SECONDS
+        return self._found or is_fresh
+
+    async def _join(self) -> None:
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self._ask())
+            self._looking.add_done_callback(_read_error)
+        await asyncio.shield(self._looking)
+
+    async def _ask(self) -> None:
+        assert self._exist is not None  # noqa: S101  looks are made where keys can be
+        began = self._clock.monotonic()
+        try:
+            if await self._exist():
+                self._found = True
+            else:
+                self._none_at = began
+        finally:
+            self._looking = None
+
+
+def _read_error(look: "asyncio.Future[None]") -> None:
+    """Retrieve the error, so that asyncio does not report it when every requester has left."""
+    if not look.cancelled():
+        look.exception()

@@ -1,0 +1,157 @@
+"""Whether a key exists: closed until a look succeeds, one look for all, at most a second old."""
+
+import asyncio
+
+import pytest
+
+from penstock.core.errors import NotReady, StoreError
+from penstock.server.requests.key_presence import KeyPresence
+from penstock.testing.clock import FakeClock, settle
+
+
+class KeyStore:
+    """A key store whose answers the test gives, one look at a time."""
+
+    def __init__(self) -> None:
+        self.looks: list[asyncio.Future[bool]] = []
+
+    async def exist(self) -> bool:
+        look: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.looks.append(look)
+        return await look
+
+    def answer(self, found: bool | BaseException) -> None:
+        look = self.looks[-1]
+        if isinstance(found, bool):
+            look.set_result(found)
+        else:
+            look.set_exception(found)
+
+
+class Fixture:
+    """A presence over such a store."""
+
+    def __init__(self, *, wait_seconds: float = 60) -> None:
+        self.store, self.clock = KeyStore(), FakeClock()
+        self.presence = KeyPresence(self.store.exist, self.clock, wait_seconds=wait_seconds)
+
+    async def ask(self, requests: int = 1) -> list[asyncio.Task[bool]]:
+        """Let so many requests arrive now."""
+        asked = [asyncio.create_task(self.presence.look()) for _ in range(requests)]
+        await settle(rounds=5)
+        return asked
+
+    async def told(self, found: bool | BaseException) -> None:
+        """Let the look that is under way end."""
+        self.store.answer(found)
+        await settle(rounds=5)
+
+    async def none_found(self) -> None:
+        """Make a first look, which finds no key."""
+        (first,) = await self.ask()
+        await self.told(found=False)
+        assert await first is False
+
+
+@pytest.mark.parametrize("found", [True, False])
+async def test_concurrent_requests_wait_for_one_look(found: bool) -> None:
+    on = Fixture()
+    asked = await on.ask(10)
+    assert not any(each.done() for each in asked)
+    assert on.presence.known is None
+    await on.told(found)
+    assert [await each for each in asked] == [found] * 10
+    assert len(on.store.looks) == 1
+    assert on.presence.known is found
+
+
+async def test_a_failing_look_fails_every_request_and_the_next_one_looks_again() -> None:
+    on = Fixture()
+    asked = await on.ask(3)
+    await on.told(StoreError("down"))
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [StoreError] * 3
+    (again,) = await on.ask()
+    await on.told(found=False)
+    assert await again is False
+
+
+async def test_a_cancelled_first_request_does_not_cancel_the_look_of_the_others() -> None:
+    on = Fixture()
+    first, second = await on.ask(2)
+    first.cancel()
+    await on.told(found=True)
+    assert first.cancelled()
+    assert await second is True
+    assert len(on.store.looks) == 1
+
+
+async def test_a_look_that_fails_after_every_request_left_is_no_unread_error() -> None:
+    on = Fixture()
+    (only,) = await on.ask()
+    only.cancel()
+    await on.told(StoreError("down"))
+    (again,) = await on.ask()
+    await on.told(found=True)
+    assert await again is True
+
+
+async def test_an_answer_counts_for_a_second_from_the_begin_of_its_look() -> None:
+    on = Fixture()
+    await on.none_found()
+    on.clock.advance(0.9)
+    assert await on.presence.look() is False
+    assert len(on.store.looks) == 1
+    on.clock.advance(0.1)
+    (later,) = await on.ask()
+    assert not later.done()
+    await on.told(found=True)
+    assert await later is True
+
+
+async def test_a_slow_look_is_no_proof_for_requests_that_came_later() -> None:
+    """A key made while a look is under way closes the door within a second."""
+    on = Fixture()
+    (early,) = await on.ask()
+    on.clock.advance(5)
+    (late,) = await on.ask()
+    await on.told(found=False)
+    assert await early is False
+    assert not late.done()
+    await on.told(found=True)
+    assert await late is True
+
+
+async def test_a_failing_look_after_a_good_one_does_not_fall_back_to_no_key() -> None:
+    on = Fixture()
+    await on.none_found()
+    on.clock.advance(1)
+    (later,) = await on.ask()
+    await on.told(StoreError("down"))
+    with pytest.raises(StoreError):
+        await later
+
+
+async def test_a_key_once_seen_needs_no_further_look() -> None:
+    on = Fixture()
+    (first,) = await on.ask()
+    await on.told(found=True)
+    assert await first is True
+    on.clock.advance(1000)
+    assert await on.presence.look() is True
+    assert len(on.store.looks) == 1
+
+
+async def test_a_look_that_hangs_is_refused_and_never_started_twice() -> None:
+    on = Fixture(wait_seconds=0.01)
+    for _ in range(2):
+        with pytest.raises(NotReady, match=r"did not say within 0\.01 s whether there is a key"):
+            await on.presence.look()
+    assert len(on.store.looks) == 1
+    await on.told(found=True)
+    assert await on.presence.look() is True
+
+
+async def test_without_a_key_store_there_is_no_key() -> None:
+    presence = KeyPresence(None, FakeClock(), wait_seconds=1)
+    assert (await presence.look(), presence.known) == (False, False)
