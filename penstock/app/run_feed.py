@@ -38,6 +38,9 @@ STEP_ABORTED = "flow_step_aborted"
 """Told of a visit that is cut because the run ends; readers see it complete as aborted."""
 OF_LOOPS = "flow_loop_iteration"
 """Told before the agent of a loop is asked, and so before it is known which model that is."""
+OF_A_FLOW = frozenset({"flow_jump", "flow_step_skipped"})
+"""Notices about a flow as a whole. A flow inside another has the frame of the step that refers to
+it, so such a notice would otherwise pass for one about that step."""
 BY_PERSON = "fork"
 """The agent's name of a fork that a person answers."""
 STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
@@ -211,6 +214,9 @@ class RunFeed:
                 yield from _announced(visit)
                 yield _complete(visit, ABORTED, at)
             return
+        if told.kind in OF_A_FLOW:
+            yield {"type": told.kind, **body, **self._place(path)}
+            return
         visit = self._visits.get(path)
         if visit is None:
             yield {"type": told.kind, **body}
@@ -218,6 +224,11 @@ class RunFeed:
         if told.kind != OF_LOOPS:
             yield from _announced(visit)
         yield visit.frame(told.kind, **_without(body, "stepId"))
+
+    def _place(self, path: str) -> Body:
+        """Return the `path` of a flow inside the run; nothing for the flow of the run itself."""
+        inside = path.removeprefix(self.task_id).removeprefix("/")
+        return {"path": inside} if inside else {}
 
     def _visit(self, path: str | None) -> VisitProgress | None:
         """Return the visit that something happened in, by a path at or below its frame."""

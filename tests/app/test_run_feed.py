@@ -103,3 +103,65 @@ def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
     frames = [*story.told(happened(told, 3, frame)), *story.told(happened(began, 4, frame))]
     assert [each["type"] for each in frames] == ["flow_loop_iteration", "flow_agent_started"]
     assert frames[1]["resolvedModel"] == "m1"
+
+
+SUB = "name: sub\ndescription: d\nsteps:\n  - {id: pick, command: make}\n  - {id: rest, command: x}\n"
+
+
+@pytest.mark.parametrize(("frame", "place"), [("s/1", "s/1"), ("s/1/2", "s/1/2")])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("flow_step_skipped", {"stepId": "rest", "reason": "not_on_branch"}),
+        ("flow_jump", {"from": "pick", "to": ["rest"], "why": "branch"}),
+    ],
+)
+def test_a_notice_of_a_flow_inside_names_its_own_steps(
+    frame: str, place: str, kind: str, body: dict[str, object]
+) -> None:
+    """The flow inside runs in the frame of the step that refers to it, or below it for a glob."""
+    feed = begun('id: s, path: "parts/*.yaml"')
+    feed.told(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
+    inside = FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t")
+    feed.told(happened(inside, 3, f"task_1/{frame}"))
+    [told] = feed.told(happened(FlowTold(kind=kind, body=body), 4, f"task_1/{frame}"))
+    always = {"type": kind, "runId": RUN, "seq": 4, "at": told["at"]}
+    assert told == {**always, **body, "path": place}
+
+
+@pytest.mark.parametrize("frame", ["s/1", "s/1/2"])
+def test_every_other_event_of_a_flow_inside_names_the_step_it_is_about(frame: str) -> None:
+    feed = begun('id: s, path: "parts/*.yaml"')
+    feed.told(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
+    feed.told(
+        happened(FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t"), 3, f"task_1/{frame}")
+    )
+    visit = f"task_1/{frame}/pick/1"
+    warned = FlowTold(kind="flow_warning", body={"message": "m", "stepId": "pick"})
+    around = FlowTold(kind="flow_loop_iteration", body={"stepId": "pick", "iteration": 1})
+    settled = StepSettled(
+        step_id="pick", visit=1, outcome=Outcome.SOFT, result=StepResult(), source="x"
+    )
+    aborted = FlowTold(kind="flow_step_aborted", body={"stepId": "pick"})
+    events = [
+        (StepStarted(step_id="pick", visit=1), visit),
+        (warned, visit),
+        (around, visit),
+        (settled, visit),
+        (aborted, f"task_1/{frame}"),
+    ]
+    told = [
+        each
+        for number, (event, path) in enumerate(events, 4)
+        for each in feed.told(happened(event, number, path))
+    ]
+    assert [each["type"] for each in told] == [
+        "flow_agent_started",
+        "flow_warning",
+        "flow_loop_iteration",
+        "flow_agent_error",
+        "flow_agent_complete",
+        "flow_agent_complete",
+    ]
+    assert {each["stepId"] for each in told} == {"pick"}
+    assert {each["path"] for each in told} == {f"{frame}/pick/1"}

@@ -102,6 +102,7 @@ class StepCard(Struct, kw_only=True):
 class Round(Struct, frozen=True):
     """How often a way back was taken, and how often it may be."""
 
+    step_id: str
     iteration: int
     most: int | None
     is_forced: bool = False
@@ -121,7 +122,8 @@ class Cards:
         self._asked: dict[QuestionId, StepCard] = {}
         self._touches = 0
         self.rounds: dict[str, Round] = {}
-        """By the step that leads back."""
+        """By the frame of the step that leads back, without its visit: flows inside others may have
+        steps of the same name."""
         self.settled = 0
         """Visits that are over."""
         self.tokens = 0
@@ -242,8 +244,9 @@ class Cards:
     def _tell(self, told: FlowTold, record: Record) -> None:
         body = told.body
         if told.kind == "flow_loop_iteration":
-            made = Round(body["iteration"], body["maxIterations"], bool(body["forced"]))
-            self.rounds[str(body["stepId"])] = made
+            step_id = str(body["stepId"])
+            made = Round(step_id, body["iteration"], body["maxIterations"], bool(body["forced"]))
+            self.rounds[(record.path or step_id).rpartition("/")[0]] = made
         elif told.kind == "flow_step_aborted":
             frame = f"{record.path}/{body['stepId']}/"
             for path, card in self._by_frame.items():

@@ -96,8 +96,9 @@ def _header(view: View) -> Text:
 def _rounds(cards: Cards) -> Text | None:
     """Return how often ways back were taken."""
     said = [
-        f"↻ {name}: {each.iteration} of {each.most}{', forced out' if each.is_forced else ''}"
-        for name, each in cards.rounds.items()
+        f"↻ {each.step_id}: {each.iteration} of {each.most}"
+        f"{', forced out' if each.is_forced else ''}"
+        for each in cards.rounds.values()
     ]
     return (
         Text(clean("   ".join(said)), "yellow", no_wrap=True, overflow="ellipsis") if said else None

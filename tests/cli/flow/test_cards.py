@@ -6,7 +6,7 @@ from penstock.agents.charter import DisplayCard
 from penstock.cli.flow.cards import MOST_KEPT, MOST_SAID, Cards, CardState, Round, StepCard
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import TaskEnded
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentBegan, FlowTold
 from penstock.core.messages import Usage
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.task import TaskStatus
@@ -106,8 +106,15 @@ def test_it_waits_until_the_last_of_its_questions_is_answered() -> None:
 
 
 def test_rounds_are_counted() -> None:
-    body = {"stepId": "again", "iteration": 2, "maxIterations": 5, "forced": False}
-    assert folded(tells("flow_loop_iteration", **body)).rounds == {"again": Round(2, 5)}
+    """A flow inside the run may have a loop of the same name: its rounds are its own."""
+    body = {"stepId": "again", "iteration": 1, "maxIterations": 5, "forced": False}
+    happened = [
+        (FlowTold(kind="flow_loop_iteration", body=body), "task_1/again/1"),
+        (FlowTold(kind="flow_loop_iteration", body={**body, "iteration": 2}), "task_1/again/2"),
+        (FlowTold(kind="flow_loop_iteration", body=body), "task_1/part/1/again/1"),
+    ]
+    rounds = list(folded(*happened).rounds.values())
+    assert rounds == [Round("again", 2, 5), Round("again", 1, 5)]
 
 
 def test_a_visit_that_is_cut_is_over() -> None:
