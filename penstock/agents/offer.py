@@ -160,6 +160,6 @@ def definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=spec.tool_id,
         description=spec.description,
-        parameters=spec.input_schema,
+        parameters=spec.parameters,
         is_builtin=spec.kind == "builtin",
     )

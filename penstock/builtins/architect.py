@@ -11,7 +11,7 @@ from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
 from penstock.core.flow_events import FlowTold
 from penstock.core.schema import Problem
-from penstock.tools.builtin import TEXT, Act, BuiltIn, builtin
+from penstock.tools.builtin import TEXT, Act, BuiltIn, builtin, offered_without
 from penstock.tools.errands import Authoring
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -58,7 +58,7 @@ def _writing(about: str, where: str) -> Callable[[Act], BuiltIn]:
             exclusive=IN_TURN,
             requires_permissions=frozenset({WRITE}),
         )
-        return replace(made, spec=spec)
+        return offered_without("name", instead="path")(replace(made, spec=spec))
 
     return make
 

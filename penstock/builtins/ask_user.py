@@ -54,6 +54,39 @@ SCHEMA: Json = {
         },
     },
 }
+OFFERED: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["question", "type"],
+    "properties": {
+        "question": {
+            **SCHEMA["properties"]["question"],
+            "description": "The question, in words that the person understands.",
+        },
+        "type": SCHEMA["properties"]["type"],
+        "options": {
+            "type": "array",
+            "items": TEXT,
+            "minItems": 1,
+            "maxItems": 50,
+            "description": "The choices. For a select only, which needs them.",
+        },
+        "multiSelect": {
+            "type": "boolean",
+            "description": "More than one option may be chosen. For a select only.",
+        },
+        "allowCustom": {
+            "type": "boolean",
+            "description": f'Adds the option "{OTHER}": other words are an answer too. '
+            "For a select only.",
+        },
+        "defaultValue": {
+            "type": "string",
+            "description": "The answer when the person leaves it empty. For an input only.",
+        },
+    },
+}
+"""The form with a `type`: its answer is always `{answer}`. The form without one is for scripts."""
 MOST_BYTES = {"question": 4_096, "context": 8_192}
 MOST_OPTIONS, MOST_TEXT = 20, 512
 """Options of a question without a type, and bytes of a text of one; a select may have more."""
@@ -74,6 +107,7 @@ class AskUser:
             "input, the option of a select (a list with multiSelect), true or false of a confirm."
         ),
         input_schema=SCHEMA,
+        offered_schema=OFFERED,
         effect=Effect.NONE,
         is_global=True,
     )

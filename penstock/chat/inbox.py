@@ -36,7 +36,7 @@ from penstock.core.slash import is_command, is_informational, text_for_model
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
-from penstock.engine.answers import check_answer
+from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.bus import Bus
 from penstock.store.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
@@ -302,8 +302,15 @@ class Inbox:
         self, message: NewMessage, asked: QuestionRecord, profile: Profile
     ) -> SentMessage:
         head = await self._log.head(asked.log_id)
-        question_id, said = asked.question.question_id, {"text": text_for_model(message.content)}
-        await self._take(question_id, said, profile, message.idempotency)
+        question = asked.question
+        said = answer_in_words(
+            text_for_model(message.content),
+            kind=question.kind,
+            options=question.options,
+            form=question.form,
+            has_schema=question.schema is not None,
+        )
+        await self._take(question.question_id, said, profile, message.idempotency)
         return await self._repeated.sent(await self.task(asked.task_id, profile), head)
 
     def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:

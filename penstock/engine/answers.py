@@ -1,7 +1,7 @@
 """Whether an answer fits its question, and the one spelling in which the log keeps it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.core.question import Option, Question, QuestionKind
@@ -17,6 +17,8 @@ Outcome = tuple[Normal, Problems]
 
 _YES_NO = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 _SAID = ("value", "text", "answer")
+_WAYS = ("cancel", "decide")
+"""What may stand in place of an answer: the question is given up, or an agent decides."""
 
 
 def check_answer(question: Question, body: Mapping[str, Any], depth: int) -> Outcome:
@@ -38,7 +40,40 @@ def check_answer(question: Question, body: Mapping[str, Any], depth: int) -> Out
     return _outcome(normal, problems + lost)
 
 
-def find_option(options: tuple[Option, ...], text: str) -> Option | None:
+def answer_in_words(
+    text: str,
+    *,
+    kind: QuestionKind,
+    options: Sequence[Option] = (),
+    form: Mapping[str, Any] | None = None,
+    has_schema: bool = False,
+) -> Normal:
+    """Return the body of the answer that a person wrote as a line, in a chat or at a terminal.
+
+    There `yes`, `no`, `y` and `n` answer a confirm, an option is meant by its number, its name or
+    an alias, and commas separate several. The API takes none of this: `check_answer` judges the
+    body that is returned like any other.
+    """
+    said = text.strip()
+    how = (form or {}).get("type")
+    if kind is QuestionKind.USER_MESSAGE or how == "input" or not (options or how):
+        return {"text": text}
+    if how == "confirm":
+        meant = _YES_NO.get(_plain(said))
+        return {"text": text} if meant is None else {"value": meant}
+    offered = tuple(each for each in options if form is None or each.value != OTHER)
+    if (option := find_option(offered, said)) is not None:
+        # As text where a schema judges it: the option "2" may stand for the number.
+        value = option.value
+        return {"text" if has_schema else "value": [value] if _is_multiple(form) else value}
+    if not _is_multiple(form):
+        return {"text": text}
+    parts = [part.strip() for part in said.split(",") if part.strip()]
+    found = [(find_option(offered, part), part) for part in parts]
+    return {"value": [part if option is None else option.value for option, part in found]}
+
+
+def find_option(options: Sequence[Option], text: str) -> Option | None:
     """Return the option that a person means by its value, label, an alias or its number."""
     said = _plain(text)
     for option in options:
@@ -91,9 +126,16 @@ def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
         problems.append(_problem("/notes", f"must be text of at most {ANSWER_CHARACTERS} letters"))
     if notes and question.form is not None and question.form.get("allowNotes") is False:
         problems.append(_problem("/notes", "this question takes no notes: leave them out"))
-    given_up = next((name for name in ("cancel", "decide") if body.get(name) is True), None)
+    problems += [
+        _problem(f"/{name}", "must be true, or left out")
+        for name in _WAYS
+        if not isinstance(body.get(name), bool | None)
+    ]
+    given_up = next((name for name in _WAYS if body.get(name) is True), None)
     if notes and given_up:
         problems.append(_problem("/notes", f"go with an answer, not with {given_up}"))
+    if given_up and any(name in body for name in _SAID):
+        problems.append(_problem(f"/{given_up}", "goes without an answer: leave one of them out"))
     if problems:
         return {}, problems
     if given_up:
@@ -148,55 +190,50 @@ def _chosen(options: tuple[Option, ...], said: Any, *, is_text: bool) -> tuple[N
 
 def _typed(question: Question, form: Mapping[str, Any], said: Any) -> tuple[Any, str]:
     if form["type"] == "confirm":
-        value = _YES_NO.get(_plain(said)) if isinstance(said, str) else said
-        return value, "" if isinstance(value, bool) else "answer must be true or false"
+        return said, "" if isinstance(said, bool) else "answer must be true or false"
     if form["type"] == "input":
         is_empty = said is None or (isinstance(said, str) and not said.strip())
         if is_empty and form.get("defaultValue") is not None:
             return form["defaultValue"], ""
         is_blank = question.kind is QuestionKind.TASK and not str(said).strip()
         return said, "" if _is_text(said) and not is_blank else "answer must be text"
-    options = tuple(each for each in question.options if each.value != OTHER)
+    options = [each.value for each in question.options if each.value != OTHER]
     is_open = bool(form.get("allowCustom"))
-    if form.get("multiSelect"):
+    if _is_multiple(form):
         is_needed = question.kind is QuestionKind.FORK
         return _several(options, said, is_open=is_open, is_needed=is_needed)
-    value, issue = _one(options, said, is_open=is_open)
-    return value, issue or ("" if value is not None else _wanted("one of", options))
+    return said, _one(options, said, _wanted("one of", options), is_open=is_open)
 
 
-def _one(options: tuple[Option, ...], said: Any, *, is_open: bool) -> tuple[str | None, str]:
-    if not isinstance(said, str):
-        return None, ""
-    if option := find_option(options, said):
-        return option.value, ""
-    if not is_open:
-        return None, ""
-    if not said.strip() or _plain(said) == _plain(OTHER) or len(said) > ANSWER_CHARACTERS:
-        return None, "describe your answer"
-    return said, ""
+def _one(options: Sequence[str], said: Any, wanted: str, *, is_open: bool) -> str:
+    """Return why something is neither an option nor, where that may be, a text of one's own."""
+    if said in options:
+        return ""
+    if not is_open or not isinstance(said, str):
+        return wanted
+    is_described = said.strip() and _plain(said) != _plain(OTHER) and _is_text(said)
+    return "" if is_described else "describe your answer"
 
 
 def _several(
-    options: tuple[Option, ...], said: Any, *, is_open: bool, is_needed: bool
+    options: Sequence[str], said: Any, *, is_open: bool, is_needed: bool
 ) -> tuple[Any, str]:
     wanted = _wanted("a list of", options)
-    if isinstance(said, str):
-        said = [each.strip() for each in said.split(",") if each.strip()]
-    if not isinstance(said, list):
+    if not isinstance(said, list) or (is_needed and not said):
         return None, wanted
-    chosen: list[str] = []
-    for each in said:
-        value, issue = _one(options, each, is_open=is_open)
-        if value is None or value in chosen:
-            return None, issue or wanted
-        chosen.append(value)
-    own = [each for each in chosen if all(each != option.value for option in options)]
-    return chosen, wanted if len(own) > 1 or (is_needed and not chosen) else ""
+    if issue := next(filter(None, (_one(options, e, wanted, is_open=is_open) for e in said)), ""):
+        return None, issue
+    own = [each for each in said if each not in options]
+    is_repeated = len({*said}) < len(said)
+    return said, wanted if is_repeated or len(own) > 1 else ""
 
 
-def _wanted(form: str, options: tuple[Option, ...]) -> str:
-    return f"answer must be {form}: {', '.join(option.value for option in options)}"
+def _is_multiple(form: Mapping[str, Any] | None) -> bool:
+    return form is not None and bool(form.get("multiSelect"))
+
+
+def _wanted(form: str, options: Sequence[str]) -> str:
+    return f"answer must be {form}: {', '.join(options)}"
 
 
 def _is_text(said: Any) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -64,6 +65,19 @@ def builtin(
                 is_offered=False,
             ),
         )
+
+    return make
+
+
+def offered_without(old: str, *, instead: str) -> Callable[[BuiltIn], BuiltIn]:
+    """Offer a tool to models without one of two names of a member; calls may use either."""
+
+    def make(tool: BuiltIn) -> BuiltIn:
+        schema = tool.spec.input_schema
+        properties = {name: each for name, each in schema["properties"].items() if name != old}
+        required = [name for name in properties if name in {*schema["required"], instead}]
+        offered = {**schema, "required": required, "properties": properties}
+        return replace(tool, spec=replace(tool.spec, offered_schema=offered))
 
     return make
 

@@ -56,20 +56,26 @@ class SessionGuard(Struct, kw_only=True):
 
     @property
     def tools(self) -> list[str]:
-        """The ids of the tools that the model is offered."""
+        """The ids of the tools that the model is offered; not what it could only be refused."""
         own = [each for each in self.declared if each not in NEVER_DECLARED]
         authoring = sorted(AUTHORING) if self.is_architect else []
-        return list(dict.fromkeys((*own, *authoring, *ALWAYS)))
+        offered = dict.fromkeys((*own, *authoring, *ALWAYS))
+        return [each for each in offered if each != ASK_USER or not self.silence]
 
     @property
     def granted(self) -> frozenset[str]:
-        """What the model may call: also by another name than that which it is offered."""
-        offered = self.tools
+        """What the model may call: also by another name than that which it is offered.
+
+        `ask_user` is among it where nobody may be asked: its refusal says why.
+        """
+        offered = (*self.tools, ASK_USER)
         return frozenset((*offered, *(ALIASES[each] for each in offered if each in ALIASES)))
 
     def nameable(self, visible: set[str]) -> set[str]:
         """Return what a hint may name: what is visible at the door and granted, and `finish`."""
-        return {each for each in self.granted if each in visible or each == FINISH}
+        unasked = {ASK_USER} if self.silence else set[str]()
+        granted = self.granted - unasked
+        return {each for each in granted if each in visible or each == FINISH}
 
     def refusal(self, call: Call) -> CallError | None:
         """Return why the session may not make a call of a tool that exists; None if it may.
@@ -109,9 +115,10 @@ class SessionGuard(Struct, kw_only=True):
 
     def _undeclared(self, tool_id: str) -> str:
         declared = ", ".join(self.declared) or "none"
+        always = ", ".join(each for each in ALWAYS if each != ASK_USER or not self.silence)
         return (
             f'"{tool_id}" is not declared by agent "{self.agent}". Declared: {declared}. '
-            f"Always available: {', '.join(ALWAYS)}."
+            f"Always available: {always}."
         )
 
 

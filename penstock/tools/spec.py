@@ -25,6 +25,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     description: str
     input_schema: Json
     output_schema: Json | None = None
+    offered_schema: Json | None = None
+    """What models are offered, where the tool also takes a form for scripts or an old name."""
     timeout_ms: int = 60_000
     """Of one attempt, nested calls included; time spent waiting for people is free."""
     effect: Effect = Effect.WRITE
@@ -55,6 +57,11 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
     kind: str = "builtin"
     """`builtin`, `python`, `script`, `plugin`; where the tool comes from, for lists."""
+
+    @property
+    def parameters(self) -> Json:
+        """The JSON Schema that models are offered; `input_schema` takes all that fits it."""
+        return self.input_schema if self.offered_schema is None else self.offered_schema
 
     @property
     def is_cut_short(self) -> bool:

@@ -105,7 +105,9 @@ def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
     assert frames[1]["resolvedModel"] == "m1"
 
 
-SUB = "name: sub\ndescription: d\nsteps:\n  - {id: pick, command: make}\n  - {id: rest, command: x}\n"
+SUB = (
+    "name: sub\ndescription: d\nsteps:\n  - {id: pick, command: make}\n  - {id: rest, command: x}\n"
+)
 
 
 @pytest.mark.parametrize(("frame", "place"), [("s/1", "s/1"), ("s/1/2", "s/1/2")])
@@ -143,7 +145,7 @@ def test_every_other_event_of_a_flow_inside_names_the_step_it_is_about(frame: st
         step_id="pick", visit=1, outcome=Outcome.SOFT, result=StepResult(), source="x"
     )
     aborted = FlowTold(kind="flow_step_aborted", body={"stepId": "pick"})
-    events = [
+    events: list[tuple[Event, str]] = [
         (StepStarted(step_id="pick", visit=1), visit),
         (warned, visit),
         (around, visit),

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from penstock.agents.offer import definition
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import InvalidAnswer
 from penstock.core.question import QuestionKind
+from penstock.core.schema import Schema
 from penstock.core.signals import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
 
@@ -38,7 +40,7 @@ def typed() -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
         ({"type": "input", "defaultValue": "x"}, {}, "x"),
         ({"type": "input", "defaultValue": "x"}, {"text": ""}, "x"),
         ({"type": "select", "options": COLOURS}, {"value": "blue"}, "blue"),
-        ({"type": "select", "options": COLOURS}, {"text": "2"}, "blue"),
+        ({"type": "select", "options": COLOURS}, {"text": "blue"}, "blue"),
         ({"type": "select", "options": COLOURS, "allowCustom": True}, {"text": "green"}, "green"),
         (
             {"type": "select", "options": COLOURS, "multiSelect": True},
@@ -46,10 +48,14 @@ def typed() -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
             ["blue", "red"],
         ),
         ({"type": "select", "options": COLOURS, "multiSelect": True}, {"value": []}, []),
-        ({"type": "select", "options": COLOURS, "multiSelect": True}, {"text": "1, 2"}, COLOURS),
+        (
+            {"type": "select", "options": COLOURS, "multiSelect": True},
+            {"answer": COLOURS},
+            COLOURS,
+        ),
         ({"type": "confirm"}, {"value": True}, True),
-        ({"type": "confirm", "options": ["a"]}, {"text": "No"}, False),
-        ({"type": "confirm"}, {"answer": "y"}, True),
+        ({"type": "confirm", "options": ["a"]}, {"value": False}, False),
+        ({"type": "confirm"}, {"answer": True}, True),
     ]
 
 
@@ -212,6 +218,39 @@ async def test_the_parameters_are_those_of_the_seed() -> None:
     assert found.keys() - {"context"} == seed
     assert found["type"]["enum"] == ["input", "select", "confirm"]
     assert tool.spec.input_schema["required"] == ["question"]
+
+
+def test_a_model_is_offered_the_form_of_the_seed() -> None:
+    """T09: `{question: string; type: …; options?: string[]; …}`, which returns `{answer}`."""
+    (tool,) = TOOLS
+    offered = definition(tool).parameters
+    types = {name: each.get("type") for name, each in offered["properties"].items()}
+    assert types == {
+        "question": "string",
+        "type": None,
+        "options": "array",
+        "multiSelect": "boolean",
+        "allowCustom": "boolean",
+        "defaultValue": "string",
+    }
+    assert offered["required"] == ["question", "type"]
+    assert offered["properties"]["type"]["enum"] == ["input", "select", "confirm"]
+    assert offered["properties"]["options"]["items"]["type"] == "string"
+
+
+@pytest.mark.parametrize("kind", ["input", "select", "confirm"])
+async def test_what_a_model_may_send_is_taken(kind: str) -> None:
+    """All that the offered form allows fits the form that the tool takes."""
+    sent = {
+        "question": "Which?",
+        "type": kind,
+        "options": COLOURS,
+        "multiSelect": False,
+        "allowCustom": True,
+        "defaultValue": "x",
+    }
+    assert Schema(TOOLS[0].spec.parameters).problems(sent) == []
+    assert (await asked(sent)).questions
 
 
 @pytest.mark.parametrize(

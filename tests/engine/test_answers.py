@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.limits import Limits
 from penstock.core.question import Option, Question, QuestionKind
-from penstock.engine.answers import OTHER, check_answer, find_option
+from penstock.engine.answers import OTHER, answer_in_words, check_answer, find_option
 from tests.kit.events import question
 
 DEPTH = Limits().json_depth
@@ -42,16 +42,38 @@ def asking(**more: Any) -> Question:
 
 CHOICE = asking(options=COLORS)
 FREE = asking()
+COMMAS = asking(
+    options=(Option(label="red, white", value="red, white"), COLORS[1]),
+    form={"type": "select", "multiSelect": True},
+)
+LISTED = asking(
+    options=tuple(Option(label=each, value=each) for each in ("10", "20")),
+    schema={"type": "integer"},
+)
 NUMBER = asking(schema={"type": "integer"})
 SELECT = asking(options=COLORS, form={"type": "select"})
 OPEN = asking(
     options=(*COLORS, Option(label=OTHER, value=OTHER)),
     form={"type": "select", "allowCustom": True},
 )
+OPEN_SEVERAL = asking(
+    options=OPEN.options, form={"type": "select", "multiSelect": True, "allowCustom": True}
+)
+SEVERAL_FORK = Question(
+    question_id=OPEN.question_id,
+    kind=QuestionKind.FORK,
+    text=OPEN.text,
+    path=OPEN.path,
+    options=COLORS,
+    form={"type": "select", "multiSelect": True},
+)
 SEVERAL = asking(options=COLORS, form={"type": "select", "multiSelect": True})
 CONFIRM = asking(form={"type": "confirm"})
 INPUT = asking(form={"type": "input", "defaultValue": "Ann"})
 WORDS = asking(form={"type": "input"})
+SAID = ("value", "text", "answer")
+MEANT = ("1", "Blue", "BLUE", "crimson", "")
+"""What means an option in words, and is none in an answer over the API."""
 FORK, QUIET = (
     asking(options=COLORS, form={"type": "select", "allowNotes": notes, "allowDecide": notes})
     for notes in (True, False)
@@ -80,13 +102,15 @@ FORK, QUIET = (
         (FREE, {"text": "Whatever."}, {"text": "Whatever."}),
         (NUMBER, {"value": 3}, {"value": 3}),
         (NUMBER, {"text": "3"}, {"value": 3}),
-        (SELECT, {"value": "Blue"}, {"value": "blue"}),
+        (SELECT, {"value": "blue"}, {"value": "blue"}),
+        (SELECT, {"answer": "blue"}, {"value": "blue"}),
         (OPEN, {"text": "green"}, {"value": "green"}),
         (SEVERAL, {"value": ["blue", "red"]}, {"value": ["blue", "red"]}),
-        (SEVERAL, {"text": "1, blue"}, {"value": ["red", "blue"]}),
+        (SEVERAL, {"answer": ["red"]}, {"value": ["red"]}),
         (SEVERAL, {"value": []}, {"value": []}),
-        (CONFIRM, {"text": "Yes"}, {"value": True}),
         (CONFIRM, {"value": False}, {"value": False}),
+        (CONFIRM, {"answer": True, "cancel": None}, {"value": True}),
+        (OPEN_SEVERAL, {"value": ["red", "green"]}, {"value": ["red", "green"]}),
         (INPUT, {"text": "Bob"}, {"value": "Bob"}),
         (INPUT, {}, {"value": "Ann"}),
         (INPUT, {"text": ""}, {"value": "Ann"}),
@@ -131,6 +155,27 @@ def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) 
         (SEVERAL, {"value": ["green"]}, "/value", "answer must be a list of: red, blue"),
         (SEVERAL, {"value": 7}, "/value", "answer must be a list of: red, blue"),
         (CONFIRM, {"text": "perhaps"}, "/text", "answer must be true or false"),
+        *((CONFIRM, {n: "yes"}, f"/{n}", "answer must be true or false") for n in SAID),
+        *((CONFIRM, {n: "true"}, f"/{n}", "answer must be true or false") for n in SAID),
+        (CONFIRM, {"value": None}, "/value", "answer must be true or false"),
+        (CONFIRM, {"value": [True]}, "/value", "answer must be true or false"),
+        *((SEVERAL, {n: "red"}, f"/{n}", "answer must be a list of: red, blue") for n in SAID),
+        *((SEVERAL, {n: "1, 2"}, f"/{n}", "answer must be a list of: red, blue") for n in SAID),
+        (SEVERAL, {"value": ["1"]}, "/value", "answer must be a list of: red, blue"),
+        (SEVERAL, {"value": [["red"]]}, "/value", "answer must be a list of: red, blue"),
+        (SEVERAL_FORK, {"value": []}, "/value", "answer must be a list of: red, blue"),
+        (OPEN_SEVERAL, {"text": "green"}, "/text", "answer must be a list of: red, blue"),
+        (OPEN_SEVERAL, {"value": ["green", "grey"]}, "/value", "answer must be a list of"),
+        (OPEN_SEVERAL, {"value": [OTHER]}, "/value", "describe your answer"),
+        (OPEN_SEVERAL, {"value": ["red", 7]}, "/value", "answer must be a list of: red, blue"),
+        *((SELECT, {n: said}, f"/{n}", "answer must be one of") for n in SAID for said in MEANT),
+        (SELECT, {"value": ["red"]}, "/value", "answer must be one of: red, blue"),
+        (OPEN, {"value": None}, "/value", "answer must be one of: red, blue"),
+        (OPEN, {"text": "x" * 10_001}, "/text", "describe your answer"),
+        (INPUT, {"cancel": "yes"}, "/cancel", "must be true"),
+        (FORK, {"decide": 1}, "/decide", "must be true"),
+        (FORK, {"decide": True, "value": "red"}, "/decide", "goes without an answer"),
+        (CONFIRM, {"cancel": True, "value": False}, "/cancel", "goes without an answer"),
         (CONFIRM, {"value": 1}, "/value", "answer must be true or false"),
         (INPUT, {"value": 7}, "/value", "answer must be text"),
         (QUIET, {"value": "red", "notes": "n"}, "/notes", "takes no notes"),
@@ -163,6 +208,49 @@ def test_what_is_refused_and_why(
 def test_an_option_by_its_number_its_name_or_an_alias(said: str, value: str | None) -> None:
     found = find_option(COLORS, said)
     assert (found.value if found else None) == value
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "body"),
+    [
+        *((CONFIRM, said, {"value": True}) for said in ("yes", "Y", " YES ", "true")),
+        *((CONFIRM, said, {"value": False}) for said in ("no", "N", "false")),
+        (CONFIRM, "perhaps", {"text": "perhaps"}),
+        (SELECT, "2", {"value": "blue"}),
+        (SELECT, " crimson", {"value": "red"}),
+        (SELECT, "3", {"text": "3"}),
+        (OPEN, "1", {"value": "red"}),
+        (OPEN, "green", {"text": "green"}),
+        (OPEN, OTHER, {"text": OTHER}),
+        (OPEN, "3", {"text": "3"}),
+        (SEVERAL, "1, Blue", {"value": ["red", "blue"]}),
+        (SEVERAL, "blue", {"value": ["blue"]}),
+        (SEVERAL, "red, 9", {"value": ["red", "9"]}),
+        (SEVERAL, "", {"value": []}),
+        (OPEN_SEVERAL, "r, green", {"value": ["red", "green"]}),
+        (COMMAS, "red, white", {"value": ["red, white"]}),
+        (INPUT, "yes", {"text": "yes"}),
+        (INPUT, "", {"text": ""}),
+        (CHOICE, "2", {"value": "blue"}),
+        (CHOICE, "neither", {"text": "neither"}),
+        (FREE, "1", {"text": "1"}),
+        (NUMBER, "3", {"text": "3"}),
+        (LISTED, "2", {"text": "20"}),
+    ],
+)
+def test_a_person_answers_in_words_in_a_chat_and_at_a_terminal(
+    asked: Question, said: str, body: dict[str, Any]
+) -> None:
+    """14.2: "In chats and terminals `yes no y n` answer confirm, and numbers choose options"."""
+    has_schema = asked.schema is not None
+    words = answer_in_words(
+        said, kind=asked.kind, options=asked.options, form=asked.form, has_schema=has_schema
+    )
+    assert words == body
+
+
+def test_the_number_of_an_option_may_stand_for_a_number_that_a_schema_wants() -> None:
+    assert check_answer(LISTED, {"text": "20"}, DEPTH) == ({"value": 20}, [])
 
 
 WAIT = Question(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Status
 from penstock.core.errors import (
@@ -105,6 +106,43 @@ async def test_a_message_is_the_answer_while_ask_user_is_open(
         (outcome,) = await settled(runtime, parked.session_id)
     assert (reply.task_id, reply.content) == (parked.task_id, "Noted.")
     assert outcome.envelope.output == answer
+
+
+SELECT = {"type": "select", "options": ["Red", "Blue"]}
+
+
+@pytest.mark.parametrize(
+    ("form", "said", "answer"),
+    [
+        ({"type": "confirm"}, "Yes", True),
+        ({"type": "confirm"}, "n", False),
+        ({"type": "input"}, "yes", "yes"),
+        (SELECT, "2", "Blue"),
+        (SELECT | {"allowCustom": True}, "green", "green"),
+        (SELECT | {"multiSelect": True}, "1, blue", ["Red", "Blue"]),
+    ],
+)
+async def test_in_a_chat_a_question_with_a_type_is_answered_in_words(
+    form: dict[str, Any], said: str, answer: Any
+) -> None:
+    """14.2: "In chats and terminals `yes no y n` answer confirm, and numbers choose options"."""
+    model = ScriptedModel([call("ask_user", question="So?", **form), say("Noted.")])
+    async with memory_runtime(model=model, tools=ASK_USER) as runtime:
+        parked = await runtime.chat("Paint it")
+        await runtime.chat(said, session_id=parked.session_id)
+        (outcome,) = await settled(runtime, parked.session_id)
+    assert outcome.envelope.output == {"answer": answer}
+
+
+async def test_a_message_that_does_not_fit_leaves_a_question_with_a_type_open() -> None:
+    model = ScriptedModel([call("ask_user", question="So?", type="confirm"), say("Noted.")])
+    async with memory_runtime(model=model, tools=ASK_USER) as runtime:
+        parked = await runtime.chat("Paint it")
+        with pytest.raises(InvalidAnswer, match="answer must be true or false"):
+            await runtime.chat("perhaps", session_id=parked.session_id)
+        question = await runtime.parts.projections.find_question(question_of(parked))
+    assert question is not None
+    assert question.status is QuestionStatus.OPEN
 
 
 async def test_a_message_is_refused_while_an_approval_is_open() -> None:

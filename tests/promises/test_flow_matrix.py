@@ -299,6 +299,7 @@ async def test_an_agent_that_is_not_interactive_asks_nobody_nor_does_its_code(
     found = await at_work(project, ASK, call("poll"), agent="b", tools=[Act("poll", polling)])
     said = BLOCKED.format('agent "b" is not interactive')
     (_, asked), (_, polled) = found.outcomes
+    assert "ask_user" not in found.offered
     assert asked.error is not None
     assert (asked.error.message, polled.output) == (said, said)
 
@@ -315,6 +316,7 @@ async def test_in_an_autonomous_run_nobody_is_asked_and_the_agent_goes_on() -> N
         autonomous=True,
     )
     assert envelope.output["results"]["one"]["summary"] == "decided"
+    assert not [each for each in model.requests if "ask_user" in {t.name for t in each.tools}]
     assert [said in each.messages[-1].content for each in model.requests] == [False, True, True]
 
 

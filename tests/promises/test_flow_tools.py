@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.agents.offer import definition
 from penstock.app.plugins.api import PluginApi
+from penstock.builtins import TOOLS as BUILT_IN
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.skill_read import TOOLS as SKILL_READ
 from penstock.builtins.skill_read import with_handbooks
@@ -47,6 +49,45 @@ async def asked_of(model: ScriptedModel, **more: Any) -> Envelope:
         reply = await runtime.chat("Go")
         every = await settled(runtime, reply.session_id)
     return next(each.envelope for each in every if each.tool_id == "subagent")
+
+
+# ---- what models are offered ----
+
+_STRING, _ARRAY, _YES_NO, _OBJECT = "string", "array", "boolean", "object"
+PARAMETERS: list[tuple[str, dict[str, str | None], list[str]]] = [
+    (
+        "ask_user",
+        {
+            "question": _STRING,
+            "type": None,
+            "options": _ARRAY,
+            "multiSelect": _YES_NO,
+            "allowCustom": _YES_NO,
+            "defaultValue": _STRING,
+        },
+        ["question", "type"],
+    ),
+    ("skill_read", {"skill": _STRING, "file": _STRING}, ["skill", "file"]),
+    ("subagent", {"agent": _STRING, "task": _STRING, "inputs": _OBJECT}, ["agent", "task"]),
+    ("agent_catalog", {}, []),
+    ("agent_write", {"path": _STRING, "content": _STRING}, ["path", "content"]),
+    ("flow_write", {"path": _STRING, "content": _STRING}, ["path", "content"]),
+    ("execute_workflow", {"workflowId": _STRING, "input": _OBJECT}, ["workflowId"]),
+    ("read", {"path": _STRING, "offset": "integer", "limit": "integer"}, ["path"]),
+]
+"""By tool: the types of its parameters, and those it needs. `type` of `ask_user` is an enum."""
+
+
+@pytest.mark.parametrize(("tool_id", "types", "required"), PARAMETERS)
+def test_a_model_is_offered_the_parameters_of_the_seed(
+    tool_id: str, types: dict[str, str | None], required: list[str]
+) -> None:
+    """T09, T13, T20, T30, T34: an old name of a parameter is taken, and not offered."""
+    (tool,) = (each for each in BUILT_IN if each.spec.tool_id == tool_id)
+    offered = definition(tool).parameters
+    found = {name: each.get("type") for name, each in offered["properties"].items()}
+    assert (found, offered["required"]) == (types, required)
+    assert offered["additionalProperties"] is False
 
 
 # ---- subagent ----

@@ -38,6 +38,8 @@ AUTONOMOUS = guard(is_autonomous=True)
         *((ARCHITECT, each, True) for each in sorted(ALWAYS)),
         (AUTONOMOUS, "ask_user", False),
         (guard(is_architect=True, is_autonomous=True), "ask_user", False),
+        (guard(is_interactive=False), "ask_user", False),
+        (guard(declared=("ask_user",), is_interactive=False), "ask_user", False),
         (FLOW, "subagent", False),
         (ARCHITECT, "subagent", False),
         *((FLOW, each, False) for each in sorted(AUTHORING)),
@@ -55,9 +57,8 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
     session: SessionGuard, tool_id: str, may: bool
 ) -> None:
     """T01, T45, T46: agents only call tools they declared."""
-    blocked = tool_id == "ask_user" and session.is_autonomous
     assert (refused(session, tool_id) is None) is may
-    assert (tool_id in session.tools) is (may or blocked)
+    assert (tool_id in session.tools) is may
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,14 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
                 "Always available: finish, ask_user, skill_read."
             ),
         ),
+        (
+            guard(declared=(), is_interactive=False),
+            "read",
+            (
+                '"read" is not declared by agent "g". Declared: none. '
+                "Always available: finish, skill_read."
+            ),
+        ),
         (FLOW, "flow_write", '"flow_write" is not granted to agent "g".'),
         (ARCHITECT, "subagent", '"subagent" is not granted to agent "g".'),
         (
@@ -92,7 +101,15 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
             'ask_user is blocked: agent "g" is not interactive. Decide on your own and go on.',
         ),
     ],
-    ids=["G5", "G5 none", "G18", "G18 architect", "G16 autonomous", "G16 not interactive"],
+    ids=[
+        "G5",
+        "G5 none",
+        "G5 silent",
+        "G18",
+        "G18 architect",
+        "G16 autonomous",
+        "G16 not interactive",
+    ],
 )
 def test_a_refusal_says_what_the_agent_may_do(
     session: SessionGuard, tool_id: str, said: str

@@ -13,7 +13,7 @@ from penstock.core.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath, as_call_errors
 from penstock.resources.project.opening import open_to_read
 from penstock.resources.project.walk import entries, has_readable
-from penstock.tools.builtin import whole
+from penstock.tools.builtin import offered_without, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.shell import ShellSettings
@@ -47,6 +47,7 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
     _file(input, files)
 
 
+@offered_without("file_path", instead="path")
 @of_project(
     "Read a UTF-8 text file of the project: at most 2,000 lines or 50 KB at once, from the line "
     "offset. What is cut ends with a line that says where to go on.",

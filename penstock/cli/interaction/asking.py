@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import convert
 from rich.console import Console
 
 from penstock.app.runtime import Runtime
@@ -13,9 +14,10 @@ from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean
 from penstock.cli.terminal.render import Screen
 from penstock.core.ids import TaskId
-from penstock.core.question import QuestionKind, QuestionRecord
+from penstock.core.question import Option, QuestionKind, QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.core.text import one_line
+from penstock.engine.answers import answer_in_words
 
 Read = Callable[[str], str]
 """Shows a prompt and returns the line that the person wrote. Raises EOFError."""
@@ -89,23 +91,27 @@ def answers_to(record: QuestionRecord) -> str:
     question = record.question
     if question.kind is QuestionKind.APPROVAL:
         return "approve|reject"
+    if (question.form or {}).get("type") == "confirm":
+        return "yes|no"
     return "|".join(each.value for each in question.options) or "TEXT"
 
 
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return what a line means: the number, value or label of an option, or a text."""
-    said = text.strip()
-    if question["kind"] == QuestionKind.USER_MESSAGE:
-        return {"text": said}
-    for number, option in enumerate(question.get("options", ()), 1):
-        if said.lower() in {str(number), option["value"].lower(), option["label"].lower()}:
-            return {"value": option["value"]}
-    return {"text": said}
+    """Return the answer that a line means: the number or name of an option, yes, no, or a text."""
+    return answer_in_words(
+        text.strip(),
+        kind=QuestionKind(question["kind"]),
+        options=convert(question.get("options", ()), tuple[Option, ...]),
+        form=question.get("form"),
+        has_schema=question.get("schema") is not None,
+    )
 
 
 def _prompt(question: Mapping[str, Any]) -> str:
     """Return what stands before the line: what Enter means, and what else may be said at a fork."""
     form = question.get("form") or {}
+    if form.get("type") == "confirm":
+        return "[y]es or [n]o> "
     if (usual := form.get("defaultValue")) is not None:
         return f"answer [{one_line(clean(usual))}]> "
     ways = [each for each in _WAYS if _may(question, each)]

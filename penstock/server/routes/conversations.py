@@ -203,7 +203,7 @@ def _tool(tool: Tool, enabled: bool) -> dict[str, Any]:  # noqa: FBT001
     return {
         "name": spec.tool_id,
         "description": spec.description,
-        "parameters": dict(spec.input_schema),
+        "parameters": dict(spec.parameters),
         "type": spec.kind,
         "cluster": None,
         "enabled": enabled,

@@ -60,6 +60,23 @@ def test_an_option_is_chosen_by_number_value_or_label(line: str, body: dict[str,
     assert ask(question, person(line)) == body
 
 
+@pytest.mark.parametrize(
+    ("form", "line", "body"),
+    [
+        ({"type": "confirm"}, " Y ", {"value": True}),
+        ({"type": "confirm"}, "no", {"value": False}),
+        ({"type": "confirm"}, "hm", {"text": "hm"}),
+        ({"type": "select", "multiSelect": True}, "1, stop", {"value": ["go", "stop"]}),
+    ],
+)
+def test_a_line_answers_yes_or_no_and_several_options(
+    form: dict[str, Any], line: str, body: dict[str, Any]
+) -> None:
+    options = OPTIONS if form["type"] == "select" else []
+    question = {"kind": "ask_user", "options": options, "form": form}
+    assert ask(question, person(line)) == body
+
+
 def test_who_leaves_answers_later() -> None:
     with pytest.raises(EOFError):
         ask({"kind": "approval"}, person("hm"))
@@ -134,6 +151,7 @@ def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
     [
         ({"kind": "ask_user", "form": {"type": "input", "defaultValue": "A\x1b[1m\nnn"}}, "[A"),
         ({"kind": "ask_user", "form": None}, "answer> "),
+        ({"kind": "ask_user", "form": {"type": "confirm"}}, "[y]es or [n]o> "),
         ({"kind": "user_message"}, "answer> "),
         ({"kind": "fork", "form": FORK_FORM}, "answer, or /decide or /cancel> "),
         ({"kind": "fork", "form": {"type": "select"}}, "answer, or /cancel> "),

@@ -40,7 +40,7 @@ FORK = """
     ("answer", "ran", "said"),
     [
         ({"value": "Quick"}, "quick", "quick done, Quick"),
-        ({"text": "2"}, "deep", "deep done, Deep"),
+        ({"text": "Deep"}, "deep", "deep done, Deep"),
         ({"decide": True}, "deep", "deep done, Deep"),
     ],
 )
