@@ -24,7 +24,6 @@ from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.app.sections import ModelEntry, NotificationEntry, RuleEntry
 from penstock.app.settings import Settings
-from penstock.builtins import TOOLS
 from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors
@@ -301,25 +300,6 @@ def _first(path: Path) -> str:
     return said.partition("\n")[0]
 
 
-# ---- built-in tools ------------------------------------------------------------------------------
-
-
-def built_in_tools() -> str:
-    """Return every built-in tool."""
-    return table(("tool", "input", "effect", "does"), _built_in_tools())
-
-
-def _built_in_tools() -> Rows:
-    for each in TOOLS:
-        spec = each.spec
-        needed = spec.input_schema.get("required", ())
-        fields = [
-            code(name if name in needed else f"{name}?") for name in spec.input_schema["properties"]
-        ]
-        effect = "inside" if spec.stays_inside else spec.effect.value
-        yield code(spec.tool_id), ", ".join(fields), effect, spec.description
-
-
 # ---- manifests -----------------------------------------------------------------------------------
 
 
@@ -380,7 +360,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "tree": tree,
     "agent-fields": agent_fields,
     "tool-fields": tool_fields,
-    "built-in-tools": built_in_tools,
+    "built-in-tools": tool_page.built_in_tools,
     "tool-options": tool_page.tool_options,
     "context-members": tool_page.context_members,
     "flo": flo_page.flo,

@@ -1,4 +1,4 @@
-"""What `@tool` takes and a ToolContext has, as the tables of docs/tools.md."""
+"""What `@tool` takes and a ToolContext has, and the built-in tools, as tables of docs/."""
 
 import ast
 import re
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from penstock.builtins import TOOLS
+from penstock.builtins.families import family_of
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import Options
+from penstock.tools.tool import Tool
 from scripts.written import class_body, docstrings
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -34,6 +37,26 @@ def context_members() -> str:
     """Return what a tool may ask of its context."""
     rows = [f"| {_code(each.form)} | {each.meaning} |" for each in members(ToolContext)]
     return "\n".join(["| member | means |", "| --- | --- |", *rows])
+
+
+def built_in_tools() -> str:
+    """Return every built-in tool."""
+    head = ["| tool | family | input | effect | does |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *map(_built_in_row, TOOLS)])
+
+
+def _built_in_row(tool: Tool) -> str:
+    spec, family = tool.spec, family_of(tool.spec.tool_id)
+    needed = spec.input_schema.get("required", ())
+    names = [each if each in needed else f"{each}?" for each in spec.input_schema["properties"]]
+    cells = (
+        _code(spec.tool_id),
+        _code(family) if family else "",
+        ", ".join(map(_code, names)),
+        "inside" if spec.stays_inside else spec.effect.value,
+        spec.description.replace("|", "\\|"),
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def members(kind: type[Any], prefix: str = "") -> Iterator[Member]:

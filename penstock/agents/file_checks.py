@@ -1,9 +1,10 @@
 """What an agent file names, against what there is: tools, skills, handbooks, roles, inputs."""
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -36,12 +37,14 @@ class KnownNames(Struct, frozen=True, kw_only=True):
     handbooks: Collection[str] | None = None
     roles: Collection[str] | None = None
     """Besides those that are always known."""
+    families: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Families of built-in tools, for the hint to one who names a family as a tool."""
 
 
 def check_names(node: Node, name: str, known: KnownNames) -> None:
     """Note every name in the front matter that nothing has."""
     _check_missing(node, name)
-    _check_tools(node.at("tools"), name, known.tools)
+    _check_tools(node.at("tools"), name, known)
     _check_permissions(node.at("settings", "tool_permissions"), known.tools)
     _check_skills(node.at(SELECTED), known.skills)
     _check_skills(node.at("settings", "skills"), known.skills)
@@ -112,7 +115,7 @@ def _check_missing(node: Node, name: str) -> None:
         )
 
 
-def _check_tools(node: Node, name: str, known: Collection[str] | None) -> None:
+def _check_tools(node: Node, name: str, known: KnownNames) -> None:
     for tool, place in named_items(node):
         if tool == SUBAGENT:
             said = f"{quoted(tool)} is only for the main session"
@@ -120,10 +123,15 @@ def _check_tools(node: Node, name: str, known: Collection[str] | None) -> None:
         elif tool in AUTHORING and name != ARCHITECT:
             said = f"{quoted(tool)} is only for {ARCHITECT}"
             _warn(node, "tool-not-granted", said, at=place)
-        elif known is not None and tool not in STANDARD_TOOLS and tool not in known:
-            near = nearest(tool, {*STANDARD_TOOLS, *known})
+        elif known.tools is not None and tool not in STANDARD_TOOLS and tool not in known.tools:
             said = f"unknown tool {quoted(tool)}"
-            node.refuse("unknown-tool", said, at=place, suggestion=meant(near))
+            node.refuse("unknown-tool", said, at=place, suggestion=_instead(tool, known))
+
+
+def _instead(tool: str, known: KnownNames) -> str | None:
+    if ids := known.families.get(tool):
+        return f"it is a family of built-in tools; name the ones you need: {', '.join(ids)}"
+    return meant(nearest(tool, {*STANDARD_TOOLS, *(known.tools or ())}))
 
 
 def _check_permissions(node: Node, known: Collection[str] | None) -> None:

@@ -11,8 +11,9 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
-from penstock.tools.invoker import Invoker
 from penstock.tools.policy import PLUGIN, Caller
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
 from penstock.tools.session_guard import AUTHORING
 from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
@@ -28,6 +29,20 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     caller: Caller
 
 
+class ToolShelf(Protocol):
+    """The tools there are, and the rules about them; an Invoker is one."""
+
+    @property
+    def registry(self) -> Registry:
+        """Return the tools."""
+        ...
+
+    @property
+    def rules(self) -> Rules:
+        """Return the rules of the project."""
+        ...
+
+
 class OfferSource(Protocol):
     """What a model is offered, turn by turn."""
 
@@ -39,19 +54,19 @@ class OfferSource(Protocol):
 class TaskOffers:
     """The offers of one task: what was offered at its start, and what selected skills add."""
 
-    __slots__ = ("_caller", "_fixed", "_newest", "_preface", "agent", "invoker")
+    __slots__ = ("_caller", "_fixed", "_newest", "_preface", "_shelf", "agent")
 
     def __init__(
         self,
         agent: Agent,
-        invoker: Invoker,
+        shelf: ToolShelf,
         caller: Caller,
         *,
         fixed: Sequence[str] | None,
         preface: Sequence[str] = (),
     ) -> None:
         self.agent = agent
-        self.invoker = invoker
+        self._shelf = shelf
         self._caller = caller
         self._fixed = fixed
         """The tools that were offered at the start; None: there are none, nor any of skills."""
@@ -84,26 +99,26 @@ class TaskOffers:
 
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""
-        registry, fixed = self.invoker.registry, self._fixed or ()
+        registry, fixed = self._shelf.registry, self._fixed or ()
         found = [tool for tool in map(registry.find, fixed) if tool is not None]
         if caller.selection is NOTHING:
             return found
         added = (caller.selection.tools | caller.selection.inline).difference(fixed)
         more = [tool for tool in registry if tool.spec.tool_id in added]
         usable = [tool for tool in more if _may_be_used(tool, caller.profile)]
-        return [*found, *_not_hidden(usable, self.invoker, caller)]
+        return [*found, *_not_hidden(usable, self._shelf.rules, caller)]
 
 
-def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...]:
+def offered(agent: Agent, shelf: ToolShelf, profile: Profile) -> tuple[Tool, ...]:
     """Return the tools that the agent's model is offered, in the order of the registry."""
     settings = agent.settings
     if not settings.tools_enabled:
         return ()
     names = settings.enabled_tools
-    named = [tool for tool in invoker.registry if _is_named(tool, names)]
+    named = [tool for tool in shelf.registry if _is_named(tool, names)]
     tools = [tool for tool in named if _may_be_used(tool, profile)]
-    if invoker.rules or settings.tool_permissions:
-        tools = _not_hidden(tools, invoker, caller_for(agent, profile, ()))
+    if shelf.rules or settings.tool_permissions:
+        tools = _not_hidden(tools, shelf.rules, caller_for(agent, profile, ()))
     return tuple(tools)
 
 
@@ -120,8 +135,8 @@ def _may_be_used(tool: Tool, profile: Profile) -> bool:
     return not needed or all(profile.holds(each) for each in needed)
 
 
-def _not_hidden(tools: Sequence[Tool], invoker: Invoker, caller: Caller) -> list[Tool]:
-    return [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
+def _not_hidden(tools: Sequence[Tool], rules: Rules, caller: Caller) -> list[Tool]:
+    return [tool for tool in tools if not rules.hides(tool.spec, caller)]
 
 
 def skills_of(agent: Agent) -> SkillsOf:

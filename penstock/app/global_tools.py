@@ -1,20 +1,18 @@
-"""The tools that `global_tools` names: every model and every script may call them."""
+"""What settings say about tools: global ones, and the families of built-in ones for chats."""
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator
-from copy import copy
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.diagnostics import Diagnostic, nearest
+from penstock.builtins.families import FAMILIES, Surroundings, family_of, why_useless
+from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.manifest.fields import quoted
 from penstock.manifest.references import MCP
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Tool, with_spec
 
 KEY = "global_tools"
+FAMILY_KEY = "builtin"
 
 
 def with_global_tools(tools: Iterable[Tool], chosen: Collection[str]) -> tuple[Tool, ...]:
@@ -33,24 +31,46 @@ def check_global_tools(
                 code="unknown-tool-ref",
                 message=f'{quoted(each)} in "{KEY}" is not a tool of this project or a built-in',
                 file=file.name,
-                line=_line(file),
+                line=_line(file, KEY),
                 suggestion=near and f'did you mean "{near}"?',
             )
 
 
 def _global(tool: Tool) -> Tool:
-    spec = replace(tool.spec, is_global=True, is_offered=True)
-    if isinstance(tool, Struct):
-        return replace(tool, spec=spec)
-    if dataclasses.is_dataclass(tool) and not isinstance(tool, type):
-        return dataclasses.replace(tool, spec=spec)
-    made: Any = copy(tool)
-    made.spec = spec
-    found: Tool = made
-    return found
+    return with_spec(tool, replace(tool.spec, is_global=True, is_offered=True))
 
 
-def _line(file: Path) -> int:
+def check_families(chosen: Iterable[str], there: Surroundings, file: Path) -> Iterator[Diagnostic]:
+    """Yield a finding for each family that does not exist, or that nothing can be done with."""
+    for each in chosen:
+        said = f'{quoted(each)} in "{FAMILY_KEY}" of [tools]'
+        line = _line(file, FAMILY_KEY)
+        if each not in FAMILIES:
+            yield Diagnostic(
+                code="unknown-tool-family",
+                message=f"{said} is not a family of built-in tools",
+                file=file.name,
+                line=line,
+                suggestion=_meant(each),
+            )
+        elif why := why_useless(each, there):
+            yield Diagnostic(
+                code="useless-tool-family",
+                message=f"{said} offers nothing: {why}",
+                file=file.name,
+                line=line,
+                severity=Severity.WARNING,
+            )
+
+
+def _meant(family: str) -> str:
+    if home := family_of(family):
+        return f'it is a tool of the family "{home}"'
+    near = nearest(family, FAMILIES)
+    return f'did you mean "{near}"?' if near else f"there are {', '.join(FAMILIES)}"
+
+
+def _line(file: Path, key: str) -> int:
     """Return where the key stands; the first line where a variable or a program says it."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else ()
-    return next((at for at, line in enumerate(lines, 1) if line.lstrip().startswith(KEY)), 1)
+    return next((at for at, line in enumerate(lines, 1) if line.lstrip().startswith(key)), 1)

@@ -1,6 +1,6 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -11,7 +11,7 @@ from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
-from penstock.app.global_tools import check_global_tools, with_global_tools
+from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
 from penstock.app.model_roles import check_roles
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.load import load_plugins
@@ -19,11 +19,13 @@ from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
+from penstock.builtins.families import FAMILIES, Surroundings, offer_builtins
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skill_read import with_handbooks
 from penstock.builtins.workflow import with_seconds
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError
+from penstock.core.ids import ASSISTANT
 from penstock.core.late import late
 from penstock.flows.project.files import find_flows
 from penstock.manifest.bundle import Bundle, load_bundle
@@ -152,17 +154,17 @@ def load_project(
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     handbooks = _handbooks(root, plugins)
-    built_in = with_seconds(given[: len(TOOLS)], settings.limits.workflow_seconds)
     tools = {*known, *bundle.broken_tools} if loaded.is_whole else None
     nameable = _nameable(tools, bundle, handbooks, roles=settings.models.roles)
     agents = load_agents(root, nameable, plugins.agents_dirs)
+    there = _surroundings(settings, plugins, bundle, agents=agents, handbooks=handbooks)
     return Project(
         root=root,
         agent_files=agents,
         nameable=nameable,
         handbooks=handbooks,
         tools=(*whole, *with_global_tools(scripts, chosen)),
-        builtin_tools=with_handbooks(built_in, handbooks),
+        builtin_tools=_builtin_tools(settings, there, handbooks),
         bundle=bundle,
         sandbox=sandbox,
         preface=preface,
@@ -171,8 +173,7 @@ def load_project(
             *agents.diagnostics,
             *loaded.diagnostics,
             *bundle.diagnostics,
-            *check_global_tools(chosen, known, root / FILE),
-            *check_roles(settings.models.roles, root / FILE),
+            *_check_settings(settings, known, there),
         ),
     )
 
@@ -199,6 +200,44 @@ def _reserved(plugins: PluginApi) -> dict[str, str]:
     return reserved | dict.fromkeys(plugins.tools, "a tool of a plugin")
 
 
+def _check_settings(
+    settings: Settings, tools: Collection[str], there: Surroundings
+) -> Iterator[Diagnostic]:
+    """Yield what settings name that does not exist, or that nothing can be done with."""
+    file = settings.root / FILE
+    yield from check_global_tools(settings.global_tools, tools, file)
+    yield from check_families(settings.tools.builtin, there, file)
+    yield from check_roles(settings.models.roles, file)
+
+
+def _builtin_tools(
+    settings: Settings, there: Surroundings, handbooks: Handbooks
+) -> tuple[Tool, ...]:
+    tools = with_handbooks(with_seconds(TOOLS, settings.limits.workflow_seconds), handbooks)
+    offered = offer_builtins(tools, settings.tools.builtin, there)
+    return with_global_tools(offered, settings.global_tools)
+
+
+def _surroundings(
+    settings: Settings,
+    plugins: PluginApi,
+    bundle: Bundle,
+    *,
+    agents: AgentFiles,
+    handbooks: Handbooks,
+) -> Surroundings:
+    """Return what there is for built-in tools to work with."""
+    books = (handbooks.get(name) for name in handbooks.names)
+    return Surroundings(
+        has_skills=bool(bundle.skills),
+        has_handbooks=any(book is not None and book.folder.parent != HANDBOOKS for book in books),
+        has_agents=any(each.name != ASSISTANT for each in (*agents.agents, *agents.packaged)),
+        has_flows=bool(find_flows(settings.root, plugins.flows_dirs).files),
+        has_shell=settings.flows.shell,
+        has_channels=bool(settings.notifications),
+    )
+
+
 def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:
     own = (root / each for each in HANDBOOK_FOLDERS)
     return find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS], root)
@@ -212,6 +251,7 @@ def _nameable(
         skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
         handbooks=handbooks.names,
         roles=roles,
+        families=FAMILIES,
     )
 
 

@@ -134,12 +134,16 @@ class RateSection(BaseModel):
 
 
 class ToolSection(BaseModel):
-    """`[tools]`: which tools of the project are loaded."""
+    """`[tools]`: which tools are loaded, and which built-in ones chats are offered."""
 
     model_config = STRICT
 
     python: bool = True
     """Whether `tools/*.py` run. They run in this process, with all its rights."""
+    builtin: tuple[str, ...] = ()
+    """Families of built-in tools that chats are offered beside the core: `agents`, `archive`,
+    `artifacts`, `download`, `files`, `media`, `notify`, `sheets`, `shell`, `skills` and
+    `workspace`."""
     strict: bool = False
     """Whether anything that is wrong with the project's files stops the start."""
 

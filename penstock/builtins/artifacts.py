@@ -15,6 +15,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 
 MOST_BYTES = 16_384
+_NAMED = 5
 _AROUND = 400
 """Characters of a result besides what was read."""
 JSON, TEXT = "application/json", "text/plain"
@@ -26,9 +27,9 @@ class ReadArtifact:
     spec = ToolSpec(
         tool_id="read_tool_result_artifact",
         description=(
-            "Read a part of a tool's whole output that was truncated in the conversation. Takes "
-            "the artifact id of the truncation mark; json_pointer picks a part, offset and limit a "
-            "range: items of an array, else bytes. Returns data, has_more and the total."
+            "Read a part of a tool result that was truncated in the conversation, by the artifact "
+            "id of its truncation mark. json_pointer picks a part, offset and limit a range: items "
+            "of an array, else bytes. Returns data, has_more and the total."
         ),
         input_schema={
             "type": "object",
@@ -42,12 +43,7 @@ class ReadArtifact:
                     "description": "Such as /results/3/title; without it the whole output.",
                 },
                 "offset": {"type": "integer", "minimum": 0},
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MOST_BYTES,
-                    "description": "Items of an array, else bytes.",
-                },
+                "limit": {"type": "integer", "minimum": 1, "maximum": MOST_BYTES},
             },
         },
         effect=Effect.READ,
@@ -146,7 +142,7 @@ def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
     hint = did_you_mean(artifact_id, kept)
     raise ToolFailed(
         f"this task has no artifact {artifact_id!r}.{hint}",
-        suggestion="List them with list_tool_result_artifacts.",
+        suggestion=f"This task has {', '.join(list(kept)[-_NAMED:]) or 'none'}.",
         details={"reason": "not_found"},
     )
 

@@ -17,9 +17,8 @@ from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
 ABOUT = (
-    "Read one topic file of a skill: reference text that is not in your instructions. A skill is a "
-    "directory with an index, SKILL.md, which lists its files; only those can be read. Returns the "
-    "text of the file."
+    "Read one topic file of a skill: reference text that is not in your instructions. Only files "
+    "that the skill's index, SKILL.md, lists can be read. Returns the text of the file."
 )
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": 1024}
 SPEC = ToolSpec(

@@ -26,8 +26,7 @@ MODE: Json = {"enum": ["text", "import_to_vfs"]}
 
 
 @builtin(
-    "List the skills that can be activated, each with what it is for, its tools and how many files "
-    "come with it.",
+    "List the skills that can be activated: what each is for, its tools, how many files it has.",
     {},
     effect=Effect.READ,
 )

@@ -20,9 +20,8 @@ class Subagent:
     spec = ToolSpec(
         tool_id=SUBAGENT,
         description=(
-            "Have a named agent do a task on its own. It sees nothing of this conversation, so say "
-            "all that it needs in task and inputs. Returns what it hands in: status (complete, "
-            "error or blocked), summary, files, and the outputs that it declares."
+            "Have a named agent do a task on its own. It sees nothing of this conversation. "
+            "Returns status (complete, error or blocked), summary, files, and its outputs."
         ),
         input_schema=fields_of(
             {
@@ -35,15 +34,12 @@ class Subagent:
                 "task": {
                     "type": "string",
                     "minLength": 1,
-                    "description": "What it is to do, with all that it has to know",
+                    "description": "What to do, with all that it needs to know",
                 },
                 "inputs?": {
                     "type": "object",
                     "additionalProperties": TEXT,
-                    "description": (
-                        "Named texts for the agent; one that begins with file:// is replaced by "
-                        "the text of that file"
-                    ),
+                    "description": "Named texts; file://PATH stands for the text of a file",
                 },
             }
         ),

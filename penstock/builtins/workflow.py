@@ -42,10 +42,9 @@ class ExecuteWorkflow:
     spec = ToolSpec(
         tool_id=EXECUTE_WORKFLOW,
         description=(
-            "Run a workflow of this project from its beginning to its end, and wait for it, also "
-            "while people are asked in it. Returns {workflowId, runId, status, output}: status is "
-            "success or cancelled, output the result of the run with what each step left. Not for "
-            "a single question that another tool answers."
+            "Run a workflow of this project, and wait for its end, also while people are asked in "
+            "it. Returns {workflowId, runId, status, output}: status is success or cancelled, "
+            "output what each step left. Not for a question that another tool answers."
         ),
         input_schema=fields_of(
             {
@@ -58,7 +57,7 @@ class ExecuteWorkflow:
                 "input?": {
                     "type": "object",
                     "default": {},
-                    "description": "task is its task in words; all else are inputs it declares",
+                    "description": "task: its task in words; else inputs it declares",
                 },
             }
         ),

@@ -140,7 +140,8 @@ class ChatWork:
         settings, world = offers.agent.settings, self._world
         budget = Budget(settings.allowance(), task, world.clock)
         ledger = Ledger(held, task, budget, self._key)
-        call_runner = CallRunner(offers.invoker, ledger, settings)
+        invoker = self._participants.invoker(offers.agent)
+        call_runner = CallRunner(invoker, ledger, settings)
         agent_model = AgentModel(model, offers, settings)
         return open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new

@@ -22,6 +22,9 @@ default = "offline"  # a stand-in that calls tools by simple rules, without a ke
 # provider = "openai"              # or any server that speaks its wire, with base_url
 # model = "gpt-5-mini"
 # api_key_env = "OPENAI_API_KEY"   # the variable that holds the key
+
+# [tools]
+# builtin = ["files", "sheets"]    # more built-in tools for chats; docs/built-in-tools.md
 """,
     "agents/assistant.md": """\
 ---

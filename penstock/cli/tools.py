@@ -1,8 +1,9 @@
 """Tools: which there are, and what each wants."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
 
@@ -10,23 +11,33 @@ import typer
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
 from penstock.app.project import Project
 from penstock.app.settings import Settings
-from penstock.cli.arguments.options import AsJson, ProjectFolder
-from penstock.cli.arguments.project import find
+from penstock.builtins.families import family_of
+from penstock.cli.arguments.completion import agents as every_agent
+from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
+from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.grants import ToolName, show_grants
 from penstock.cli.terminal.findings import findings_of, tell_findings
 from penstock.cli.terminal.output import note, print_json
 from penstock.cli.terminal.plain import clean, pretty
 from penstock.cli.terminal.render import print_table
+from penstock.core.ids import LogId
+from penstock.engine.state import SessionState
 from penstock.manifest.source import Place
 from penstock.manifest.tool import ToolLimits, ToolManifest
+from penstock.models.model import ToolDefinition
+from penstock.models.usage import tool_tokens
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
 from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
 from penstock.tools.scripts.script import ScriptTool
-from penstock.tools.skills import Skills
+from penstock.tools.skills import Skills, TaskSkills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
@@ -44,34 +55,43 @@ OfSkill = Annotated[
 Label = Annotated[
     str | None, typer.Option("--label", metavar="LABEL", help="Only those with this label.")
 ]
+Offered = Annotated[
+    str | None,
+    typer.Option(
+        "--offered",
+        metavar="AGENT",
+        help="What the model of this agent gets in a chat, with the tokens of each tool.",
+        autocompletion=every_agent,
+    ),
+]
 
 
-def list_tools(
-    *,
-    skill: OfSkill = None,
-    label: Label = None,
-    state: State = None,
-    builtin: Builtin = False,
-    project: ProjectFolder = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What `penstock tools list` takes."""
+
+    skill: OfSkill = None
+    label: Label = None
+    state: State = None
+    builtin: Builtin = False
+    offered: Offered = None
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(Listing)
+def list_tools(options: Listing) -> None:
     """List the tools of the project, and the built-in ones."""
-    found = find(project).project
-    tell_findings(found)
-    wanted = None if skill is None else _granted(found, skill)
-    tools = [
-        each
-        for each in found.every_tool
-        if _is_wanted(each.spec, wanted, label)
-        and (not builtin or each.spec.kind == "builtin")
-        and (
-            state is None
-            or (each.spec.direct_call and not each.spec.is_broken if state else each.spec.is_broken)
-        )
-    ]
-    manifests = _manifests(found)
+    read = find(options.project)
+    tell_findings(read.project)
+    wanted = None if options.skill is None else _granted(read.project, options.skill)
+    tools = [each for each in read.project.every_tool if _is_wanted(each.spec, options, wanted)]
+    if options.offered is not None:
+        _list_offered(read, options.offered, tools, as_json=options.as_json)
+        return
+    manifests = _manifests(read.project)
     places = [_place(each, manifests) for each in tools]
-    if as_json:
+    if options.as_json:
         parts = zip(tools, places, strict=True)
         print_json({"tools": [spec_part(each.spec) | {"defined": at} for each, at in parts]})
         return
@@ -105,6 +125,13 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
         print(clean(pretty(part)))
 
 
+class Shelf(Struct, frozen=True, kw_only=True):
+    """The tools of a project that is read, with its rules."""
+
+    registry: Registry
+    rules: Rules
+
+
 COMMANDS = {"list": list_tools, "show": show_tool, "grants": show_grants}
 
 
@@ -134,9 +161,54 @@ def _granted(project: Project, skill_id: str) -> frozenset[str]:
     return selection.tools | selection.inline | selection.script_tools
 
 
-def _is_wanted(spec: ToolSpec, wanted: Collection[str] | None, label: str | None) -> bool:
-    is_granted = wanted is None or spec.tool_id in wanted
-    return is_granted and (label is None or label in spec.labels)
+def _is_wanted(spec: ToolSpec, options: Listing, granted: Collection[str] | None) -> bool:
+    if options.builtin and spec.kind != "builtin":
+        return False
+    if options.state is not None:
+        is_callable = spec.direct_call and not spec.is_broken
+        if not (is_callable if options.state else spec.is_broken):
+            return False
+    is_granted = granted is None or spec.tool_id in granted
+    return is_granted and (options.label is None or options.label in spec.labels)
+
+
+def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_json: bool) -> None:
+    """Show what the model of an agent is sent when a conversation begins, as chats make it."""
+    agents = Catalog()
+    agents.take(read.project.agent_files)
+    shelf = Shelf(
+        registry=Registry(read.project.every_tool),
+        rules=Rules(entry.rule() for entry in read.settings.rules),
+    )
+    definitions = _at_start(agents.get(name), read, shelf)
+    kinds = {each.spec.tool_id: each.spec.kind for each in among}
+    rows = [
+        (each.name, kinds[each.name], _family(each), tool_tokens(each))
+        for each in definitions
+        if each.name in kinds
+    ]
+    columns, total = ("tool", "kind", "family", "tokens"), sum(row[3] for row in rows)
+    if as_json:
+        tools = [dict(zip(("id", *columns[1:]), row, strict=True)) for row in rows]
+        print_json({"agent": name, "tools": tools, "tokens": total})
+        return
+    print_table(columns, [(*row[:3], str(row[3])) for row in rows])
+    note(f"{len(rows)} tools, about {total:,} tokens of every request to the model")
+
+
+def _family(tool: ToolDefinition) -> str:
+    return (family_of(tool.name) or "core") if tool.is_builtin else ""
+
+
+def _at_start(agent: Agent, read: ReadProject, shelf: Shelf) -> Sequence[ToolDefinition]:
+    profile, state = read.settings.local.profile, SessionState(LogId(""))
+    skills = Skills(read.project.every_skill, read.settings.root)
+    fixed = [each.spec.tool_id for each in offered(agent, shelf, profile)]
+    task = TaskSkills(skills, state, skills_of(agent), profile=profile)
+    caller = caller_for(agent, profile, fixed, task)
+    has_tools = agent.settings.tools_enabled
+    offers = TaskOffers(agent, shelf, caller, fixed=fixed if has_tools else None)
+    return offers.at(()).definitions
 
 
 def _flags(spec: ToolSpec) -> str:

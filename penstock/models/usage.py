@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.core.messages import AssistantMessage, Message, Usage
 from penstock.core.text import CHARACTERS_PER_TOKEN
-from penstock.models.model import ModelCard, ModelRequest
+from penstock.models.model import ModelCard, ModelRequest, ToolDefinition
 
 PRICED_TOKENS = 1_000_000
 
@@ -28,9 +28,18 @@ def price(card: ModelCard, input_tokens: int, output_tokens: int) -> float | Non
 def estimate(card: ModelCard, request: ModelRequest, output_chars: int) -> Usage:
     """Return about what a reply spent, when the provider does not say."""
     chars = len(request.system) + _chars(request.messages)
-    for tool in request.tools:
-        chars += len(tool.name) + len(tool.description) + len(json.dumps(dict(tool.parameters)))
+    chars += sum(map(_tool_chars, request.tools))
     return spent(card, _tokens(chars), _tokens(output_chars))
+
+
+def tool_tokens(tool: ToolDefinition) -> int:
+    """Return about how many tokens of every request a tool takes."""
+    return _tokens(_tool_chars(tool))
+
+
+def _tool_chars(tool: ToolDefinition) -> int:
+    schema = json.dumps(dict(tool.parameters), separators=(",", ":"))
+    return len(tool.name) + len(tool.description) + len(schema)
 
 
 def _chars(messages: Sequence[Message]) -> int:

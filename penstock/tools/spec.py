@@ -40,7 +40,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     is_global: bool = False
     """Every model may call it, whatever an agent's settings and skills say."""
     is_offered: bool = True
-    """Models are offered it where an agent's settings name no tools; others come with skills."""
+    """Models are offered it where an agent's settings name no tools; others come with skills. For
+    built-in tools the project decides (`builtins/families.py`)."""
     is_broken: bool = False
     """Known by its id alone; a call says what is wrong with it."""
     direct_call: bool = False

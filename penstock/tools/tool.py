@@ -1,6 +1,11 @@
 """What a tool is: a specification and a way to run it."""
 
+import dataclasses
+from copy import copy
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.envelope import Json
 from penstock.tools.invocation import Invocation
@@ -27,3 +32,15 @@ class Tool(Protocol):
     def preview(self, output: Any) -> str | None:
         """Return one line for people about an output, or None for the usual one."""
         ...
+
+
+def with_spec(tool: Tool, spec: ToolSpec) -> Tool:
+    """Return a copy of a tool, of whatever kind, with another specification."""
+    if isinstance(tool, Struct):
+        return replace(tool, spec=spec)
+    if dataclasses.is_dataclass(tool) and not isinstance(tool, type):
+        return dataclasses.replace(tool, spec=spec)
+    made: Any = copy(tool)
+    made.spec = spec
+    found: Tool = made
+    return found

@@ -11,7 +11,9 @@ KNOWN = KnownNames(
     skills=["research", "zip"],
     handbooks=["my-backend-docs"],
     roles=["writing"],
+    families={"sheets": ("csv_read", "csv_create")},
 )
+OF_A_FAMILY = "it is a family of built-in tools; name the ones you need: csv_read, csv_create"
 ROLES = "known: architect, coding, compact, fast, planning, research, vision, writing"
 
 
@@ -23,6 +25,7 @@ ROLES = "known: architect, coding, compact, fast, planning, research, vision, wr
             '3 error unknown-tool: unknown tool "raed"; did you mean "read"?',
         ),
         ("tools: look_pu", '3 error unknown-tool: unknown tool "look_pu"; did you mean "look_up"?'),
+        ("tools: sheets", f'3 error unknown-tool: unknown tool "sheets"; {OF_A_FAMILY}'),
         ("tools:\n  - send\n  - zzzzzzzz", '5 error unknown-tool: unknown tool "zzzzzzzz"'),
         (
             "tools: [subagent]",

@@ -12,6 +12,7 @@ from penstock.app.global_tools import check_global_tools, with_global_tools
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.builtins import TOOLS
+from penstock.builtins.families import FAMILIES
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.tools.python.function import tool
 from penstock.tools.tool import Tool
@@ -83,3 +84,35 @@ def test_what_is_not_there_is_named_with_the_nearest(project: ProjectFolder) -> 
 def test_without_a_file_the_first_line_stands_for_where_it_was_said(tmp_path: Path) -> None:
     (found,) = check_global_tools(["none"], ["a_tool"], tmp_path / "penstock.toml")
     assert (found.line, found.suggestion) == (1, None)
+
+
+NO_FAMILY = "is not a family of built-in tools"
+
+
+@pytest.mark.parametrize(
+    ("family", "code", "said"),
+    [
+        ("file", "error unknown-tool-family", f'{NO_FAMILY}; did you mean "files"?'),
+        (
+            "read_dir",
+            "error unknown-tool-family",
+            f'{NO_FAMILY}; it is a tool of the family "workspace"',
+        ),
+        (
+            "qqqqqqqqqq",
+            "error unknown-tool-family",
+            f"{NO_FAMILY}; there are {', '.join(FAMILIES)}",
+        ),
+        (
+            "shell",
+            "warning useless-tool-family",
+            "offers nothing: shell commands are off; set shell = true under [flows]",
+        ),
+    ],
+)
+def test_a_family_that_is_wrong_or_useless_is_named_at_its_line(
+    project: ProjectFolder, family: str, code: str, said: str
+) -> None:
+    project.write("penstock.toml", f'[tools]\n# builtin = []\nbuiltin = ["sheets", "{family}"]\n')
+    (found,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
+    assert str(found) == f'penstock.toml:3:1: {code}: "{family}" in "builtin" of [tools] {said}'

@@ -93,3 +93,47 @@ def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostic
 def test_an_unknown_tool_is_answered_with_the_nearest(run: Run) -> None:
     code, _, told = run("tools", "show", "helo")
     assert (code, told) == (1, "Error: There is no tool 'helo'. Did you mean 'hello'?\n")
+
+
+def test_what_a_model_is_offered_is_listed_with_its_tokens(run: Run, run_json: Json) -> None:
+    code, out, told = run("tools", "list", "--offered", "assistant")
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["tool", "kind", "family", "tokens"]
+    assert [row[:-1] for row in rows[1:]] == [
+        ["ask_user", "builtin", "core"],
+        ["read_tool_result_artifact", "builtin", "core"],
+        ["hello", "python"],
+    ]
+    total = sum(int(row[-1]) for row in rows[1:])
+    assert told == f"3 tools, about {total} tokens of every request to the model\n"
+    shown = run_json("tools", "list", "--offered", "assistant")
+    assert (shown["agent"], shown["tokens"], len(shown["tools"])) == ("assistant", total, 3)
+    own = run_json("tools", "list", "--offered", "assistant", "--direct")["tools"]
+    assert [each["id"] for each in own] == ["hello"]
+
+
+def test_an_offer_has_the_tools_of_preselected_skills_and_heeds_denials(
+    project: Path, run_json: Json
+) -> None:
+    agent = "---\nname: clerk\ntools: [hello, read]\nselected_skills: [read_csv]\n---\nWork.\n"
+    (project / "agents" / "clerk.md").write_text(agent)
+    (project / "penstock.toml").write_text('[[rules]]\ntool = "hello"\naction = "deny"\n')
+    shown = run_json("tools", "list", "--offered", "clerk")["tools"]
+    assert [(each["id"], each["family"]) for each in shown] == [
+        ("read", "files"),
+        ("csv_inspect", "sheets"),
+        ("csv_read", "sheets"),
+    ]
+
+
+def test_an_agent_without_tools_is_offered_none(project: Path, run: Run) -> None:
+    agent = "---\nname: mute\ntools: [hello]\nsettings: {tools_enabled: false}\n---\nTalk.\n"
+    (project / "agents" / "mute.md").write_text(agent)
+    assert "0 tools, about 0 tokens" in run("tools", "list", "--offered", "mute")[2]
+
+
+def test_an_unknown_agent_is_answered_with_the_nearest(run: Run) -> None:
+    code, _, told = run("tools", "list", "--offered", "asistant")
+    assert code == 1
+    assert "There is no agent 'asistant'. Did you mean 'assistant'?" in told

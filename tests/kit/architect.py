@@ -13,7 +13,8 @@ from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
 
 _DEPTH_OF_CHAT = 2
-SETTINGS = {"models": {"default": "scripted"}}
+SETTINGS = {"models": {"default": "scripted"}, "tools": {"builtin": ["agents"]}}
+"""A project without agents of its own: its chats are not offered `subagent` by themselves."""
 
 
 class AtWork:

@@ -22,7 +22,9 @@ from tests.kit.tools import Act
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
 AUTHORING = ("agent_catalog", "agent_write", "flow_write")
 PLUGIN, GLOBAL, OTHER = "stamp", "list_available_skills", "csv_inspect"
-"""A tool of a plugin, and two other built-in ones: every chat has the first of them."""
+"""A tool of a plugin, and two other built-in ones: of them chats here have the first."""
+FAMILIES = ["files", "shell", "skills"]
+"""The built-in tools that this project's chats have beside the core."""
 REST = (PLUGIN, GLOBAL, OTHER)
 ALL = ("ask_user", "skill_read", "subagent", "finish", *AUTHORING, *FILE_TOOLS, *REST)
 ALWAYS = {"ask_user", "skill_read", "finish"}
@@ -82,6 +84,7 @@ def set_up(project: ProjectFolder, column: str) -> dict[str, Any]:
         project.write(f"agents/{name}.md", AGENT.format(name=name, tools=tools))
     for name, tools in {"package": "", "package-declaring": EVERYTHING}.items():
         project.write(f"pack/{name}.md", AGENT.format(name=name, tools=tools))
+    project.write("handbooks/manual/SKILL.md", "---\nname: manual\n---\nRead it.\n")
     for name in ("notes.txt", "more.txt"):
         project.write(name, "some text\n")
     project.write("penstock.toml", '[flows]\nshell = true\nshell_sandbox = "off"\n')
@@ -101,7 +104,8 @@ async def in_chat(
 ) -> Any:
     """Have a chat make these replies; returns its model, and the outcomes by tool."""
     model = ScriptedModel([*replies, say("Done.")])
-    async with project.opened(models=[model], settings=SETTINGS, **opening) as runtime:
+    settings = SETTINGS | {"tools": {"builtin": FAMILIES}}
+    async with project.opened(models=[model], settings=settings, **opening) as runtime:
         reply = await runtime.chat("Go", **more)
         records = await runtime.parts.log.read(LogId(reply.session_id))
     events = [each.event for each in records]
@@ -162,6 +166,7 @@ async def test_a_chat_is_offered_its_three_tools_and_none_of_the_others(
     project: ProjectFolder,
 ) -> None:
     """T02, T05, T23: "They do not appear in the main session's system prompt"."""
+    set_up(project, "chat")
     model, settled = await in_chat(project, call("finish", status="complete"))
     (request, *_) = model.requests
     offered = {tool.name for tool in request.tools}

@@ -250,6 +250,7 @@ async def test_a_registered_handbook_is_found_before_the_built_in_one(
     project: ProjectFolder,
 ) -> None:
     """T15: "Extra skills directories … searched first"; then our own."""
+    project.write("agents/assistant.md", "---\nname: assistant\ntools: [skill_read]\n---\nRead.\n")
     read = call("skill_read", skill="flow-authoring", file="agents.md")
     steps_of = call("skill_read", skill="flow-authoring", file="steps.md")
 

@@ -1,0 +1,118 @@
+"""Which built-in tools a project's chats are offered: a small core, and families by name.
+
+A model pays for every tool it is sent, in tokens and in wrong choices. The core holds what any chat
+needs, and only what can be used: a project without flows has no tool that runs one. Everything else
+is in a family, off until `[tools] builtin` names it. Agents that list their tools, skills, and
+scripts get what they name, whatever is chosen here.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.core.tool_names import ASK_USER, EXECUTE_WORKFLOW, SKILL_READ, SUBAGENT
+from penstock.tools.tool import Tool, with_spec
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "agents": (SUBAGENT,),
+    "archive": ("zip", "unzip"),
+    "artifacts": ("list_tool_result_artifacts",),
+    "download": ("download_url_to_file",),
+    "files": ("read", "ls", "write", "edit", "grep", "find"),
+    "media": (
+        "media_fetch",
+        "media_push_vfs",
+        "media_push_base64",
+        "get_media_download_url",
+        "send_media_attachment",
+    ),
+    "notify": ("send_notification",),
+    "sheets": (
+        "csv_inspect",
+        "csv_read",
+        "csv_create",
+        "csv_edit_cells",
+        "excel_inspect",
+        "excel_read",
+        "excel_create",
+        "excel_edit_cells",
+        "excel_copy_cell_style",
+        "excel_clear_cell_style",
+        "excel_copy_row",
+        "excel_copy_column",
+        "excel_edit_structure",
+        "excel_auto_fit_row",
+        "excel_apply_changes",
+    ),
+    "shell": ("bash",),
+    "skills": (
+        "list_available_skills",
+        "activate_skill",
+        "read_skill_resource",
+        "import_skill_asset",
+    ),
+    "workspace": ("read_text_file", "write_text_file", "read_file_base64", "read_dir"),
+}
+"""The tools of each family that `[tools] builtin` can name."""
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What a project has for built-in tools to work with."""
+
+    has_skills: bool = False
+    """Of its own; the built-in skills are there for agents that name them."""
+    has_handbooks: bool = False
+    """Of its own or of a plugin."""
+    has_agents: bool = False
+    """Agents in files, besides the assistant and the ones that every project has."""
+    has_flows: bool = False
+    has_shell: bool = False
+    has_channels: bool = False
+
+
+def offer_builtins(
+    tools: Iterable[Tool], families: Collection[str], there: Surroundings
+) -> tuple[Tool, ...]:
+    """Return the built-in tools, each marked whether chats of this project are offered it."""
+    chosen = {each for name in families for each in FAMILIES.get(name, ())}
+    wanted = (chosen | core(there)) - _useless(there)
+    return tuple(_offered(each, is_offered=each.spec.tool_id in wanted) for each in tools)
+
+
+def core(there: Surroundings) -> frozenset[str]:
+    """Return the tools that every chat of such a project is offered."""
+    found = {ASK_USER, "read_tool_result_artifact"}
+    if there.has_skills:
+        found |= {"list_available_skills", "activate_skill", "read_skill_resource"}
+    if there.has_handbooks:
+        found.add(SKILL_READ)
+    if there.has_agents:
+        found.add(SUBAGENT)
+    if there.has_flows:
+        found.add(EXECUTE_WORKFLOW)
+    return frozenset(found)
+
+
+def family_of(tool_id: str) -> str:
+    """Return the family of a built-in tool; nothing for one of the core or of agents alone."""
+    return next((name for name, ids in FAMILIES.items() if tool_id in ids), "")
+
+
+def why_useless(family: str, there: Surroundings) -> str:
+    """Return what a family lacks in a project to be of any use; nothing if it lacks nothing."""
+    if family == "shell" and not there.has_shell:
+        return "shell commands are off; set shell = true under [flows]"
+    if family == "notify" and not there.has_channels:
+        return "there is no channel; add a [notifications.NAME] section"
+    return ""
+
+
+def _useless(there: Surroundings) -> set[str]:
+    return {each for name in FAMILIES if why_useless(name, there) for each in FAMILIES[name]}
+
+
+def _offered(tool: Tool, *, is_offered: bool) -> Tool:
+    if tool.spec.is_offered is is_offered:
+        return tool
+    return with_spec(tool, replace(tool.spec, is_offered=is_offered))

@@ -1,0 +1,97 @@
+"""What the model of a chat is sent in a new project, and in one that has everything."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.app.project import load_project
+from penstock.app.settings import load
+from penstock.cli.init import init
+from penstock.models.model import ToolDefinition
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.usage import tool_tokens
+from tests.kit.project import ProjectFolder
+
+OURS = 1_200
+"""Tokens of built-in tools that a chat is sent at most, unless a project asks for more."""
+SKILL = "skill_id: trips\nname: Trips\ndescription: d\ninstruction: i\nversion: 1.0.0\n"
+FLOW = "name: trip\ndescription: d\nsteps:\n  - {id: a, agent: clerk, task: t}\n"
+
+
+async def sent(folder: ProjectFolder, **settings: Any) -> list[tuple[ToolDefinition, ...]]:
+    """Return the tools of each request of a chat with three messages."""
+    model = ScriptedModel([call("hello", name="Ann"), say("1"), say("2"), say("3")])
+    opening = {"models": {"default": "scripted"}} | settings
+    async with folder.opened(models=[model], settings=opening) as runtime:
+        first = await runtime.chat("Go")
+        for _ in range(2):
+            await runtime.chat("More", session_id=first.session_id)
+    return [tuple(each.tools) for each in model.requests]
+
+
+@pytest.fixture
+def fresh(project: ProjectFolder, capsys: pytest.CaptureFixture[str]) -> ProjectFolder:
+    """Make a project as `penstock init` does."""
+    init(project.root, force=True)
+    return project
+
+
+def write_everything(folder: ProjectFolder) -> None:
+    """Give a project a skill, a handbook, another agent and a flow."""
+    folder.write("skills/trips/trips.skill.yaml", SKILL)
+    folder.write("handbooks/manual/SKILL.md", "---\nname: manual\n---\nRead it.\n")
+    folder.write("agents/clerk.md", "---\nname: clerk\ndescription: d\ntools:\n---\nWork.\n")
+    folder.write("flows/trip.yaml", FLOW)
+
+
+async def test_a_new_project_is_sent_its_own_tool_and_two_of_ours(fresh: ProjectFolder) -> None:
+    requests = await sent(fresh)
+    names = [each.name for each in requests[0]]
+    assert names == ["ask_user", "read_tool_result_artifact", "hello"]
+    assert sum(map(tool_tokens, requests[0])) <= OURS // 2
+
+
+async def test_ours_are_at_most_1200_tokens_in_a_project_that_has_everything(
+    fresh: ProjectFolder,
+) -> None:
+    """`chat.md` §13: the core has at most 1,200 tokens in all."""
+    write_everything(fresh)
+    ours = [each for each in (await sent(fresh))[0] if each.is_builtin]
+    assert [each.name for each in ours] == [
+        "ask_user",
+        "read_tool_result_artifact",
+        "list_available_skills",
+        "activate_skill",
+        "read_skill_resource",
+        "skill_read",
+        "subagent",
+        "execute_workflow",
+    ]
+    assert sum(map(tool_tokens, ours)) <= OURS
+
+
+async def test_what_is_sent_stays_the_same_over_the_turns_of_a_conversation(
+    fresh: ProjectFolder,
+) -> None:
+    """Another list would cost the provider's cache of the prompt."""
+    write_everything(fresh)
+    requests = await sent(fresh, tools={"builtin": ["sheets"]})
+    assert len(requests) == 4
+    assert len(set(map(str, requests))) == 1
+
+
+async def test_a_family_comes_on_top_when_a_project_names_it(fresh: ProjectFolder) -> None:
+    names = [each.name for each in (await sent(fresh, tools={"builtin": ["archive"]}))[0]]
+    assert names == ["ask_user", "read_tool_result_artifact", "zip", "unzip", "hello"]
+
+
+def test_the_line_in_the_new_settings_file_works_without_its_mark(fresh: ProjectFolder) -> None:
+    file = Path(fresh.root, "penstock.toml")
+    text = file.read_text()
+    assert '# [tools]\n# builtin = ["files", "sheets"]' in text
+    file.write_text(text.replace("# [tools]", "[tools]").replace("# builtin", "builtin"))
+    found = load_project(load(fresh.root, cache_dir=str(fresh.cache)))
+    offered = {each.spec.tool_id for each in found.builtin_tools if each.spec.is_offered}
+    assert {"read", "csv_read"} <= offered
+    assert not found.diagnostics
