@@ -12,7 +12,7 @@ from penstock.resources.cipher import Cipher
 from penstock.resources.vault import SqlVault
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.erasure import Erasure
+from penstock.store.erasing.erasure import Erasure
 from penstock.store.health import look
 from penstock.store.lookup import Lookup
 from penstock.store.sweeper import Sweeper

@@ -15,7 +15,7 @@ from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
-from penstock.store.erasure import Erasure
+from penstock.store.erasing.erasure import Erasure
 from penstock.store.log import Log
 from penstock.store.projections import Page, Projections, SessionSort, TasksOf
 
@@ -75,7 +75,28 @@ class Directory:
         return await self.get(session_id, agent, profile)
 
     async def delete(self, session: SessionRecord, erasure: Erasure) -> None:
-        """End what runs in a conversation or for it, erase it, and end the streams of it."""
+        """End what runs in a conversation or for it, erase it, and end the streams of it.
+
+        The runs of flows that its calls began go with it.
+        """
+        await self._delete([session], erasure)
+
+    async def delete_all(self, agent: str, profile: Profile, erasure: Erasure) -> None:
+        """Delete every conversation of this profile with the agent."""
+        while True:
+            found, _ = await self.list(agent, profile, page=_MANY)
+            if not found:
+                return
+            await self._delete(found, erasure)
+
+    async def _delete(self, sessions: Sequence[SessionRecord], erasure: Erasure) -> None:
+        for session in sessions:
+            await self._stop(session)
+        for log_id in await erasure.erase_logs(LogId(each.session_id) for each in sessions):
+            self._bus.part_with(log_id)
+
+    async def _stop(self, session: SessionRecord) -> None:
+        """Cancel what runs in a conversation, and the runs of flows that it waits for."""
         log_id = LogId(session.session_id)
         tasks, _ = await self._projections.tasks(log_id=log_id, page=_MANY)
         at_work = [task for task in tasks if not task.status.is_final]
@@ -84,17 +105,6 @@ class Directory:
         if at_work:
             for run in await self._runs_for(session):
                 await self._cancel(run)
-        await erasure.erase_log(log_id)
-        self._bus.part_with(log_id)
-
-    async def delete_all(self, agent: str, profile: Profile, erasure: Erasure) -> None:
-        """Delete every conversation of this profile with the agent."""
-        while True:
-            found, _ = await self.list(agent, profile, page=_MANY)
-            for session in found:
-                await self.delete(session, erasure)
-            if not found:
-                return
 
     async def _runs_for(self, session: SessionRecord) -> Sequence[TaskRecord]:
         """Return the runs of flows that calls of a conversation began: it cannot end them later."""

@@ -80,6 +80,11 @@ COMMANDS = (
         "Set, list, delete or re-encrypt the secrets of tools.",
         lambda: late("penstock.cli.vault:COMMANDS"),
     ),
+    Command(
+        "erase",
+        "Erase a profile and all that is kept of it.",
+        lambda: late("penstock.cli.erase:erase"),
+    ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
 

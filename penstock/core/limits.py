@@ -117,6 +117,10 @@ class Limits:
     """Synchronous tools running at once."""
     blocking_seconds: float = 0.1
     """How long a step of an async tool may keep the event loop before a warning event."""
+    compact_bytes: int = 32 * MIB
+    """A SQLite file up to this size is rewritten after an erasure: about 10 ms a MiB, in which
+    other writers wait. A larger one may hold copies of erased rows in unused parts of pages until
+    somebody runs `VACUUM`."""
     readers: int = 4
     """Read connections."""
     busy_seconds: float = 5

@@ -19,13 +19,24 @@ from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, 
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Entry
-from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 from penstock.store.statements import Statements, cursor_of
-from penstock.store.tables import files, media, scopes, state, tasks
+from penstock.store.tables import (
+    files,
+    idempotency,
+    keys,
+    media,
+    scopes,
+    secrets,
+    sign_ins,
+    state,
+    tasks,
+    web_links,
+)
 
 _LOOSEN = text(
     "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) "
@@ -233,6 +244,22 @@ def drop_log(connection: Connection, log_id: LogId, at: Moment) -> None:
         drop_task(connection, task_id, at)
     kind = ScopeKind.SESSION.value
     drop_scopes(connection, and_(scopes.c.kind == kind, scopes.c.scope_id == log_id), at)
+
+
+def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> None:
+    """Delete what a profile kept beside its logs, and whatever lets somebody in as this profile."""
+    kind = ScopeKind.PROFILE.value
+    drop_scopes(connection, and_(scopes.c.kind == kind, scopes.c.scope_id == profile_id), at)
+    connection.execute(
+        secrets.delete().where(of_scope(secrets, Scope(ScopeKind.PROFILE, profile_id)))
+    )
+    own = media.delete().where(media.c.profile_id == profile_id).returning(media.c.blob_id)
+    for blob_id in connection.execute(own).scalars().all():
+        _loosen(connection, blob_id, at)
+    mine = select(keys.c.sha256).where(keys.c.profile_id == profile_id)
+    connection.execute(sign_ins.delete().where(sign_ins.c.key_sha256.in_(mine)))
+    for table in (keys, web_links, idempotency):
+        connection.execute(table.delete().where(table.c.profile_id == profile_id))
 
 
 def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment) -> None:

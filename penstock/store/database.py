@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from penstock.store.failures import failure_of
 from penstock.store.schema import prepare, rewrite
 from penstock.store.writer import Writer
 
+log = logging.getLogger(__name__)
+
 Done = TypeVar("Done")
 
 IN_MEMORY = {None, "", ":memory:"}
@@ -37,7 +40,14 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite"}
 class Database:
     """An open database: one writer, a few readers."""
 
-    def __init__(self, url: URL, writer: Writer, readers: Engine | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        url: URL,
+        engine: Engine,
+        limits: Limits,
+        *,
+        readers: Engine | None,
+    ) -> None:
         self.dialect = url.get_backend_name()
         """`sqlite` or `postgresql`."""
         self.place = place_of(url)
@@ -45,10 +55,14 @@ class Database:
         self.folder = _folder_of(url)
         """Where it lies on this machine, if it does."""
         self.limits = limits
-        self.writer = writer
+        self.writer = Writer(engine.connect, self.place, limits)
         self.secret = b""
         """32 random bytes that this database has kept since it was made."""
+        self._engine = engine
         self._readers = readers
+        self._is_file = readers is not None and self.dialect == "sqlite"
+        self._holds_erased = False
+        self._scrubbing = asyncio.Lock()
         self._threads = ThreadPoolExecutor(limits.readers, thread_name_prefix="penstock-reader")
         self._closed = False
 
@@ -73,6 +87,23 @@ class Database:
         """Write what is there already, to learn whether anything can be. Raises StoreError."""
         await self.write(rewrite)
 
+    async def scrub(self) -> None:
+        """Overwrite what was deleted before this call, in the files of a SQLite database.
+
+        The pages are overwritten when rows are deleted (`secure_delete`). This rewrites a file of
+        at most `limits.compact_bytes`, because SQLite leaves copies where it split pages, and
+        empties the write-ahead log, which holds pages as they were. Calls at the same time share
+        the work. What another process keeps busy for `limits.busy_seconds` is left to the next
+        call, with a warning. Postgres overwrites by itself, in time (VACUUM).
+        """
+        if not self._is_file:
+            return
+        self._holds_erased = True
+        async with self._scrubbing:
+            if self._holds_erased:
+                self._holds_erased = False
+                await asyncio.to_thread(self._scrub)
+
     async def close(self) -> None:
         """Commit what was submitted, and give every connection back."""
         self._closed = True
@@ -80,6 +111,20 @@ class Database:
             await asyncio.to_thread(self._threads.shutdown)
             self._readers.dispose()
         await self.writer.close()
+
+    def _scrub(self) -> None:
+        left = "rows that were erased may be in its files until it is tried again"
+        try:
+            with self._engine.connect() as connection:
+                pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+                size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+                if pages * size <= self.limits.compact_bytes:
+                    connection.exec_driver_sql("VACUUM")
+                folded = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                if folded.scalar_one():
+                    log.warning("%s: somebody reads; %s", self.place, left)
+        except DBAPIError as error:
+            log.warning("%s: %s; %s", self.place, error.orig, left)
 
     def _read(self, readers: Engine, unit: Callable[[Connection], Done]) -> Done:
         try:
@@ -104,8 +149,7 @@ async def open_database(
     in_memory = where.get_backend_name() == "sqlite" and where.database in IN_MEMORY
     engine = _engine(where, limits, synchronous)
     readers = None if in_memory else _engine(where, limits, None)
-    writer = Writer(engine.connect, place_of(where), limits)
-    database = Database(where, writer, readers, limits)
+    database = Database(where, engine, limits, readers=readers)
     secret = new_secret()
     try:
         database.secret = await database.write(
@@ -182,6 +226,8 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
             if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            # what is deleted is overwritten with zeros: not every SQLite is built so
+            connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA synchronous = {synchronous or 'NORMAL'}")
 
     event.listen(engine, "connect", set_up)

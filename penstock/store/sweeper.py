@@ -6,7 +6,7 @@ import logging
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import StoreClosed, StoreError
 from penstock.store.blobs import Blobs
-from penstock.store.erasure import Erasure
+from penstock.store.erasing.erasure import Erasure
 
 log = logging.getLogger(__name__)
 

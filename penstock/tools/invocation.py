@@ -295,9 +295,16 @@ class Invocation:
                 return before
         return path if self.attempt == 1 else CallPath(f"{path}~{self.attempt}")
 
-    def record(self, path: CallPath, name: str, envelope: Envelope) -> CallSettled:
+    def record(
+        self,
+        path: CallPath,
+        name: str,
+        envelope: Envelope,
+        *,
+        files: tuple[StoredFile, ...] = (),
+    ) -> CallSettled:
         """Settle what the tool did by itself: whoever enters it again finds the same."""
-        settled = CallSettled(tool_id=name, envelope=envelope, ran=False)
+        settled = CallSettled(tool_id=name, envelope=envelope, ran=False, files=files)
         self.ledger.settle(path, settled)
         return settled
 

@@ -8,12 +8,13 @@ import pytest
 
 from penstock.chat.directory import Directory, conversation
 from penstock.core.errors import NotFound
-from penstock.core.events import CancelRequested
+from penstock.core.events import CancelRequested, Record
 from penstock.core.ids import LogId, ProfileId, SessionId, new_id
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
+from penstock.core.task import FLOW
 from penstock.models.scripted import ScriptedModel, call
-from penstock.store.projections import Page
+from penstock.store.projections import Page, TasksOf
 from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act
@@ -103,21 +104,46 @@ async def test_what_runs_in_a_deleted_conversation_is_ended_at_once(
 
 
 @pytest.mark.slow("opens a store")
-async def test_a_run_that_a_deleted_conversation_waits_for_is_cancelled(tmp_path: Path) -> None:
+async def test_runs_that_a_deleted_conversation_began_are_cancelled_and_deleted(
+    tmp_path: Path,
+) -> None:
     """Chat API 11: "a running task is cancelled first", "children too"; other runs go on."""
     async with flow_server(tmp_path) as server:
         kept, gone = [(await server.say("/dom:asks t")).json() for _ in range(2)]
-        await server.runtime.parts.launcher.close()  # then nobody does it on the way
+        parts = server.runtime.parts
+        await parts.launcher.close()  # then nobody does it on the way
+        (stays,), (goes,) = (each["suspended"]["runs"] for each in (kept, gone))
+        readers = [parts.bus.subscribe(LogId(each), 10) for each in (stays, goes)]
         url = f"{CHAT}/conversations/{gone['conversationId']}"
         assert (await server.client.delete(url)).status_code == 204
-        ends = [await ends_of(server, *each["suspended"]["runs"]) for each in (kept, gone)]
-    assert ends == [0, 1]
+        assert [each.is_closed for each in readers] == [False, True]
+        heard = [[each for each in reader.take() if isinstance(each, Record)] for reader in readers]
+        assert [[type(each.event) for each in some] for some in heard] == [[], [CancelRequested]]
+        assert [await parts.log.head(LogId(each)) > 0 for each in (stays, goes)] == [True, False]
 
 
-async def ends_of(server: InMemoryServer, run_id: str) -> int:
-    """Return how often somebody wanted a run to end."""
-    records = await server.runtime.parts.log.read(LogId(run_id))
-    return sum(isinstance(each.event, CancelRequested) for each in records)
+@pytest.mark.slow("opens a store")
+async def test_runs_that_are_over_go_with_their_conversation_or_with_its_answer(
+    tmp_path: Path,
+) -> None:
+    async with flow_server(tmp_path) as server:
+        await server.say("/look t")
+        deleted, erased = [(await server.say("/look t")).json() for _ in range(2)]
+        runs = await runs_of(server)
+        assert len(runs) == 3
+        answer = erased["assistantMessage"]
+        for url in (
+            f"{CHAT}/conversations/{deleted['userMessage']['conversationId']}",
+            f"{CHAT}/messages/{answer['id']}",
+        ):
+            assert (await server.client.delete(url)).status_code == 204
+        assert await runs_of(server) == runs[:1]
+
+
+async def runs_of(server: InMemoryServer) -> list[str]:
+    """Return the runs of flows, oldest first."""
+    found, _ = await server.runtime.parts.projections.tasks(of=TasksOf(kind=FLOW), page=Page())
+    return [each.task_id for each in sorted(found, key=lambda each: each.created_at)]
 
 
 async def test_all_of_a_profile_are_deleted_and_no_others() -> None:

@@ -14,7 +14,7 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes
 from penstock.store.database import Database
-from penstock.store.erasure import Erasure
+from penstock.store.erasing.erasure import Erasure
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 from penstock.store.statements import Statements

@@ -323,3 +323,69 @@ async def test_two_servers_may_share_one_database(database_url: str) -> None:
     assert len(await one.read(names)) == 20
     await one.close()
     await two.close()
+
+
+async def fill(database: Database, words: int) -> None:
+    """Keep a word often, in rows that are then deleted."""
+    rows = [{"name": f"{n}", "value": b"sesame" * 200} for n in range(words)]
+
+    def unit(connection: Connection) -> None:
+        connection.execute(installation.insert(), rows)
+
+    await database.write(unit)
+    await database.write(
+        lambda each: each.execute(installation.delete().where(installation.c.name != "secret"))
+    )
+
+
+def files_of(database: Database) -> dict[str, bytes]:
+    """Return what the files of a database hold."""
+    assert database.folder is not None
+    return {each.name: each.read_bytes() for each in database.folder.iterdir()}
+
+
+async def test_deleted_rows_are_overwritten_in_all_files(sqlite: Database) -> None:
+    await fill(sqlite, 50)
+    assert b"sesame" in files_of(sqlite)["penstock.db-wal"]
+    await asyncio.gather(sqlite.scrub(), sqlite.scrub())
+    found = files_of(sqlite)
+    assert found["penstock.db-wal"] == b""
+    assert not [name for name, content in found.items() if b"sesame" in content]
+    await sqlite.try_write()
+
+
+async def test_a_large_file_is_overwritten_where_rows_were_and_not_rewritten(
+    sqlite_url: str,
+) -> None:
+    """`VACUUM` would give the free pages back: other writers would wait too long for it."""
+    sizes = {}
+    for most in (0, Limits().compact_bytes):
+        database = await open_database(sqlite_url, limits=Limits(compact_bytes=most))
+        await fill(database, 50)
+        await database.scrub()
+        sizes[most] = len(files_of(database)["penstock.db"])
+        assert b"sesame" not in files_of(database)["penstock.db"]
+        await database.close()
+    assert sizes[0] > max(sizes[most] for most in sizes if most)
+
+
+async def test_a_file_in_use_is_reported_and_overwritten_by_the_next_call(
+    sqlite: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(sqlite, 5)
+    with closing(sqlite3.connect(f"{sqlite.folder}/penstock.db", isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM installation").fetchall()
+        await fill(sqlite, 5)
+        await sqlite.scrub()
+    (said,) = caplog.messages
+    assert said.endswith("rows that were erased may be in its files until it is tried again")
+    await sqlite.scrub()
+    assert files_of(sqlite)["penstock.db-wal"] == b""
+
+
+async def test_where_nothing_is_in_files_nothing_is_overwritten(postgres_url: str) -> None:
+    for url in ("sqlite://", postgres_url):
+        database = await open_database(url)
+        await database.scrub()
+        await database.close()

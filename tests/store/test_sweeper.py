@@ -18,7 +18,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.bucket import open_bucket
 from penstock.store.changes import Changes
 from penstock.store.database import Database
-from penstock.store.erasure import Erasure
+from penstock.store.erasing.erasure import Erasure
 from penstock.store.statements import Statements
 from penstock.store.sweeper import Sweeper
 from penstock.testing.clock import FakeClock

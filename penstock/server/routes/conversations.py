@@ -159,18 +159,23 @@ async def delete_conversation(agent_id: str, conversation_id: str, request: Requ
 
 @router.delete("/messages/{message_id}", status_code=204, responses=_GONE, response_class=Response)
 async def erase_message(agent_id: str, message_id: str, request: Request) -> Response:
-    """Erase the text of a message; an answer goes with what its tools said."""
+    """Erase the text of a message; an answer goes with what its tools said and stored.
+
+    Of a task without an answer everything goes with the user's message: nothing else names it.
+    """
     site, profile = site_of(request), admitted(request, CHAT)
     directory_of(site, agent_id)
     task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
     if task_messages.end is None:
         raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
-    is_answer = task_messages.end.message_id == message_id
-    task = task_messages.task
-    await site.kept.erasure.erase_messages(
-        task.log_id, task.task_id, user=not is_answer, answer=is_answer
+    answer_id, task, parts = task_messages.end.message_id, task_messages.task, site.runtime.parts
+    is_answer = answer_id == message_id
+    runs = await site.kept.erasure.erase_messages(
+        task.log_id, task.task_id, user=not is_answer, answer=is_answer or answer_id is None
     )
-    site.runtime.parts.forget(task.log_id)
+    parts.forget(task.log_id)
+    for run in runs:
+        parts.bus.part_with(run)
     return Response(status_code=204)
 
 

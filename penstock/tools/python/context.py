@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -21,12 +22,13 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
 from penstock.tools.python.telling import checked_note, mime_of, question_form, question_text
-from penstock.tools.redaction import redacted_note
+from penstock.tools.redaction import redacted_files, redacted_note
 from penstock.tools.state import ToolState
 
 T = TypeVar("T")
 
 EMIT = "emit"
+KEEP = "artifacts.put"
 PROGRESS = "progress"
 TOO_MANY = "tool.events"
 
@@ -227,7 +229,11 @@ class ToolMemory(ToolState):
 
 
 class OutputKeeper:
-    """Keeps bytes that a tool made."""
+    """Keeps bytes that a tool made.
+
+    Each has a record of its own: erasing the conversation finds the bytes there also when the call
+    failed, or was cancelled before it had an outcome.
+    """
 
     __slots__ = ("_invocation",)
 
@@ -238,8 +244,15 @@ class OutputKeeper:
         """Keep the bytes; people see them beside the result, an image as an image."""
         if not isinstance(data, bytes):
             raise TypeError(f"data must be bytes, not {type(data).__name__}")
-        self._invocation.check_running()
-        stored = await self._invocation.inside.artifacts.keep(data, mime_of(mime), name=name)
-        if stored not in self._invocation.files:
-            self._invocation.files.append(stored)
+        invocation, mime = self._invocation, mime_of(mime)
+        shape = {"mime": mime, "name": name, "bytes": blake2b(data, digest_size=16).hexdigest()}
+        path = invocation.place(KEEP, shape, Effect.WRITE)
+        settled = invocation.ledger.find(path)
+        if settled is None:
+            kept = await invocation.inside.artifacts.keep(data, mime, name=name)
+            files = redacted_files((kept,), invocation.caller.secrets)
+            settled = invocation.record(path, KEEP, Envelope.success(None), files=files)
+        (stored,) = settled.files
+        if stored not in invocation.files:
+            invocation.files.append(stored)
         return stored

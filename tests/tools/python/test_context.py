@@ -267,8 +267,9 @@ async def test_bytes_are_kept_beside_the_output() -> None:
 
     bench = await open_workbench(doing(keep))
     assert (await bench.call("does")).output == 8
-    (settled,) = await bench.settled()
+    *puts, settled = await bench.settled()
     (file,) = settled.files
+    assert [(each.tool_id, each.files) for each in puts] == 2 * [("artifacts.put", (file,))]
     assert (file.name, file.mime_type, file.is_image) == ("bill.pdf", "application/pdf", False)
     assert await bench.blobs.get(file.blob_id) == b"%PDF-1.7"
 

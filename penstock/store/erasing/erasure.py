@@ -1,39 +1,54 @@
-"""Erasing at a person's wish: the one exception to a log that only grows."""
+"""Erasing at a person's wish: the one exception to a log that only grows.
 
-import re
+A message is erased by writing blank forms over its events (`blanks`); a log is erased by deleting
+its rows and all that was kept in it. Both take along what else holds the text: bodies and results
+in the blob store that nothing else refers to, pieces of replies on their way, bytes of removed
+files, and the logs of runs of flows that the calls began. Then the database overwrites what it
+freed (`Database.scrub`). `tests/journeys/test_erasing.py` looks for a word in every file and every
+table afterwards.
+
+What belongs to a profile or to nobody (state, files and secrets of the scopes `profile` and
+`shared`, media) outlives conversations; `erase_profile` takes what is the profile's.
+"""
+
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Row, case, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Row, case, func, select, true
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.codec import decode, encode, kind_of
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound, SessionBusy, StoreCorrupt
 from penstock.core.events import (
-    CallRetried,
     CallSettled,
     Entry,
     Erased,
     Event,
     MessageReceived,
     MessagesErased,
-    NoteEmitted,
-    QuestionAnswered,
-    QuestionAsked,
-    ReplyReceived,
     SessionOpened,
     TaskEnded,
 )
-from penstock.core.flow_events import AgentBegan, FlowTold
-from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
+from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
-from penstock.store.changes import drop_expired, drop_log
+from penstock.store.changes import drop_expired, drop_log, drop_profile
 from penstock.store.database import Database
+from penstock.store.erasing.blanks import Half, half_of, left_of
+from penstock.store.erasing.references import (
+    RunRequest,
+    blobs_of,
+    files_of,
+    is_file,
+    is_used,
+    is_waited_for,
+    named_in,
+    requests_of_runs,
+)
 from penstock.store.log_units import SendUnit
 from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.rows import Rows
@@ -41,7 +56,6 @@ from penstock.store.statements import Statements
 from penstock.store.tables import (
     deltas,
     events,
-    files,
     idempotency,
     keys,
     logs,
@@ -55,7 +69,6 @@ from penstock.store.tables import (
 
 ERASED_TITLE = ""
 """Lists show it as untitled."""
-_BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 _SWEPT_AT_ONCE = 500
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 _SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
@@ -74,46 +87,66 @@ class Erasure:
 
     async def erase_messages(
         self, log_id: LogId, task_id: TaskId, *, user: bool = False, answer: bool = False
-    ) -> None:
+    ) -> set[LogId]:
         """Blank a task's user message, its answer, or both, and note that in the log.
 
-        The message goes from the tasks that answered it before, too. Raises SessionBusy while a
-        task of the log is at work, and NotFound.
+        The tasks that answered the same message before are treated alike. With the answer go the
+        runs of flows that its calls began; returns their logs. Raises SessionBusy while a task of
+        the log is at work, and NotFound.
         """
         large = await self._large(log_id, task_id)
-        before = await self._answered_before(log_id, task_id) if user else {}
+        before = await self._answered_before(log_id, task_id)
         erased = MessagesErased(of_task=task_id, user=user, answer=answer)
         drafts = self._rows.drafts([Entry(erased, task_id)], self._clock.now())
         send = SendUnit(self._sql, self._projections, log_id, [Entry(erased, task_id)], drafts)
+        wanted = half_of(user=user, answer=answer)
 
         def unit(connection: Connection) -> set[BlobId]:
             _refuse_if_busy(connection, log_id)
             send(connection)
-            kinds = _kinds(user=user, answer=answer)
-            gone = _blank(connection, (log_id, task_id), large, kinds)
+            gone = _blank(connection, (log_id, task_id), large, wanted)
             for earlier, bodies in before.items():
-                gone |= _blank(connection, (log_id, earlier), bodies, (MessageReceived,))
+                gone |= _blank(connection, (log_id, earlier), bodies, wanted)
             return gone
 
-        await self._drop(await self._database.write(unit, order=log_id))
+        gone = await self._database.write(unit, order=log_id)
+        runs = set[LogId]()
+        if answer:
+            for each in (task_id, *before):
+                runs |= await self._runs_of(log_id, each)
+        for run in runs:
+            gone |= await self._delete(run)
+        await self._clear(gone)
+        return runs
 
-    async def erase_log(self, log_id: LogId) -> None:
-        """Delete a log with all that follows from it and was kept in it, and blobs of it alone."""
-        found = await self._database.read(lambda connection: _blobs_of(connection, log_id))
-        found |= await self._named_in_large(events.c.log_id == log_id)
-        now = self._clock.now()
+    async def erase_logs(self, log_ids: Iterable[LogId]) -> set[LogId]:
+        """Delete logs with all that follows from them and was kept in them; and their own blobs.
 
-        def unit(connection: Connection) -> None:
-            drop_log(connection, log_id, now)
-            for table in (events, tasks, questions, deltas, idempotency, logs):
-                connection.execute(table.delete().where(table.c.log_id == log_id))
-            for opening in (sessions, keys, web_links):
-                connection.execute(opening.delete().where(opening.c.session_id == log_id))
+        The runs of flows that their calls began go, too. Returns all logs that were deleted.
+        """
+        deleted, gone, waiting = set[LogId](), set[BlobId](), list(log_ids)
+        while waiting:
+            log_id = waiting.pop()
+            if log_id not in deleted:
+                waiting += await self._runs_of(log_id)
+                gone |= await self._delete(log_id)
+                deleted.add(log_id)
+        await self._clear(gone)
+        return deleted
 
-        await self._database.write(unit, order=log_id)
-        await self._drop(found)
-        while await self.sweep() == _SWEPT_AT_ONCE:
-            pass
+    async def erase_log(self, log_id: LogId) -> set[LogId]:
+        """Delete one log, as `erase_logs` does."""
+        return await self.erase_logs([log_id])
+
+    async def erase_profile(self, profile_id: ProfileId) -> set[LogId]:
+        """Delete what is kept of a profile: its logs, state, files, secrets, media, keys and links.
+
+        What tools put into shared scopes stays: it is no profile's. Returns the deleted logs.
+        """
+        own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
+        await self._database.write(partial(drop_profile, profile_id, self._clock.now()))
+        log_ids = await self._database.read(lambda each: each.execute(own).scalars().all())
+        return await self.erase_logs(map(LogId, log_ids))
 
     async def sweep(self, *, before: Moment | None = None) -> int:
         """Delete the bytes of removed files that nothing else has; returns how many there were.
@@ -130,6 +163,46 @@ class Erasure:
         swept = loose_blobs.delete().where(loose_blobs.c.blob_id.in_(set(loose) - kept))
         await self._database.write(lambda each: each.execute(swept))
         return len(loose)
+
+    async def _delete(self, log_id: LogId) -> set[BlobId]:
+        """Delete the rows of a log; returns the blobs that they named."""
+        found = await self._database.read(lambda connection: blobs_of(connection, log_id))
+        found |= await self._named_in_large(events.c.log_id == log_id)
+        now = self._clock.now()
+
+        def unit(connection: Connection) -> None:
+            drop_log(connection, log_id, now)
+            for table in (events, tasks, questions, deltas, idempotency, logs):
+                connection.execute(table.delete().where(table.c.log_id == log_id))
+            for opening in (sessions, keys, web_links):
+                connection.execute(opening.delete().where(opening.c.session_id == log_id))
+
+        await self._database.write(unit, order=log_id)
+        return found
+
+    async def _clear(self, blob_ids: set[BlobId]) -> None:
+        """Delete blobs that nothing refers to, and bytes of removed files; overwrite the rows."""
+        await self._drop(blob_ids)
+        while await self.sweep() == _SWEPT_AT_ONCE:
+            pass
+        await self._database.scrub()
+
+    async def _runs_of(self, log_id: LogId, task_id: TaskId | None = None) -> set[LogId]:
+        """Return the logs of the runs that calls of a log began, or those of one of its tasks."""
+        found = await self._database.read(partial(requests_of_runs, log_id))
+        return {
+            each.log_id
+            for each in found
+            if is_waited_for(each.kind, await self._body_of(each), log_id, task_id)
+        }
+
+    async def _body_of(self, request: RunRequest) -> str:
+        """Return the body of a request, or nothing if it is lost."""
+        if request.blob_id is None:
+            return request.body
+        with suppress(NotFound, StoreCorrupt):
+            return (await self._blobs.get(request.blob_id)).decode()
+        return ""
 
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
         """Return the bodies of a task that stand in the blob store."""
@@ -158,9 +231,9 @@ class Erasure:
         Events are looked through only for those that were put more than once.
         """
         read = self._database.read
-        unused = {each for each in blob_ids if not await read(partial(_is_file, each))}
+        unused = {each for each in blob_ids if not await read(partial(is_file, each))}
         shared = {each for each in unused if await self._blobs.is_shared(each)}
-        used = {each for each in shared if await read(partial(_is_used, each))}
+        used = {each for each in shared if await read(partial(is_used, each))}
         if shared - used:
             used |= await self._named_in_large()
         kept: set[BlobId] = set()
@@ -179,7 +252,7 @@ class Erasure:
         named: set[BlobId] = set()
         for blob_id in await self._database.read(lambda each: each.execute(large).scalars().all()):
             with suppress(NotFound, StoreCorrupt):
-                named |= _named_in(kind, (await self._blobs.get(blob_id)).decode())
+                named |= named_in(kind, (await self._blobs.get(blob_id)).decode())
         return named
 
 
@@ -207,12 +280,6 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
         ) from error
 
 
-def _kinds(*, user: bool, answer: bool) -> tuple[type[Event], ...]:
-    said = (ReplyReceived, CallSettled, CallRetried, NoteEmitted, QuestionAsked, QuestionAnswered)
-    mine: tuple[type[Event], ...] = (MessageReceived,) if user else ()
-    return mine + ((*said, AgentBegan, FlowTold, TaskEnded) if answer else ())
-
-
 def _refuse_if_busy(connection: Connection, log_id: LogId) -> None:
     open_tasks = select(func.count()).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
     if connection.execute(open_tasks).scalar():
@@ -223,24 +290,29 @@ def _blank(
     connection: Connection,
     of_task: tuple[LogId, TaskId],
     large: dict[BlobId, str],
-    kinds: tuple[type[Event], ...],
+    wanted: Half,
 ) -> set[BlobId]:
     """Write the blank forms over a task's events; returns the blobs they referred to."""
     log_id, task_id = of_task
     gone: set[BlobId] = set()
     own = (events.c.log_id == log_id, events.c.task_id == task_id)
+    connection.execute(
+        deltas.delete().where(deltas.c.log_id == log_id, deltas.c.task_id == task_id)
+    )
     removed = 0
     for row in connection.execute(select(events).where(*own)).all():
         event = _event_of(row, large)
-        if not isinstance(event, kinds):
+        blank = left_of(event, wanted)
+        if blank is None:
             continue
         removed += _counts(event)
         if isinstance(event, MessageReceived):
             _blank_title(connection, log_id, event.content)
         gone |= {row.blob_id} if row.blob_id else set()
-        gone |= _files_of(event)
-        blank = _blank_form(event)
+        gone |= files_of(event)
         values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}
+        if type(blank) is Erased:
+            values["path"] = None  # it may hold the name of a tool that a model made up
         connection.execute(events.update().where(*own, events.c.seq == row.seq).values(values))
     left = case((tasks.c.messages > removed, tasks.c.messages - removed), else_=0)
     connection.execute(tasks.update().where(tasks.c.task_id == task_id).values(messages=left))
@@ -265,26 +337,6 @@ def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
             connection.execute(events.update().where(*first).values(body=body))
 
 
-def _blank_form(event: Event) -> Event:
-    """Return what stays of an event: what a fold and a list cannot do without."""
-    blank: Event = Erased()
-    match event:
-        case MessageReceived(supersedes=superseded) if superseded is not None:
-            blank = replace(event, content="", message_id=MessageId(""))
-        case TaskEnded():
-            blank = replace(event, content="", message_id=None, envelope=None)
-        case QuestionAsked(question=question):
-            shape = replace(question, text="", input=None, context=None, options=())
-            blank = QuestionAsked(question=replace(shape, schema=None, form=None))
-        case QuestionAnswered():
-            blank = replace(event, answer={})
-        case AgentBegan():
-            blank = replace(event, message="", system="")
-        case _:
-            pass
-    return blank
-
-
 def _counts(event: Event) -> int:
     """Return how many messages of the conversation go with an event."""
     match event:
@@ -294,32 +346,6 @@ def _counts(event: Event) -> int:
             return int(message_id is not None)
         case _:
             return 0
-
-
-def _files_of(event: Event) -> set[BlobId]:
-    """Return the blobs that an event names in its body."""
-    if not isinstance(event, CallSettled):
-        return set()
-    named = {each.blob_id for each in event.files}
-    return named | ({event.artifact_blob} if event.artifact_blob else set())
-
-
-def _blobs_of(connection: Connection, log_id: LogId) -> set[BlobId]:
-    found: set[BlobId] = set()
-    for row in connection.execute(select(events).where(events.c.log_id == log_id)):
-        if row.blob_id:
-            found.add(row.blob_id)
-        else:
-            found |= _named_in(row.kind, row.body)
-    return found
-
-
-def _named_in(kind: str, body: str) -> set[BlobId]:
-    """Return the blobs that a body names, also one that does not read back."""
-    try:
-        return _files_of(decode(kind, body))
-    except ValueError:
-        return set(map(BlobId, _BLOB_ID.findall(body)))
 
 
 def _is_untidy(before: Moment | None, now: Moment, connection: Connection) -> bool:
@@ -340,15 +366,3 @@ def _take_loose(before: Moment | None, now: Moment, connection: Connection) -> S
 
 def _is_due(before: Moment | None) -> ColumnElement[bool]:
     return true() if before is None else loose_blobs.c.at < before
-
-
-def _is_file(blob_id: BlobId, connection: Connection) -> bool:
-    """Whether a workspace or a profile has the bytes."""
-    kept = (files.c.size, files.c.blob_id), (media.c.size, media.c.blob_id)
-    wanted = [select(size).where(owner == blob_id) for size, owner in kept]
-    return any(connection.execute(each.limit(1)).first() is not None for each in wanted)
-
-
-def _is_used(blob_id: BlobId, connection: Connection) -> bool:
-    used = or_(events.c.blob_id == blob_id, events.c.body.contains(blob_id))
-    return connection.execute(select(events.c.seq).where(used).limit(1)).first() is not None

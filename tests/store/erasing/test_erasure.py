@@ -1,28 +1,56 @@
 """Erasing: bodies are blanked, what ended stays ended."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, Table, event, select
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.builtins.ask_user import TOOLS
-from penstock.core.codec import to_wire
+from penstock.core.codec import encode, to_wire
 from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events import Erased, MessagesErased, TaskEnded
-from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.ids import BlobId, LogId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.erasing.erasure import Erasure
+from penstock.store.sql_log import SqlLog
+from penstock.store.tables import (
+    deltas,
+    files,
+    idempotency,
+    keys,
+    logs,
+    media,
+    metadata,
+    scopes,
+    secrets,
+    sign_ins,
+    state,
+    web_links,
+)
+from penstock.testing.clock import FakeClock
+from tests.kit.entries import CHAT, ONE, TWO, ended, held, started
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act, echo
 
 SECRET = "sesame"  # noqa: S105  what is to be erased
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
+
+
+@pytest.fixture
+def erasure(database: Database, blobs: Blobs, clock: FakeClock) -> Erasure:
+    return Erasure(database, blobs, clock)
 
 
 async def texts(server: InMemoryServer, log_id: LogId) -> list[str]:
@@ -176,3 +204,87 @@ async def test_a_deleted_log_leaves_what_others_share() -> None:
         assert await server.runtime.parts.log.head(first[0]) == 0
         assert SECRET in "".join(await texts(server, second[0]))
         assert LOCAL_PROFILE.everything
+
+
+async def test_large_bodies_go_with_their_log() -> None:
+    """Nothing else refers to them: what a model wrote, and the outcome of its call."""
+    limits = Limits(body_bytes=100)
+    model = ScriptedModel([call("echo", text=SECRET * 100), say(SECRET * 100)])
+    async with served(model=model, tools=[Act("echo", echo)], limits=limits) as server:
+        log_id, _ = await tell(server)
+        bodies = await large_bodies(server, log_id)
+        assert len(bodies) >= 3
+        await server.database_parts.erasure.erase_log(log_id)
+        assert not [each for each in bodies if await server.runtime.parts.blobs.exists(each)]
+
+
+async def large_bodies(server: InMemoryServer, log_id: LogId) -> list[BlobId]:
+    """Return the ids of the bodies of a log that are in the blob store."""
+    bodies = [encode(each.event).encode() for each in await server.runtime.parts.log.read(log_id)]
+    ids = [BlobId(sha256(each).hexdigest()) for each in bodies]
+    return [each for each in ids if await server.runtime.parts.blobs.exists(each)]
+
+
+async def test_pieces_of_a_reply_that_was_cut_go_with_the_answer(
+    database: Database, log: SqlLog, erasure: Erasure
+) -> None:
+    """A process that is killed leaves them, and they would stay until the log is deleted."""
+    lease = await held(log)
+    await log.append(lease, [started(), ended()])
+    for unit, task_id in enumerate((ONE, TWO)):
+        piece = (CHAT, 2, unit, task_id, 1, 0, "text", '"sesame"')
+        await database.write(partial(add, deltas, piece))
+    await erasure.erase_messages(CHAT, ONE, answer=True)
+    left = await database.read(lambda each: each.execute(select(deltas.c.task_id)).all())
+    assert left == [(TWO,)]
+
+
+def add(table: Table, values: tuple[Any, ...], connection: Connection) -> None:
+    connection.execute(table.insert().values(values))
+
+
+OWNED = {
+    files: ("profile", "{}", b"/a", "0" * 64, 1, 1),
+    state: ("profile", "{}", b"k", '"v"', "rev_1", None),
+    scopes: ("profile", "{}", 1, 1),
+    secrets: ("profile", "{}", "token", "key", b"sealed", 1),
+    media: ("media_{}", "{}", "1" * 64, "text/plain", 1, None, 1 << 50),
+    keys: ("hash_{}", "{}", "{}", ["chat"], 1, None, None, None, None),
+    sign_ins: ("cookie_{}", "hash_{}", 1 << 50),
+    idempotency: ("{}", "key", "hash", "conv_x", "task_x", 1),
+    web_links: ("link_{}", "conv_x", "{}", [], 1 << 50),
+    logs: ("conv_{}", "{}", "assistant", None, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+}
+"""A row of each table that has something of a profile."""
+
+
+async def test_a_profile_takes_its_rows_and_leaves_those_of_others(
+    database: Database, erasure: Erasure
+) -> None:
+    for name in ("ann", "bob"):
+        for table, row in OWNED.items():
+            values = tuple(each.format(name) if isinstance(each, str) else each for each in row)
+            await database.write(partial(add, table, values))
+    await database.write(partial(add, state, ("shared", "ann", b"k", '"v"', "rev_1", None)))
+    await erasure.erase_profile(ProfileId("ann"))
+    for table in OWNED:
+        rows = await database.read(partial(all_of, table))
+        shared = 1 if table is state else 0
+        assert (len(rows), "bob" in str(rows)) == (1 + shared, True), table.name
+    assert await erasure.erase_profile(ProfileId("nobody")) == set()
+
+
+def all_of(table: Table, connection: Connection) -> Sequence[Any]:
+    return connection.execute(select(table)).all()
+
+
+def test_every_table_with_a_profile_is_in_the_list_above() -> None:
+    """Tables that follow from a log go with it; a scope belongs to a profile by its kind."""
+    follow = {"tasks", "sessions", "questions"}
+    named = {
+        table
+        for table in metadata.tables.values()
+        if table.name not in follow
+        and {"profile_id", "scope_id", "key_sha256"} & set(table.c.keys())
+    }
+    assert named == set(OWNED)

@@ -1,0 +1,91 @@
+"""Who refers to what: the blobs that events name, and the runs that calls of a log began."""
+
+import re
+
+from msgspec import Struct
+from sqlalchemy import Connection, or_, select
+
+from penstock.core.codec import decode
+from penstock.core.events import CallSettled, Event
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.task import FLOW
+from penstock.store.tables import events, files, logs, media, tasks
+
+
+class RunRequest(Struct, frozen=True):
+    """How a run was asked for, as it is stored."""
+
+    log_id: LogId
+    kind: str
+    body: str
+    blob_id: BlobId | None
+    """Where the body is, if it is large."""
+
+
+_BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+def files_of(event: Event) -> set[BlobId]:
+    """Return the blobs that an event names in its body."""
+    if not isinstance(event, CallSettled):
+        return set()
+    named = {each.blob_id for each in event.files}
+    return named | ({event.artifact_blob} if event.artifact_blob else set())
+
+
+def blobs_of(connection: Connection, log_id: LogId) -> set[BlobId]:
+    """Return the large bodies of a log, and the blobs that its small bodies name."""
+    found: set[BlobId] = set()
+    for row in connection.execute(select(events).where(events.c.log_id == log_id)):
+        if row.blob_id:
+            found.add(row.blob_id)
+        else:
+            found |= named_in(row.kind, row.body)
+    return found
+
+
+def named_in(kind: str, body: str) -> set[BlobId]:
+    """Return the blobs that a body names, also one that does not read back."""
+    try:
+        return files_of(decode(kind, body))
+    except ValueError:
+        return set(map(BlobId, _BLOB_ID.findall(body)))
+
+
+def is_file(blob_id: BlobId, connection: Connection) -> bool:
+    """Whether a workspace or a profile has the bytes."""
+    kept = (files.c.size, files.c.blob_id), (media.c.size, media.c.blob_id)
+    wanted = [select(size).where(owner == blob_id) for size, owner in kept]
+    return any(connection.execute(each.limit(1)).first() is not None for each in wanted)
+
+
+def is_used(blob_id: BlobId, connection: Connection) -> bool:
+    """Whether an event is or names the bytes; large bodies are not looked into."""
+    used = or_(events.c.blob_id == blob_id, events.c.body.contains(blob_id))
+    return connection.execute(select(events.c.seq).where(used).limit(1)).first() is not None
+
+
+def requests_of_runs(log_id: LogId, connection: Connection) -> list[RunRequest]:
+    """Return the requests of all runs of the profile of a log: some of them are of its calls."""
+    owner = select(logs.c.profile_id).where(logs.c.log_id == log_id).scalar_subquery()
+    first = (events.c.log_id == tasks.c.log_id, events.c.seq == tasks.c.first_seq)
+    wanted = select(events.c.log_id, events.c.kind, events.c.body, events.c.blob_id).where(
+        tasks.c.profile_id == owner, tasks.c.kind == FLOW, *first
+    )
+    may_be_its = or_(events.c.blob_id.is_not(None), events.c.body.contains(log_id, autoescape=True))
+    return [RunRequest(*row) for row in connection.execute(wanted.where(may_be_its)).all()]
+
+
+def is_waited_for(kind: str, body: str, log_id: LogId, task_id: TaskId | None) -> bool:
+    """Whether a call of the log began the run that a body asks for; of that task, if one is named.
+
+    A body that does not read back is nobody's.
+    """
+    try:
+        asked = decode(kind, body)
+    except ValueError:
+        return False
+    if not isinstance(asked, FlowRequested) or asked.waiter_log != log_id:
+        return False
+    return task_id is None or asked.waiter == task_id

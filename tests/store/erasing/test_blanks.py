@@ -1,0 +1,144 @@
+"""What is left of each kind of event: structure, and no word that anybody said."""
+
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from penstock.core.codec import encode
+from penstock.core.events import (
+    Erased,
+    Event,
+    MessageReceived,
+    QuestionAnswered,
+    SessionOpened,
+    TaskEnded,
+)
+from penstock.core.ids import MessageId, ProfileId, QuestionId, TaskId
+from penstock.core.question import EXPIRED, QuestionStatus, standing
+from penstock.core.task import TaskStatus
+from penstock.store.erasing.blanks import Half, half_of, left_of
+
+WORD = "pineapple"
+BOTH = Half.USER | Half.ANSWER
+KINDS = get_args(Event)
+NAMES = {
+    "agent",
+    "agent_hash",
+    "code",
+    "command",
+    "finish_reason",
+    "model",
+    "offered",
+    "permissions",
+    "root",
+    "selected_skills",
+    "skill_ids",
+    "step_id",
+    "tool_id",
+}
+"""Fields that hold names which authors gave, never what was said."""
+OF_THE_PROJECT = {"config", "file", "texts"}
+"""What a run keeps of the project's own files."""
+
+
+def filled(cls: Any) -> Any:
+    """Return a value of a struct in which every text that may be said is the word."""
+    hints = get_type_hints(cls)
+    words = {each: "name" if each in NAMES | OF_THE_PROJECT else WORD for each in hints}
+    return cls(**{each.name: made(hints[each.name], words[each.name]) for each in fields(cls)})
+
+
+def made(hint: Any, word: str) -> Any:
+    if hasattr(hint, "__supertype__"):  # an id
+        hint, word = hint.__supertype__, "name"
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is UnionType or NoneType in inner:
+        return made(next(each for each in inner if each is not NoneType), word)
+    if origin is tuple:
+        return (made(inner[0], word),)
+    if hint is Any or hint is str:
+        return word
+    if origin is not None:
+        return {word: word}
+    if issubclass(hint, Struct):
+        return filled(hint)
+    return next(iter(hint)) if issubclass(hint, Enum) else hint(1)
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if each is not SessionOpened])
+def test_erasing_a_message_and_its_answer_leaves_no_word_of_an_event(kind: Any) -> None:
+    """The title of a `SessionOpened` is looked at in test_erasure.py: it may be a name."""
+    event = filled(kind)
+    left = left_of(event, BOTH)
+    assert WORD not in encode(event if left is None else left)
+
+
+def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
+    """Else it could not fail: these alone have no field for anything that is said."""
+    silent = {each.__name__ for each in KINDS if WORD not in encode(filled(each))}
+    assert silent == {
+        "CancelRequested",
+        "Erased",
+        "MessagesErased",
+        "ReplyRestarted",
+        "RunEnded",
+        "SkillsSelected",
+        "StepStarted",
+        "TaskResumed",
+        "TaskStarted",
+        "TaskSuspended",
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_half_goes_alone(kind: Any) -> None:
+    event = filled(kind)
+    user, answer = left_of(event, Half.USER), left_of(event, Half.ANSWER)
+    if kind.__name__ == "PromptResolved":
+        assert user == answer == Erased()
+    else:
+        assert user is None or answer is None
+    assert left_of(event, half_of(user=False, answer=False)) is None
+
+
+def test_a_message_that_took_the_place_of_another_still_does() -> None:
+    asked = MessageReceived(
+        message_id=MessageId("m"), content=WORD, supersedes=TaskId("t"), request_hash=WORD
+    )
+    left = left_of(asked, Half.USER)
+    assert isinstance(left, MessageReceived)
+    assert left.supersedes == "t"
+    assert left_of(replace(asked, supersedes=None), Half.USER) == Erased()
+
+
+def test_an_end_keeps_how_the_task_ended() -> None:
+    end = filled(TaskEnded)
+    left = left_of(end, Half.ANSWER)
+    assert isinstance(left, TaskEnded)
+    assert (left.status, left.usage, left.iterations) == (end.status, end.usage, 1)
+    assert left.error is not None
+    assert (left.error.code, left.error.message) == ("name", "erased")
+    assert left_of(TaskEnded(status=TaskStatus.SUCCEEDED), Half.ANSWER) is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "shown"),
+    [
+        (QuestionStatus.ANSWERED, {"text": WORD}, "answered"),
+        (QuestionStatus.CANCELLED, {}, "cancelled"),
+        (QuestionStatus.CANCELLED, {**EXPIRED, "resume_payload": WORD}, "expired"),
+    ],
+)
+def test_a_question_still_says_how_it_ended(
+    status: QuestionStatus, answer: dict[str, Any], shown: str
+) -> None:
+    by = ProfileId("ann") if status is QuestionStatus.ANSWERED else None
+    given = QuestionAnswered(question_id=QuestionId("q"), status=status, answer=answer, by=by)
+    left = left_of(given, Half.ANSWER)
+    assert isinstance(left, QuestionAnswered)
+    assert (standing(left.status, left.answer), left.by) == (shown, by)
+    assert WORD not in encode(left)
