@@ -19,6 +19,7 @@ from penstock.models.openai_request import to_wire
 from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text, without_key
 from penstock.models.retry import failure
 from penstock.models.usage import estimate, spent
+from penstock.models.wire_names import WireNames
 
 MOST_IDLE = 32
 """Connections kept open for the next request."""
@@ -50,18 +51,18 @@ class OpenAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the reply as it comes."""
-        chat = ChatStream(self._limits.reply_bytes)
+        chat, names = ChatStream(self._limits.reply_bytes), WireNames(request)
         try:
-            async with self._asked(to_wire(request, self._config)) as response:
+            async with self._asked(to_wire(request, self._config, names)) as response:
                 async with aclosing(_blocks(response, self._limits.reply_bytes)) as blocks:
                     async for block in blocks:
                         for event in chat.feed(block):
-                            yield event
+                            yield names.meant(event)
                         if chat.done:
                             break
                     await self._drain(blocks)
                 for event in chat.end():
-                    yield event
+                    yield names.meant(event)
         except httpx2.RequestError as error:
             raise ModelUnavailable(self._unreachable(error)) from error
         except ModelError as error:

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.models.config import ModelConfig
 from penstock.models.model import ModelRequest
+from penstock.models.wire_names import WireNames
 
 _OWN_HOST = "api.openai.com"
 _REASONS = re.compile(r"o\d|gpt-5")
@@ -28,12 +29,12 @@ def has_thinking(config: ModelConfig) -> bool:
     return not at_home or _REASONS.match(config.model) is not None
 
 
-def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
+def to_wire(request: ModelRequest, config: ModelConfig, names: WireNames) -> bytes:
     """Return the body of the request."""
     at_home = _OWN_HOST in (config.base_url or "")
     body: dict[str, Any] = {
         "model": config.model,
-        "messages": list(_messages(request)),
+        "messages": list(_messages(request, names)),
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_completion_tokens" if at_home else "max_tokens": request.max_tokens,
@@ -47,7 +48,7 @@ def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
             {
                 "type": "function",
                 "function": {
-                    "name": tool.name,
+                    "name": names.sent(tool.name),
                     "description": tool.description,
                     "parameters": dict(tool.parameters),
                 },
@@ -61,15 +62,15 @@ def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
     return json.dumps(wire, separators=(",", ":")).encode()
 
 
-def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
+def _messages(request: ModelRequest, names: WireNames) -> Iterator[dict[str, Any]]:
     if request.system:
         yield {"role": "system", "content": request.system}
     for message in request.messages:
-        if (wire := _message(message)) is not None:
+        if (wire := _message(message, names)) is not None:
             yield wire
 
 
-def _message(message: Message) -> dict[str, Any] | None:
+def _message(message: Message, names: WireNames) -> dict[str, Any] | None:
     match message:
         case UserMessage():
             return {"role": "user", "content": message.content}
@@ -82,7 +83,10 @@ def _message(message: Message) -> dict[str, Any] | None:
                 {
                     "id": call.call_id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+                    "function": {
+                        "name": names.sent(call.name),
+                        "arguments": json.dumps(call.arguments),
+                    },
                 }
                 for call in message.calls
             ]

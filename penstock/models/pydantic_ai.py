@@ -36,6 +36,7 @@ from penstock.models.names import OFF
 from penstock.models.openai_stream import error_text, without_key
 from penstock.models.retry import failure
 from penstock.models.usage import estimate, spent
+from penstock.models.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
 """What comes up from the library and the SDKs below it; its own errors are RuntimeErrors."""
@@ -83,17 +84,19 @@ class PydanticAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the reply as it comes."""
-        reading = _Reading()
+        reading, names = _Reading(), WireNames(request)
         try:
             async with model_request_stream(
                 self._model,
-                list(_history(request)),
+                list(_history(request, names)),
                 model_settings=self._settings(request),
-                model_request_parameters=ModelRequestParameters(function_tools=_tools(request)),
+                model_request_parameters=ModelRequestParameters(
+                    function_tools=_tools(request, names)
+                ),
             ) as response:
                 async for event in response:
                     for each in reading.read(event):
-                        yield each
+                        yield names.meant(each)
                 finished = self._finished(response, request, reading)
         except _FAILURES as error:
             raise self._meaning(error) from error
@@ -132,7 +135,7 @@ class PydanticAIModel:
         extra = dict(self._config.extra)
         if request.closing:
             extra.pop("tool_choice", None)
-            if _tools(request):
+            if _offers_tools(request):
                 settings["tool_choice"] = "none"
         if extra:
             settings["extra_body"] = extra
@@ -237,7 +240,7 @@ class _Reading:
         return CallDelta(self.calls[index], name, text)
 
 
-def _history(request: ModelRequest) -> Iterator[messages.ModelMessage]:
+def _history(request: ModelRequest, names: WireNames) -> Iterator[messages.ModelMessage]:
     """Yield the conversation in the library's messages: what is sent together stands together."""
     parts: list[messages.ModelRequestPart] = []
     if request.system:
@@ -249,32 +252,38 @@ def _history(request: ModelRequest) -> Iterator[messages.ModelMessage]:
             case ToolMessage():
                 parts.append(
                     messages.ToolReturnPart(
-                        message.name, message.content, tool_call_id=message.call_id
+                        names.sent(message.name), message.content, tool_call_id=message.call_id
                     )
                 )
             case AssistantMessage():
                 if parts:
                     yield messages.ModelRequest(parts)
                     parts = []
-                if said := list(_said(message)):
+                if said := list(_said(message, names)):
                     yield messages.ModelResponse(said)
     if parts:
         yield messages.ModelRequest(parts)
 
 
-def _said(message: AssistantMessage) -> Iterator[messages.ModelResponsePart]:
+def _said(message: AssistantMessage, names: WireNames) -> Iterator[messages.ModelResponsePart]:
     if message.content:
         yield messages.TextPart(message.content)
     for call in message.calls:
-        yield messages.ToolCallPart(call.name, call.arguments, tool_call_id=call.call_id)
+        yield messages.ToolCallPart(
+            names.sent(call.name), call.arguments, tool_call_id=call.call_id
+        )
 
 
-def _tools(request: ModelRequest) -> list[ToolDefinition]:
-    if request.closing and not _has_calls(request.messages):
+def _offers_tools(request: ModelRequest) -> bool:
+    return bool(request.tools) and not (request.closing and not _has_calls(request.messages))
+
+
+def _tools(request: ModelRequest, names: WireNames) -> list[ToolDefinition]:
+    if not _offers_tools(request):
         return []
     return [
         ToolDefinition(
-            name=tool.name,
+            name=names.sent(tool.name),
             description=tool.description,
             parameters_json_schema=dict(tool.parameters),
         )

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 STREAM = "text/event-stream"
+NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
 
 @dataclass(slots=True)
@@ -108,6 +110,26 @@ async def fake_server(*answers: Canned) -> AsyncIterator[FakeServer]:
         listening.close()
 
 
+def refused_name(body: dict[str, Any]) -> str:
+    """Return why a provider refuses a request for the name of a tool in it; nothing if it takes it.
+
+    The pattern is that of OpenAI and Anthropic, with Google's rule for the first character.
+    """
+    offered = [each.get("function", each)["name"] for each in body.get("tools") or ()]
+    calls = [each for said in body["messages"] for each in said.get("tool_calls") or ()]
+    parts = [part for said in body["messages"] for part in _parts(said["content"])]
+    used = [each["name"] for each in parts if each.get("type") == "tool_use"]
+    names = [*offered, *(each["function"]["name"] for each in calls), *used]
+    if len(set(offered)) < len(offered):
+        return "tools: Tool names must be unique."
+    wrong = [each for each in names if not NAME.fullmatch(each)]
+    return f"{wrong[0]!r} does not match the pattern {NAME.pattern}" if wrong else ""
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    return content if isinstance(content, list) else []
+
+
 async def _serve(
     server: FakeServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
@@ -121,6 +143,10 @@ async def _serve(
             return
         server.heads.append(head)
         server.bodies.append(json.loads(body))
+        if said := refused_name(server.bodies[-1]):
+            refusal = json.dumps({"error": {"message": said, "type": "invalid_request_error"}})
+            await _answer(Canned([refusal.encode()], 400, "application/json"), writer)
+            continue
         answer = server.answers.pop(0)
         if answer.silent:
             return

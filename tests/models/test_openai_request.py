@@ -11,6 +11,7 @@ from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserM
 from penstock.models.config import ModelConfig
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.openai_request import to_wire
+from penstock.models.wire_names import WireNames
 
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
 CALL = ToolCall(CallId("tc_1"), "add", {"a": 1})
@@ -27,7 +28,7 @@ def wire(
     extra = more.pop("extra", {})
     config = ModelConfig(name="n", provider="p", model=model, base_url=base_url, extra=extra)
     request = ModelRequest(**{"system": "", "messages": messages, "tools": (ADD,), **more})
-    parsed: dict[str, Any] = json.loads(to_wire(request, config))
+    parsed: dict[str, Any] = json.loads(to_wire(request, config, WireNames(request)))
     return parsed
 
 
