@@ -22,8 +22,14 @@ from penstock.server.streams.wire import FrameSource
 
 log = logging.getLogger(__name__)
 
-BEGIN = b"retry: 2000\n\n"
-PING = b": ping\n\n"
+BEGIN = b"retry: 2000\n"
+"""The first line of the first frame's block.
+
+A block without `data:` is an event for readers that are not an EventSource: httpx-sse, the SDK of
+OpenAI. So neither this line nor a ping is a block of its own.
+"""
+PING = b": ping\n"
+"""A comment line, in the block of the frame that comes next."""
 HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

@@ -37,7 +37,7 @@ async def test_an_answer_comes_as_a_stream() -> None:
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["cache-control"] == "no-store"
     assert response.headers["x-accel-buffering"] == "no"
-    assert response.text.startswith("retry: 2000\n\nid: 3\nevent: message\ndata: {")
+    assert response.text.startswith("retry: 2000\nid: 3\nevent: message\ndata: {")
     assert [(at, frame["type"]) for at, frame in frames(response.text)] == [
         ("3", "message_start"),
         ("3.0", "thinking"),

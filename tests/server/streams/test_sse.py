@@ -1,12 +1,15 @@
 """Streams on the wire: pings, limits, readers that go or stall."""
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import httpx2
 import pytest
 from anyio.lowlevel import checkpoint
+from openai._streaming import SSEDecoder
 
 from penstock.chat.follow import LogSource, LogTail
 from penstock.core.clock import SystemClock
@@ -20,6 +23,7 @@ from penstock.server.streams.sse import BEGIN, PING, EventStream, Streams, encod
 from penstock.server.streams.wire import ChatFrames, StreamView
 from penstock.testing.log import MemoryLog
 from tests.kit.entries import message, opened
+from tests.kit.server import HERE, frames
 from tests.kit.stories import no_tools
 
 ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("bob"))
@@ -114,6 +118,38 @@ async def test_a_silent_stream_is_pinged() -> None:
     assert line.sent[2].startswith(b"id: 3\nevent: message\n")
     assert line.streams.open == 0
     assert not line.bus.is_followed(LogId("conv_01"))
+
+
+async def events_of_httpx(pieces: Sequence[bytes]) -> list[tuple[str, str]]:
+    async def body() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    headers, request = {"content-type": "text/event-stream"}, httpx2.Request("GET", HERE)
+    response = httpx2.Response(200, headers=headers, content=body(), request=request)
+    return [(event.id, event.data) async for event in httpx2.EventSource(response)]
+
+
+async def events_of_openai(pieces: Sequence[bytes]) -> list[tuple[str, str]]:
+    return [(event.id or "", event.data) for event in SSEDecoder().iter_bytes(iter(pieces))]
+
+
+@pytest.mark.parametrize("read", [events_of_httpx, events_of_openai])
+async def test_readers_that_are_no_event_source_see_frames_alone(
+    read: Callable[[Sequence[bytes]], Awaitable[list[tuple[str, str]]]],
+) -> None:
+    """Chat API 7.1: `retry:` and pings are no blocks of their own, which would be empty events."""
+    line = Line()
+    running = line.open()
+    await line.until(lambda: len(line.sent) == 3)
+    line.tell(3, 5)
+    await running
+    sent = b"".join(line.sent)
+    assert sent.startswith(BEGIN + PING + PING + b"id: 3\n")
+    blocks = sent.split(b"\n\n")
+    events = await read([blocks[0], *(b"\n\n" + PING + each for each in blocks[1:])])
+    assert [(at, json.loads(data)) for at, data in events] == frames(sent.decode())
+    assert len(events) == 4
 
 
 async def test_a_client_that_goes_leaves_nothing_behind() -> None:
