@@ -35,7 +35,7 @@ from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, RecordKind
 from penstock.server.application import create_application
 from penstock.server.requests.problem import problem
-from scripts import flo_page, flow_pictures, limits_page, tool_page
+from scripts import flo_page, flow_pictures, limits_page, models_page, tool_page
 from scripts.written import docstrings
 
 ROOT = Path(__file__).parents[1]
@@ -354,6 +354,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "events": events,
     "settings": settings,
     "limits": limits,
+    "providers": lambda: table(("provider", "needs", "key"), models_page.providers()),
     "chat-settings": chat_settings,
     "routes": routes,
     "commands": commands,

@@ -32,7 +32,6 @@ from penstock.core.world import World
 from penstock.flows.starting import FlowSettings
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
-from penstock.models.resolve import Models
 from penstock.resources.cipher import open_cipher
 from penstock.resources.egress import Egress
 from penstock.resources.media import SqlMedia
@@ -208,7 +207,7 @@ def check_strict(settings: Settings, project: Project) -> None:
 def inventory_of(settings: Settings, project: Project, added: Extras) -> Inventory:
     """Return what the project and the program bring."""
     limits, egress = settings.all_limits, settings.egress
-    models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
+    models = settings.find_models()
     for model in added.models:
         models.add(model)
     models.get()

@@ -32,13 +32,17 @@ class ModelEntry(BaseModel):
     model_config = ConfigDict(**STRICT, protected_namespaces=())
 
     provider: str = Field(min_length=1)
-    """`offline`, `openai` (any compatible server), `anthropic`, `google`."""
+    """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
+    `vllm`; through Pydantic AI `anthropic`, `bedrock`, `cohere`, `deepseek`, `fireworks`, `google`,
+    `google-cloud`, `groq`, `huggingface`, `mistral`, `openai-responses`, `openrouter`, `together`,
+    and any other that it knows."""
     model: str = ""
     """The provider's name for it."""
     base_url: str | None = None
     """Where an OpenAI-compatible server answers, such as `http://127.0.0.1:11434/v1`."""
     api_key_env: str | None = None
-    """The environment variable that holds the key. The key itself never stands in a file."""
+    """The environment variable that holds the key; usually the variable of the provider, such as
+    `OPENAI_API_KEY`. With a `base_url` there is no usual one. The key is never in a file."""
     context_tokens: int | None = Field(default=None, gt=0)
     """How much the model can read."""
     input_price: float | None = Field(default=None, ge=0)

@@ -37,6 +37,8 @@ from penstock.app.sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
+from penstock.models.providers import PROVIDERS, key_variable
+from penstock.models.resolve import Models
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
@@ -110,6 +112,7 @@ class Settings(BaseModel):
     _root: Path = PrivateAttr(default=Path())
     _user_cache: Path = PrivateAttr(default=Path())
     _keys: dict[str, SecretStr] = PrivateAttr(default_factory=dict)
+    """Keys of models, by the variable that holds each."""
 
     @property
     def root(self) -> Path:
@@ -158,20 +161,15 @@ class Settings(BaseModel):
         }
         return dataclasses.replace(self.limits, **own)
 
-    def key(self, name: str) -> SecretStr | None:
-        """Return the key of a model, if the variable that `api_key_env` names is set."""
-        return self._keys.get(name)
-
-    def model_configs(self) -> list[ModelConfig]:
-        """Return what is said about each model, with its key."""
-        return [
-            ModelConfig(
-                name=name,
-                api_key=key.get_secret_value() if (key := self.key(name)) else None,
-                **entry.model_dump(exclude={"api_key_env"}),
-            )
-            for name, entry in self.models.entries.items()
-        ]
+    def find_models(self) -> Models:
+        """Return the models; each has its key, from `api_key_env` or its provider's variable."""
+        keys = {variable: key.get_secret_value() for variable, key in self._keys.items()}
+        return Models(
+            [_config(name, entry, keys) for name, entry in self.models.entries.items()],
+            default=self.models.default,
+            limits=self.all_limits,
+            keys=keys,
+        )
 
 
 def load(root: Path, **overrides: Any) -> Settings:
@@ -185,13 +183,24 @@ def load(root: Path, **overrides: Any) -> Settings:
     except ValidationError as error:
         described = (_described(each, sources) for each in error.errors())
         raise settings_error(list(dict.fromkeys(described))) from None
-    entries = settings.models.entries
-    variables = {name: entry.api_key_env for name, entry in entries.items() if entry.api_key_env}
-    keys = {name: os.environ.get(variable, "") for name, variable in variables.items()}
+    variables = {each.api_key_env for each in settings.models.entries.values() if each.api_key_env}
+    for provider in PROVIDERS.values():
+        variables.update(provider.key_env)
+    keys = {variable: os.environ.get(variable, "") for variable in variables}
     settings._root = root.resolve()  # noqa: SLF001  private to this file
     settings._user_cache = _cache_of_user()  # noqa: SLF001
-    settings._keys = {name: SecretStr(key) for name, key in keys.items() if key}  # noqa: SLF001
+    settings._keys = {each: SecretStr(key) for each, key in keys.items() if key}  # noqa: SLF001
     return settings
+
+
+def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfig:
+    variable = entry.api_key_env or key_variable(entry.provider, keys, entry.base_url)
+    return ModelConfig(
+        name=name,
+        api_key=keys.get(variable or ""),
+        key_env=variable,
+        **entry.model_dump(exclude={"api_key_env"}),
+    )
 
 
 def _cache_of_user() -> Path:

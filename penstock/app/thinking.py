@@ -19,7 +19,7 @@ _TOP = Place(line=1, column=1)
 
 def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     """Yield a warning for each agent of the project whose level of thinking nobody heeds."""
-    models = Models(settings.model_configs(), default=settings.models.default)
+    models = settings.find_models()
     names = ModelNames(roles=settings.models.roles)
     for agent in project.agent_files.agents:
         if agent.charter.tier is not Tier.LOCAL:
@@ -37,7 +37,7 @@ def find_unheeding(settings: Settings, name: str, level: str | None) -> str | No
     names = ModelNames(roles=settings.models.roles)
     if (level or names.thinking(name)) is None:
         return None
-    models = Models(settings.model_configs(), default=settings.models.default)
+    models = settings.find_models()
     return _deaf(name, models, names)
 
 

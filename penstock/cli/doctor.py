@@ -26,7 +26,6 @@ from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
-from penstock.models.resolve import Models
 from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, little_space, look, read_back
@@ -135,7 +134,7 @@ def _project(found: ReadProject) -> Iterator[Finding]:
 
 def _models(found: ReadProject) -> Iterator[Finding]:
     settings = found.settings
-    models = Models(settings.model_configs(), default=settings.models.default)
+    models = settings.find_models()
     names = {settings.models.default, *settings.models.entries}
     names |= {agent.model for agent in found.project.agents if isinstance(agent.model, str)}
     for name in sorted(names):

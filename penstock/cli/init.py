@@ -18,10 +18,14 @@ FILES = {
 [models]
 default = "offline"  # a stand-in that calls tools by simple rules, without a key
 
-# [models.fast]
-# provider = "openai"              # or any server that speaks its wire, with base_url
-# model = "gpt-5-mini"
-# api_key_env = "OPENAI_API_KEY"   # the variable that holds the key
+# With OPENAI_API_KEY in the environment: default = "openai:gpt-5-mini"
+# Other providers and their variables are in docs/howto/model.md.
+
+# [models.local]                   # a name of your own
+# provider = "openai"              # or any server that speaks its wire
+# model = "qwen3"
+# base_url = "http://127.0.0.1:11434/v1"
+# api_key_env = "MY_KEY"           # the variable that holds the key, if it wants one
 
 # [tools]
 # builtin = ["files", "sheets"]    # more built-in tools for chats; docs/built-in-tools.md

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from penstock.models.model import ModelCard
@@ -19,12 +20,36 @@ class ModelConfig:
     base_url: str | None = None
     """None: the provider's own address."""
     api_key: str | None = field(default=None, repr=False)
+    key_env: str | None = None
+    """The environment variable that holds the key, for messages."""
     context_tokens: int | None = None
     input_price: float | None = None
     """USD per million tokens."""
     output_price: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Members added to the body of every request; one that is null is left out of it."""
+
+    @property
+    def key_advice(self) -> str:
+        """Return what to do about a key that is missing or refused."""
+        if self.key_env:
+            done = "check the key in" if self.api_key else "set"
+            return f"{done} the environment variable {self.key_env}"
+        if self.api_key:
+            return "check its key"
+        return "name the environment variable that holds its key as api_key_env in penstock.toml"
+
+    def advice(self, status: int) -> str:
+        """Return what to check after a refusal with this HTTP status; nothing for most."""
+        match status:
+            case HTTPStatus.UNAUTHORIZED:
+                return self.key_advice
+            case HTTPStatus.FORBIDDEN:
+                return f"{self.key_advice}, and its rights"
+            case HTTPStatus.NOT_FOUND:
+                return "check base_url and model" if self.base_url else "check model"
+            case _:
+                return ""
 
     @property
     def card(self) -> ModelCard:

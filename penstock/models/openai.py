@@ -30,11 +30,6 @@ _PATH = "/chat/completions"
 _CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 _KEY = re.compile(r"[!-~]+")
 _TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_ADVICE = {
-    HTTPStatus.UNAUTHORIZED: "check the key that api_key_env names",
-    HTTPStatus.FORBIDDEN: "check the rights of the key that api_key_env names",
-    HTTPStatus.NOT_FOUND: "check base_url and model",
-}
 
 
 class OpenAIModel:
@@ -127,8 +122,9 @@ class OpenAIModel:
         body = await self._error_body(response)
         status = response.status_code
         said = cut(_words(body), self._limits.error_chars) or response.reason_phrase
-        advice = f"; {_ADVICE[HTTPStatus(status)]}" if status in _ADVICE else ""
-        return failure(status, f"answered {status}: {said}{advice}", _retry_after(response))
+        advice = self._config.advice(status)
+        text = f"answered {status}: {said}" + (f"; {advice}" if advice else "")
+        return failure(status, text, _retry_after(response))
 
     async def _error_body(self, response: httpx2.Response) -> str:
         body = b""
@@ -231,7 +227,7 @@ def _headers(config: ModelConfig) -> dict[str, str]:
         if not _KEY.fullmatch(key):
             raise ConfigError(
                 f"the key of the model {config.name!r} holds characters that no header can carry "
-                "(a line break or a blank, perhaps): check the variable that api_key_env names"
+                f"(a line break or a blank, perhaps): {config.key_advice}"
             )
         headers["authorization"] = f"Bearer {key}"
     return headers

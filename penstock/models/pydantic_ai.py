@@ -34,12 +34,14 @@ from penstock.models.model import (
 )
 from penstock.models.names import OFF
 from penstock.models.openai_stream import error_text, without_key
+from penstock.models.providers import PROVIDERS
 from penstock.models.retry import failure
 from penstock.models.usage import estimate, spent
 from penstock.models.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
 """What comes up from the library and the SDKs below it; its own errors are RuntimeErrors."""
+_NO_KEY = "none"
 _CUT_OFF = "the model's reply was cut off before its end"
 _LEVELS: dict[str, ThinkingEffort] = {
     "minimal": "minimal",
@@ -71,6 +73,8 @@ class PydanticAIModel:
         self.card = config.card
         self._config = config
         self._limits = limits
+        self._key: str | None = None
+        """What must not be shown; the library may have found it by itself."""
         self._client = httpx2.AsyncClient(
             trust_env=False,
             timeout=httpx2.Timeout(
@@ -113,8 +117,11 @@ class PydanticAIModel:
     def _provider(self, name: str) -> Provider[Any]:
         """Return the provider with our key, address and client, and without retries of its own."""
         kind: Any = infer_provider_class(name)
+        takes_key = name not in PROVIDERS or PROVIDERS[name].needs_key
+        is_elsewhere = self._config.base_url is not None and takes_key
         wanted = {
-            "api_key": self._config.api_key,
+            # without one the library sends the key that it finds in the environment
+            "api_key": self._config.api_key or (_NO_KEY if is_elsewhere else None),
             "base_url": self._config.base_url,
             "http_client": self._client,
         }
@@ -124,6 +131,8 @@ class PydanticAIModel:
         provider: Provider[Any] = kind(
             **{key: value for key, value in wanted.items() if value and key in known}
         )
+        found = getattr(provider.client, "api_key", None)
+        self._key = self._config.api_key or (found if isinstance(found, str) else None)
         if hasattr(provider.client, "max_retries"):
             provider.client.max_retries = 0
         return provider
@@ -187,8 +196,12 @@ class PydanticAIModel:
         """Return a failure of the library as one of ours, surely without the key."""
         body = getattr(error, "body", None)
         said = error_text(body) if body else str(error) or type(error).__name__
-        said = without_key(cut(said, self._limits.error_chars), self._config.api_key)
+        said = without_key(cut(said, self._limits.error_chars), self._key)
         text = f"the model {self.card.model_id!r}: {said}"
+        if isinstance(error, exceptions.ModelHTTPError) and (
+            advice := self._config.advice(error.status_code)
+        ):
+            text += f"; {advice}"
         match error:
             case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError():
                 return ModelRefused(text)

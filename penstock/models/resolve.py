@@ -15,38 +15,16 @@ from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.openai_request import has_thinking
+from penstock.models.providers import (
+    ADAPTED,
+    COMPATIBLE,
+    OFFLINE,
+    PROVIDERS,
+    key_variable,
+    provider_of,
+)
 
 log = logging.getLogger(__name__)
-
-OFFLINE = "offline"
-OPENAI = "openai"
-COMPATIBLE: Mapping[str, str | None] = {
-    OPENAI: "https://api.openai.com/v1",
-    "openai-compatible": None,
-    "llama.cpp": "http://127.0.0.1:8080/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-    "vllm": "http://127.0.0.1:8000/v1",
-}
-"""Providers that speak the OpenAI chat wire, and where they answer unless told otherwise."""
-ADAPTED: Mapping[str, tuple[str, str]] = {
-    "anthropic": ("anthropic", "anthropic"),
-    "bedrock": ("boto3", "pydantic-ai-slim[bedrock]"),
-    "cohere": ("cohere", "pydantic-ai-slim[cohere]"),
-    "deepseek": ("openai", "openai"),
-    "fireworks": ("openai", "openai"),
-    "google": ("google.genai", "google"),
-    "google-cloud": ("google.genai", "google"),
-    "groq": ("groq", "pydantic-ai-slim[groq]"),
-    "huggingface": ("huggingface_hub", "pydantic-ai-slim[huggingface]"),
-    "mistral": ("mistralai", "pydantic-ai-slim[mistral]"),
-    "openai-responses": ("openai", "openai"),
-    "openrouter": ("openai", "openai"),
-    "together": ("openai", "openai"),
-}
-"""Some of the providers that Pydantic AI speaks to: their package, and the extra that brings it.
-
-Any other that it knows may be named too; it says itself what it needs.
-"""
 
 
 class MakeModel(Protocol):
@@ -66,10 +44,13 @@ class Models:
         *,
         default: str = OFFLINE,
         limits: Limits | None = None,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
+        """Keep what is said about models; `keys` are those of providers, by their variable."""
         self._configs = {OFFLINE: ModelConfig(name=OFFLINE, provider=OFFLINE)}
         self._configs |= {config.name: config for config in configs}
         self._limits = limits or Limits()
+        self._keys = keys or {}
         self._made: dict[str, Model] = {}
         self.default = default
         """The name of the model that is used when none is asked for."""
@@ -90,7 +71,7 @@ class Models:
         """Load what `get` needs for a provider that only a costly library knows, in a thread."""
         config = self._configs.get(name)
         provider = name.partition(":")[0] if config is None else config.provider
-        is_known = name in self._made or provider in {OFFLINE, *COMPATIBLE, *ADAPTED}
+        is_known = name in self._made or provider in PROVIDERS
         if (config or ":" in name) and not is_known:
             await asyncio.to_thread(_provider_problem, provider)
 
@@ -116,7 +97,7 @@ class Models:
         config = self._configs.get(wanted) or self._named_by_provider(wanted)
         if config.provider not in COMPATIBLE:
             return config.provider != OFFLINE
-        known = replace(config, base_url=config.base_url or COMPATIBLE[config.provider])
+        known = replace(config, base_url=config.base_url or provider_of(config.provider).base_url)
         return has_thinking(known)
 
     def add(self, model: Model) -> None:
@@ -158,11 +139,17 @@ class Models:
                 f"there is no model {name!r}.{did_you_mean(name, self._configs)} "
                 f"There are {', '.join(self._configs)}; or write provider:model"
             )
+        known = ModelConfig(name=name, provider=provider, model=model)
         for config in self._configs.values():
             if config.provider == provider:
-                known = ModelConfig(name=name, provider=provider, model=model)
-                return replace(known, base_url=config.base_url, api_key=config.api_key)
-        return ModelConfig(name=name, provider=provider, model=model)
+                return replace(
+                    known,
+                    base_url=config.base_url,
+                    api_key=config.api_key,
+                    key_env=config.key_env,
+                )
+        variable = key_variable(provider, self._keys)
+        return replace(known, api_key=self._keys.get(variable or ""), key_env=variable)
 
 
 class LateModel:
@@ -202,26 +189,32 @@ class LateModel:
 
 
 def _placed(config: ModelConfig) -> ModelConfig:
-    usual = COMPATIBLE[config.provider]
-    if (base_url := config.base_url or usual) is None:
+    if (base_url := config.base_url or provider_of(config.provider).base_url) is None:
         raise ConfigError(
             f"the model {config.name!r} of provider {config.provider!r} needs a base_url, "
             "such as http://127.0.0.1:8080/v1"
         )
-    if base_url == COMPATIBLE[OPENAI] and not config.api_key:
-        raise ConfigError(
-            f"the model {config.name!r} needs a key: set the environment variable that "
-            "api_key_env of its entry in penstock.toml names"
-        )
+    _check_key(config, base_url)
     return replace(config, base_url=base_url)
+
+
+def _check_key(config: ModelConfig, base_url: str | None) -> None:
+    """Raise ConfigError if the provider wants a key at this address, and there is none."""
+    provider = provider_of(config.provider)
+    if provider.needs_key and base_url == provider.base_url and not config.api_key:
+        variable = config.key_env or provider.key_env[0]
+        raise ConfigError(
+            f"the model {config.name!r} needs a key: set the environment variable {variable}"
+        )
 
 
 def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
     if config.provider not in ADAPTED:
         _check_other(config)
     elif config.model:
-        package, extra = ADAPTED[config.provider]
-        if not (_is_installed("pydantic_ai") and _is_installed(package)):
+        provider = ADAPTED[config.provider]
+        if not (_is_installed("pydantic_ai") and _is_installed(provider.package)):
+            extra = provider.extra
             wanted = extra if "[" in extra else f"penstock[{extra}]"
             raise ConfigError(
                 f"the model {config.name!r} of provider {config.provider!r} needs a package that is"
@@ -231,6 +224,7 @@ def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
         raise ConfigError(
             f"the model {config.name!r} needs `model`, the name that {config.provider} has for it"
         )
+    _check_key(config, config.base_url)
     return LateModel(config, limits)
 
 
@@ -241,7 +235,7 @@ def _check_other(config: ModelConfig) -> None:
         return
     if said:
         raise ConfigError(f"the model {config.name!r} of provider {config.provider!r}: {said}")
-    known = sorted({OFFLINE, *COMPATIBLE, *ADAPTED})
+    known = sorted(PROVIDERS)
     raise ConfigError(
         f"the model {config.name!r} has the unknown provider {config.provider!r}."
         f"{did_you_mean(config.provider, known)} There are {', '.join(known)}, "

@@ -15,7 +15,8 @@ from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
-from penstock.models.resolve import OFFLINE, Models
+from penstock.models.providers import OFFLINE
+from penstock.models.resolve import Models
 from penstock.resources.egress import Egress
 from penstock.store.blobs import open_blobs
 from penstock.store.owner import this_process

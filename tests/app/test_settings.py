@@ -83,29 +83,50 @@ def test_the_server_may_set_two_limits(tmp_path: Path) -> None:
 MODEL = '[models]\ndefault = "fast"\n[models.fast]\nprovider = "openai"\nmodel = "m"\n'
 
 
-def test_a_key_is_read_from_the_variable_that_the_file_names(
+WORD = "sesame-open-now"
+GONE = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "MY_KEY")
+
+
+@pytest.mark.parametrize(
+    ("variable", "entry", "name"),
+    [
+        ("MY_KEY", 'provider = "openai"\nmodel = "m"\napi_key_env = "MY_KEY"', "fast"),
+        ("OPENAI_API_KEY", 'provider = "openai"\nmodel = "m"', "fast"),
+        ("OPENAI_API_KEY", 'provider = "openai-responses"\nmodel = "m"', "fast"),
+        ("OPENAI_API_KEY", "", "openai:gpt-5-mini"),
+        ("ANTHROPIC_API_KEY", "", "anthropic:claude-haiku-5-5"),
+    ],
+)
+def test_a_model_has_its_key_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, entry: str, name: str
+) -> None:
+    """`api_key_env` names the variable; without it the one that the provider usually has counts."""
+    for each in GONE:
+        monkeypatch.delenv(each, raising=False)
+    text = f'[models]\ndefault = "{name}"\n' + (f"[models.fast]\n{entry}\n" if entry else "")
+    with pytest.raises(ConfigError, match=f"needs a key: set the environment variable {variable}$"):
+        written(tmp_path, text).find_models().get()
+    monkeypatch.setenv(variable, WORD)
+    settings = written(tmp_path, text)
+    assert settings.find_models().get().card.model_id == name
+    assert WORD not in f"{settings!r}{settings}{settings.model_dump_json()}"
+
+
+def test_a_key_that_cannot_be_one_is_named_by_its_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_KEY", "sesame")
-    settings = written(tmp_path, f'{MODEL}api_key_env = "MY_KEY"\n')
-    key = settings.key("fast")
-    assert key is not None
-    assert key.get_secret_value() == "sesame"
-    assert "sesame" not in f"{settings!r}{settings}{settings.model_dump_json()}"
+    monkeypatch.setenv("OPENAI_API_KEY", f"{WORD}\n")
+    with pytest.raises(ConfigError, match="check the key in the environment variable OPENAI_API_K"):
+        written(tmp_path, "").find_models().get("openai:gpt-5-mini")
 
 
-def test_a_model_is_what_the_file_says_and_its_key(
+def test_a_variable_that_the_file_names_is_the_only_one_that_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_KEY", "sesame")
-    text = f'{MODEL}api_key_env = "MY_KEY"\ncontext_tokens = 9\nextra = {{ seed = 1 }}\n'
-    (config,) = written(tmp_path, text).model_configs()
-    assert (config.name, config.provider, config.model) == ("fast", "openai", "m")
-    assert (config.api_key, config.context_tokens, config.extra) == ("sesame", 9, {"seed": 1})
-
-
-def test_a_key_that_is_not_set_is_none(tmp_path: Path) -> None:
-    assert written(tmp_path, f'{MODEL}api_key_env = "NOT_SET_ANYWHERE"\n').key("fast") is None
+    monkeypatch.setenv("OPENAI_API_KEY", WORD)
+    models = written(tmp_path, f'{MODEL}api_key_env = "NOT_SET_ANYWHERE"\n').find_models()
+    with pytest.raises(ConfigError, match="set the environment variable NOT_SET_ANYWHERE"):
+        models.get()
 
 
 def test_settings_never_change(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ HELLO = Canned(events(delta(content="Hello"), delta("stop")))
 
 
 def model(url: str, **limits: Any) -> OpenAIModel:
-    config = ModelConfig(name="mine", provider="openai", model="m", base_url=url, api_key=KEY)
+    config = ModelConfig(
+        name="mine", provider="openai", model="m", base_url=url, api_key=KEY, key_env="KEY"
+    )
     return OpenAIModel(config, Limits(**limits))
 
 
@@ -90,7 +92,7 @@ async def test_a_server_that_compresses_anyway_is_understood() -> None:
                 [b'{"error": {"message": "Incorrect API key: sk-very-secret"}}'], 401, "text/json"
             ),
             ModelRefused,
-            "answered 401: Incorrect API key: [key]; check the key that api_key_env names",
+            "answered 401: Incorrect API key: [key]; check the key in the environment variable KEY",
         ),
         (
             Canned([b'{"detail": "no such model"}'], 404, "application/json"),

@@ -1,6 +1,7 @@
 """Other providers through Pydantic AI, against a server that sends what they send."""
 
 import asyncio
+import json
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,36 @@ async def test_a_name_leads_here_when_it_is_first_asked() -> None:
         found = [event async for event in models.get().stream(asked)]
         await models.close()
     assert found[0] == TextDelta("Hello")
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [("anthropic", "ANTHROPIC_API_KEY"), ("openai-chat", "OPENAI_API_KEY")],
+)
+async def test_a_key_of_the_environment_is_not_sent_to_another_address(
+    monkeypatch: pytest.MonkeyPatch, provider: str, variable: str
+) -> None:
+    """Without `api_key_env` the library would send what it finds to any base_url."""
+    monkeypatch.setenv(variable, KEY)
+    answer = Canned(blocks_of(_error("authentication_error")), 401, "application/json")
+    async with fake_server(answer) as server:
+        with pytest.raises(ModelRefused, match="name the environment variable that holds its key"):
+            await heard(server, provider, config={"api_key": None})
+    assert len(server.heads) == 1
+    assert KEY not in server.heads[0]
+
+
+async def test_a_key_that_the_library_found_is_not_shown_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    said = {"error": {"message": f"Incorrect API key: {KEY}"}}
+    answer = Canned([json.dumps(said).encode()], 401, "application/json")
+    async with fake_server(answer) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        with pytest.raises(ModelRefused, match=r"Incorrect API key: \[key\]"):
+            await heard(server, "openai-chat", config={"api_key": None, "base_url": None})
+    assert KEY in server.heads[0]
 
 
 async def test_a_setting_that_shows_late_is_a_refusal() -> None:

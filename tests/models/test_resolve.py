@@ -8,16 +8,18 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
+from penstock.core.messages import UserMessage
 from penstock.models.config import ModelConfig
-from penstock.models.model import ModelCard
+from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
-from penstock.models.resolve import ADAPTED, COMPATIBLE, LateModel, Models
+from penstock.models.resolve import LateModel, Models
 from penstock.models.scripted import ScriptedModel, say
+from tests.kit.model_server import Canned, delta, events, fake_server
 
-LOCAL = ModelConfig(
-    name="local", provider="openai-compatible", model="tiny", base_url="http://127.0.0.1:1/v1"
-)
+URL = "http://127.0.0.1:1/v1"
+LOCAL = ModelConfig(name="local", provider="openai-compatible", model="tiny", base_url=URL)
+KEYS = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-anthropic"}
 
 
 def test_without_settings_there_is_the_offline_model() -> None:
@@ -34,11 +36,13 @@ def test_without_settings_there_is_the_offline_model() -> None:
         ("llama.cpp:any", OpenAIModel),
         ("openai-compatible:other", OpenAIModel),
         ("anthropic:claude-sonnet-4-5", LateModel),
+        ("openai:gpt-5-mini", OpenAIModel),
+        ("openai-responses:gpt-5-mini", LateModel),
         ("offline:any", OfflineModel),
     ],
 )
 def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> None:
-    models = Models([LOCAL])
+    models = Models([LOCAL], keys=KEYS)
     found = models.get(name)
     assert type(found) is kind
     assert found.card.model_id == name
@@ -49,7 +53,15 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
     ("name", "message"),
     [
         ("locl", "there is no model 'locl'. Did you mean 'local'? There are offline, local"),
-        ("openai:gpt", "the model 'openai:gpt' needs a key: set the environment variable"),
+        (
+            "openai:gpt",
+            "the model 'openai:gpt' needs a key: set the environment variable OPENAI_API_KEY",
+        ),
+        (
+            "anthropic:claude",
+            "'anthropic:claude' needs a key: set the environment variable ANTHROPIC_API_KEY",
+        ),
+        ("own", "the model 'own' needs a key: set the environment variable MY_KEY"),
         ("openai:", "there is no model 'openai:'"),
         ("", "there is no model 'nothing'"),
         ("bare", "needs a base_url, such as http://127.0.0.1:8080/v1"),
@@ -62,11 +74,28 @@ def test_a_model_that_cannot_be_says_why(name: str, message: str) -> None:
     """Unknown: ConfigError naming the nearest. Missing extra: ConfigError that names it."""
     bare = ModelConfig(name="bare", provider="openai-compatible")
     nameless = ModelConfig(name="nameless", provider="anthropic")
-    models = Models([LOCAL, bare, nameless], default="nothing")
+    own = ModelConfig(name="own", provider="openai-responses", model="m", key_env="MY_KEY")
+    models = Models([LOCAL, bare, nameless, own], default="nothing")
     with pytest.raises(ConfigError) as caught:
         models.get(name)
     assert message in str(caught.value)
     assert models.find(name or "nothing") is None
+
+
+@pytest.mark.parametrize("key", ["sk-of-the-entry", None])
+async def test_a_name_without_an_entry_takes_key_and_address_from_an_entry_of_its_provider(
+    key: str | None,
+) -> None:
+    """The key of the provider never goes to the address of the entry."""
+    async with fake_server(Canned(events(delta("stop", content="Hi")))) as server:
+        entry = ModelConfig(name="mine", provider="openai", base_url=server.url, api_key=key)
+        models = Models([entry], keys=KEYS)
+        asked = ModelRequest(system="", messages=(UserMessage("hi"),))
+        said = [event async for event in models.get("openai:gpt-5-mini").stream(asked)]
+        await models.close()
+    assert said[0] == TextDelta("Hi")
+    assert "sk-openai" not in server.heads[0]
+    assert ("sk-of-the-entry" in server.heads[0]) is (key is not None)
 
 
 def test_cards_come_with_the_default_first() -> None:
@@ -121,7 +150,7 @@ async def test_names_without_an_entry_are_bounded() -> None:
 def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
     """No SDK is imported before the first request."""
     loaded = {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys()
-    Models().get("anthropic:claude")
+    Models(keys=KEYS).get("anthropic:claude")
     assert {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys() == loaded
 
 
@@ -139,10 +168,6 @@ async def test_what_only_the_library_knows_is_looked_up_in_a_thread(
     assert asked == []
     await models.look_up(name)
     assert [each is threading.main_thread() for each in asked] == [False]
-
-
-def test_every_provider_is_spoken_to_one_way() -> None:
-    assert not ADAPTED.keys() & COMPATIBLE.keys()
 
 
 @pytest.mark.parametrize(

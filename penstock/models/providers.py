@@ -1,0 +1,83 @@
+"""The providers of models that are known by name: how each is reached, and what holds its key."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """How the models of one provider are reached."""
+
+    base_url: str | None = None
+    """Where it answers on the OpenAI chat wire, if that is how it is reached."""
+    package: str = ""
+    """What Pydantic AI imports to reach it; nothing if Pydantic AI is not needed."""
+    extra: str = ""
+    """What installs that package: an extra of penstock, or a requirement."""
+    key_env: tuple[str, ...] = ()
+    """The environment variables that usually hold its key; the first one that is set counts."""
+    needs_key: bool = False
+    """Whether its own address answers nobody without a key."""
+
+
+def _through_pydantic_ai(
+    package: str, extra: str, *key_env: str, needs_key: bool = True
+) -> Provider:
+    return Provider(package=package, extra=extra, key_env=key_env, needs_key=needs_key)
+
+
+OFFLINE = "offline"
+OPENAI = "openai"
+COMPATIBLE: Mapping[str, Provider] = {
+    OPENAI: Provider(
+        base_url="https://api.openai.com/v1", key_env=("OPENAI_API_KEY",), needs_key=True
+    ),
+    "openai-compatible": Provider(),
+    "llama.cpp": Provider(base_url="http://127.0.0.1:8080/v1", key_env=("LLAMA_API_KEY",)),
+    "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
+    "vllm": Provider(base_url="http://127.0.0.1:8000/v1", key_env=("VLLM_API_KEY",)),
+}
+"""Providers that speak the OpenAI chat wire."""
+ADAPTED: Mapping[str, Provider] = {
+    name: _through_pydantic_ai(*how)
+    for name, how in {
+        "anthropic": ("anthropic", "anthropic", "ANTHROPIC_API_KEY"),
+        "cohere": ("cohere", "pydantic-ai-slim[cohere]", "CO_API_KEY"),
+        "deepseek": ("openai", "openai", "DEEPSEEK_API_KEY"),
+        "fireworks": ("openai", "openai", "FIREWORKS_API_KEY"),
+        "google": ("google.genai", "google", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        "groq": ("groq", "pydantic-ai-slim[groq]", "GROQ_API_KEY"),
+        "huggingface": ("huggingface_hub", "pydantic-ai-slim[huggingface]", "HF_TOKEN"),
+        "mistral": ("mistralai", "pydantic-ai-slim[mistral]", "MISTRAL_API_KEY"),
+        "openai-responses": ("openai", "openai", "OPENAI_API_KEY"),
+        "openrouter": ("openai", "openai", "OPENROUTER_API_KEY"),
+        "together": ("openai", "openai", "TOGETHER_API_KEY"),
+    }.items()
+} | {
+    "bedrock": _through_pydantic_ai(
+        "boto3", "pydantic-ai-slim[bedrock]", "AWS_BEARER_TOKEN_BEDROCK", needs_key=False
+    ),
+    "google-cloud": _through_pydantic_ai("google.genai", "google", needs_key=False),
+}
+"""Some of the providers that Pydantic AI speaks to; those of a cloud find their own credentials.
+
+Any other that it knows may be named too; it says itself what it needs.
+"""
+PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **ADAPTED}
+_OTHER = Provider()
+
+
+def provider_of(name: str) -> Provider:
+    """Return what is known about a provider; nothing is required of one that is not listed."""
+    return PROVIDERS.get(name, _OTHER)
+
+
+def key_variable(name: str, keys: Mapping[str, str], base_url: str | None = None) -> str | None:
+    """Return the variable that holds the key of a provider: of those that are set, the first.
+
+    None at another address than the provider's own: its key is for the provider alone.
+    """
+    provider = provider_of(name)
+    if base_url not in {None, provider.base_url} or not provider.key_env:
+        return None
+    return next((each for each in provider.key_env if keys.get(each)), provider.key_env[0])
