@@ -1,11 +1,9 @@
 """The HTTP server of a project."""
 
 import asyncio
-import signal
-import socket
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
-from typing import Annotated, Any
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Annotated
 
 import typer
 import uvicorn
@@ -15,10 +13,11 @@ from penstock.app.reload import ProjectReloader
 from penstock.cli.arguments.options import Folder, ProjectFolder
 from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.banner import banner
+from penstock.cli.listening.descriptors import room_of
+from penstock.cli.listening.server import Server, bind
 from penstock.cli.terminal.findings import tell_all
 from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean
-from penstock.core.errors import ConfigError
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind
 
@@ -35,7 +34,6 @@ Watch = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Do not start while anything is wrong with the files.")
 ]
-_BACKLOG = 2048
 
 
 def serve(
@@ -59,72 +57,22 @@ def serve(
         runner.run(_serve(found, is_watched=watch))
 
 
-class Server(uvicorn.Server):
-    """Says when it is ready; ends open streams before it stops, so that clients come back."""
-
-    def __init__(self, config: uvicorn.Config, drain: Any, ready: str) -> None:
-        super().__init__(config)
-        self._drain = drain
-        self._ready = ready
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGINT and SIGTERM; what was opened around the server is closed after it."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        print(self._ready, flush=True)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then stop."""
-        self._drain()
-        await super().shutdown(sockets)
-
-
 async def _serve(found: ReadProject, *, is_watched: bool) -> None:
-    settings = found.settings
+    room, limits = room_of(found.settings.limits)
+    settings = found.settings.model_copy(update={"limits": limits})
     async with AsyncExitStack() as closing:
         runtime = await closing.enter_async_context(open_project(settings, found.project))
         database_parts = runtime.parts.database_parts
         await check_bind(
             settings.server.host, None if database_parts is None else database_parts.keys
         )
-        listening = _bind(settings.server.host, settings.server.port)
+        listening = bind(settings.server.host, settings.server.port)
         app = create_application(runtime, server=settings.server, rates=settings.rate_limits)
-        config = uvicorn.Config(
-            app,
-            lifespan="on",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # the entrance reads them, of [server] trusted_proxies alone
-            ws="none",
-            timeout_graceful_shutdown=int(runtime.parts.limits.shutdown_seconds) or 1,
-        )
         needs_key = database_parts is not None and await database_parts.keys.exist()
         if is_watched:
             reloader = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
             await closing.enter_async_context(reloader.watched(lambda said: note(clean(said))))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
-        await Server(config, app.state.lifecycle.drain, ready).serve([listening])
+        say = partial(print, ready, flush=True)
+        await Server(app, runtime.parts.limits, room, ready=say).serve([listening])
     print("Stopped. What was at work goes on at the next start.")
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        bound = socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise ConfigError(
-            f"{host}:{port} cannot be bound: {error.strerror}. Choose another with --host, --port."
-        ) from None
-    # what is accepted inherits it; without it every answer waits 40 ms for an acknowledgement
-    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return bound

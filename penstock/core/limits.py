@@ -141,6 +141,18 @@ class Limits:
     """Silence on a stream before a comment is sent."""
     stalled_seconds: float = 30
     """How long the reader of a stream may take nothing before it is cut."""
+    connections: int = 10_000
+    """Connections that the server serves; fewer where the process may have fewer open files."""
+    head_bytes: int = 64 * KIB
+    """The head of a request: its first line and its headers."""
+    head_seconds: float = 10
+    """How long the head of a request may take, from the connection or its first byte on."""
+    body_seconds: float = 10
+    """How long the body of a request may take, beyond what `body_bytes_per_second` allows."""
+    body_bytes_per_second: int = KIB
+    """How fast the body of a request has to come."""
+    keep_alive_seconds: float = 5
+    """How long a connection stays open without a request."""
     request_bytes: int = MIB
     """A request's JSON body."""
     request_wait_seconds: float = 600

@@ -1,6 +1,7 @@
 """The HTTP server: its routes, and what stands before them."""
 
 import gc
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,8 +39,10 @@ from penstock.server.routes import (
     vault,
 )
 from penstock.server.schemas.openapi import document
-from penstock.server.site import ServerLifecycle, Site
+from penstock.server.site import FULL, ServerLifecycle, Site
 from penstock.server.streams.sse import LEFT, EventStream
+
+log = logging.getLogger(__name__)
 
 OpenRuntime = Callable[[], AbstractAsyncContextManager[Runtime]]
 ROUTERS = (
@@ -153,10 +156,23 @@ class ErrorMiddleware:
 
         try:
             await self._app(scope, receive, stamped)
+        except ClientDisconnect:
+            log.info("request %s: its client went away in the middle of the body", request_id)
         except Exception as error:
             refusal = unexpected(error, request_id)
             if not begun:
                 await refusal(scope, receive, stamped)
+
+
+async def refuse_as_full(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request of a connection too many: 503 but for health, and the connection ends."""
+
+    async def closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+        await send(message)
+
+    await app({**scope, FULL: True}, receive, closing)
 
 
 def _lifespan(

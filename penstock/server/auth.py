@@ -28,7 +28,7 @@ from penstock.core.profile import Profile
 from penstock.server.requests.cookies import Cookies
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
-from penstock.server.site import ADDRESS, PROFILE, ServerLifecycle, Site
+from penstock.server.site import ADDRESS, FULL, PROFILE, ServerLifecycle, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 HEALTH = "/api/health"
@@ -45,6 +45,7 @@ LINK = "/api/links/"
 SIGN_IN = "/api/session"
 _COMING_IN = ("/link/", LINK, "/c/")
 """What needs none, because the link is one, or because it leads to where one is asked for."""
+_FULL = "the server has as many connections as it can serve; try again in a moment"
 _SCHEMES = {"http", "https"}
 
 
@@ -108,8 +109,8 @@ class Entrance:
         if path == HEALTH or (site is None and path == READY):
             self._check_health(scope, headers, site)
             return
-        if site is None:
-            raise NotReady
+        if FULL in scope or site is None:
+            raise NotReady(_FULL if FULL in scope else None)
         self._read_forwarded(scope, headers)
         is_form = path.startswith(LINK) or (path == SIGN_IN and scope["method"] == "POST")
         if is_form:

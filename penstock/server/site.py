@@ -22,6 +22,9 @@ PROFILE = "penstock.profile"
 ADDRESS = "penstock.address"
 """Where the entrance leaves where a request comes from."""
 
+FULL = "penstock.full"
+"""In the scope of a request that came over a connection too many: it is refused with 503."""
+
 
 class Site(Struct, frozen=True, kw_only=True):
     """A runtime, and what stands around it while it is served."""

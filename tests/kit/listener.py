@@ -10,13 +10,26 @@ import uvicorn
 from fastapi import FastAPI
 
 from penstock.app.runtime import Runtime
+from penstock.cli.listening.connection import Room
+from penstock.cli.listening.server import Server, bind
+from penstock.core.limits import Limits
+from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.server.application import create_application
+from tests.kit.server import in_memory
 
 Open = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 
 class Quiet(uvicorn.Server):
     """A server that leaves the signals to the tests."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class QuietServer(Server):
+    """The server of `penstock serve`, which leaves the signals to the tests."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -64,3 +77,27 @@ def in_a_thread(open_runtime: Open) -> Iterator[str]:
     finally:
         told[0][1].call_soon_threadsafe(stop.set)
         thread.join()
+
+
+@asynccontextmanager
+async def bounded_server(
+    protocol: type[asyncio.Protocol],
+    limits: Limits,
+    room: Room,
+    *,
+    application: Callable[[Runtime], FastAPI] = create_application,
+) -> AsyncIterator[int]:
+    """Serve a runtime as `penstock serve` does; yields the port. Its model hangs at "ask"."""
+    model = ScriptedModel({"": say("Hello."), "ask": wait(Hold())})
+    bound = bind("127.0.0.1", 0)
+    async with in_memory(model=model, limits=limits) as runtime:
+        ready = asyncio.Event()
+        app = application(runtime)
+        server = QuietServer(app, limits, room, protocol=protocol, ready=ready.set)
+        running = asyncio.create_task(server.serve([bound]))
+        await ready.wait()
+        try:
+            yield bound.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await running

@@ -1,0 +1,1 @@
+"""How `penstock serve` listens: connections within bounds, and how many there may be."""

@@ -1,0 +1,225 @@
+"""One HTTP connection within bounds: how large and how slow a request may be.
+
+uvicorn's protocols wait for ever for the rest of a head or a body, and httptools collects a head
+of any size. `bounded` makes a subclass of either protocol (h11, httptools) that guarantees, before
+any key is checked:
+
+- a head has at most `head_bytes`, else 431, and is complete within `head_seconds`, else 408;
+- a body arrives at `body_bytes_per_second` or faster after `body_seconds`, else 408. Time in which
+  the server itself does not read (back pressure, `Expect: 100-continue`) does not count;
+- what a client still sends after it has its answer is read for `head_seconds` at most;
+- a client that takes nothing of an answer for `stalled_seconds` is cut.
+
+There is no timer per connection: the server calls `look` for all of them once a tick. An open
+event stream has a complete request, so only the last rule applies to it.
+
+It relies on these names of uvicorn's protocols: `transport`, `flow`, `connections`, `app`, and
+`cycle` with `more_body`, `response_started`, `response_complete`, `disconnected`, `message_event`
+and `waiting_for_100_continue`. Tests, on both protocols and with raw sockets:
+tests/cli/listening/test_connection.py.
+"""
+
+import asyncio
+import socket
+import struct
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.core.canonical import compact
+from penstock.core.errors import BadRequest, NotReady, TooLarge
+from penstock.core.limits import Limits
+from penstock.server.application import refuse_as_full
+
+_LINGER_SECONDS = 2.0
+"""How long a refused client may go on sending: closed at once, it would not see the answer."""
+
+
+class Room(Struct, frozen=True):
+    """How many connections there may be."""
+
+    served: int
+    """So many are served."""
+    spare: int
+    """So many more are accepted and answered with 503, health apart."""
+
+
+def bounded(
+    protocol: type[asyncio.Protocol], limits: Limits, room: Room
+) -> type["BoundedConnection"]:
+    """Return a subclass of one of uvicorn's HTTP protocols that keeps these bounds."""
+    return type(protocol.__name__, (BoundedConnection, protocol), {"limits": limits, "room": room})
+
+
+class BoundedConnection(asyncio.Protocol):
+    """A connection that refuses what is too large or too slow."""
+
+    limits: Limits
+    room: Room
+    app: Any
+    connections: set[Any]
+    cycle: Any = None
+    flow: Any
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+
+    _seen: Any = None
+    """The last cycle whose head was complete."""
+    _head_since: float | None = None
+    """When the head on its way began; None between requests."""
+    _head_bytes = 0
+    _body_since = 0.0
+    _body_bytes = 0
+    _drained_since: float | None = None
+    _stalled: tuple[int, float] | None = None
+    """How much the client has to take still, and since when it has taken nothing."""
+    _refused_at: float | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve the connection, or refuse it when there are too many."""
+        super().connection_made(transport)
+        self._head_since = self.loop.time()
+        over = len(self.connections) - self.room.served
+        if over > self.room.spare:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, NotReady.code, "too many connections")
+            self.transport.close()
+        elif over > 0:
+            self.app = partial(refuse_as_full, self.app)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what was received, unless it belongs to a head that is too large."""
+        if self._refused_at is not None:
+            return
+        room = len(data) if self._is_in_body else self.limits.head_bytes - self._head_bytes
+        self._feed(data if len(data) <= room else data[:room])
+        if len(data) <= room or self.transport.is_closing():
+            return
+        if self._head_since is None:  # it is complete, and a body or a further head follows
+            self.data_received(data[room:])
+            return
+        self._refuse(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            TooLarge.code,
+            f"the head of a request has at most {self.limits.head_bytes} bytes",
+        )
+
+    def on_message_complete(self) -> None:
+        """Note the end of a body that nobody waits for; httptools calls it, h11 has no such."""
+        if self.cycle is not None and self.cycle.response_complete:
+            self.cycle.more_body = False
+        super().on_message_complete()  # type: ignore[misc]
+
+    def shutdown(self) -> None:
+        """End when the server stops; nobody looks at a refused connection any more."""
+        if self._refused_at is None:
+            super().shutdown()  # type: ignore[misc]
+        else:
+            self.transport.abort()
+
+    def look(self, now: float, passed: float) -> None:
+        """Cut the connection if its client is too slow; `passed` seconds ago it was looked at."""
+        self._note_head(0)
+        if self._refused_at is not None:
+            if now - self._refused_at > _LINGER_SECONDS:
+                self._cut()
+            return
+        self._look_at_reader(now)
+        cycle = self.cycle
+        if self.transport.is_closing():
+            return
+        if self._is_in_body:
+            self._look_at_body(now, passed)
+        elif cycle is None or cycle.response_complete:
+            seconds = self.limits.head_seconds
+            if self._head_since is not None and now - self._head_since > seconds:
+                self._refuse_slow(f"the head was not complete within {seconds:g} s")
+
+    def _look_at_body(self, now: float, passed: float) -> None:
+        limits = self.limits
+        if self.cycle.response_complete:
+            self._drained_since = self._drained_since or now
+            if now - self._drained_since > limits.head_seconds:
+                self._cut()
+        elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            self._body_since += passed
+        elif now - self._body_since > limits.body_seconds + (
+            self._body_bytes / limits.body_bytes_per_second
+        ):
+            self._refuse_slow(
+                f"the body came slower than {limits.body_bytes_per_second} bytes per second"
+            )
+
+    @property
+    def _is_in_body(self) -> bool:
+        return self.cycle is not None and self.cycle.more_body
+
+    def _feed(self, data: bytes) -> None:
+        if is_in_body := self._is_in_body:
+            self._body_bytes += len(data)
+        elif self._head_since is None:
+            self._head_since = self.loop.time()
+        super().data_received(data)
+        self._note_head(len(data))
+        if is_in_body and not self._is_in_body and self.cycle.response_complete:
+            self._head_since = self.loop.time()  # the rest of an early answered request was read
+        elif not is_in_body and self._head_since is not None:
+            self._head_bytes += len(data)
+
+    def _note_head(self, received: int) -> None:
+        """Note that a head is complete; h11 may read one that was pipelined at any time."""
+        if self.cycle is not self._seen:
+            self._seen = self.cycle
+            self._head_since, self._head_bytes, self._drained_since = None, 0, None
+            self._body_since, self._body_bytes = self.loop.time(), received
+
+    def _look_at_reader(self, now: float) -> None:
+        """Cut a client that takes nothing; while writing is paused nothing is added for it."""
+        if not self.flow.write_paused and not self.transport.is_closing():
+            self._stalled = None
+            return
+        left = self.transport.get_write_buffer_size()
+        if self._stalled is None or left < self._stalled[0]:
+            self._stalled = (left, now)
+        elif now - self._stalled[1] > self.limits.stalled_seconds:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Reset the connection, so that the system keeps nothing of it for its client either."""
+        self.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        self.transport.abort()
+
+    def _refuse_slow(self, message: str) -> None:
+        if self._head_since is not None and not self._head_bytes:
+            self.transport.close()  # nothing was asked, so nothing is answered
+        else:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, BadRequest.code, message)
+
+    def _refuse(self, status: HTTPStatus, code: str, message: str) -> None:
+        """Answer in the form of all refusals, unless an answer has begun, and read no more."""
+        self._refused_at = self.loop.time()
+        cycle = self.cycle
+        is_free = cycle is None or cycle.response_complete
+        if not is_free:
+            is_free = cycle.more_body and not cycle.response_started
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if is_free:
+            self.transport.write(_answer(status, code, message))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+
+def _answer(status: HTTPStatus, code: str, message: str) -> bytes:
+    body = compact({"error": {"code": code, "message": message}}).encode()
+    retry = "retry-after: 1\r\n" if status is HTTPStatus.SERVICE_UNAVAILABLE else ""
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n{retry}connection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,55 @@
+"""File descriptors: how many this process may have, and how they are shared out.
+
+A connection takes one, and so does each call of a model that is under way. Where both together
+may take all there are, the database cannot be opened and work that was accepted breaks off. So
+half of what is left after a reserve goes to connections, and half to work: at most so many
+connections are served, and at most so many logs are at work; others wait for their turn.
+
+Work may take more than its share for a moment (scripts, downloads): then it waits, too, as
+`core/exhaustion.py` says.
+"""
+
+import resource
+from dataclasses import replace
+
+from penstock.cli.listening.connection import Room
+from penstock.core.limits import Limits
+
+_WANTED = 65_536
+_RESERVE = 64
+"""For the database, its log, blobs, the listening socket, the event loop, standard streams."""
+_SPARE_SHARE = 8
+"""One in so many connections is for answering the others with 503."""
+_EACH_AT_WORK = 2
+"""What a log at work takes: a connection to its model, and a file."""
+
+
+def room_of(limits: Limits) -> tuple[Room, Limits]:
+    """Raise this process's limit as far as it may, and share it out.
+
+    Returns the room for connections, and the limits with as many activations as there is room for.
+    """
+    return shared_out(_raised(), limits)
+
+
+def shared_out(descriptors: int, limits: Limits) -> tuple[Room, Limits]:
+    """Return the room for connections, and the limits with the activations that fit beside."""
+    half = max(descriptors - _RESERVE, 4) // 2
+    spare = max(half // _SPARE_SHARE, 1)
+    served = min(limits.connections, max(half - spare, 1))
+    activations = min(limits.activations, max(half // _EACH_AT_WORK, 1))
+    return Room(served=served, spare=spare), replace(limits, activations=activations)
+
+
+def _raised() -> int:
+    """Raise the soft limit towards the hard one, as each process may; return what holds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    endless = resource.RLIM_INFINITY
+    wanted = _WANTED if hard == endless else min(_WANTED, hard)
+    if soft != endless and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # macOS has a lower bound that no limit tells
+            return soft
+        return wanted
+    return _WANTED if soft == endless else soft

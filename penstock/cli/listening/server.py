@@ -1,0 +1,104 @@
+"""The HTTP server below the application: uvicorn, with bounds on what it waits for."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from penstock.cli.listening.connection import Room, bounded
+from penstock.core.errors import ConfigError
+from penstock.core.limits import Limits
+
+_BACKLOG = 2048
+_ACCEPTED_AT_ONCE = 32
+"""asyncio accepts so many before the first of them is looked at: all take a descriptor."""
+_TICK_SECONDS = 0.1
+"""How often uvicorn calls `on_tick`."""
+_LOOKS = 10
+"""So often within the shortest bound are connections looked at."""
+
+
+class Server(uvicorn.Server):
+    """Keeps connections within bounds; ends open streams before it stops, so clients come back."""
+
+    def __init__(
+        self,
+        app: Any,
+        limits: Limits,
+        room: Room,
+        *,
+        protocol: type[asyncio.Protocol] = AutoHTTPProtocol,
+        ready: Callable[[], None],
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=bounded(protocol, limits, room),
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # the entrance reads them, of [server] trusted_proxies alone
+            backlog=_ACCEPTED_AT_ONCE,
+            timeout_keep_alive=int(limits.keep_alive_seconds) or 1,
+            timeout_graceful_shutdown=int(limits.shutdown_seconds) or 1,
+            h11_max_incomplete_event_size=2 * limits.head_bytes,  # `bounded` refuses before that
+        )
+        super().__init__(config)
+        self._drain = app.state.lifecycle.drain
+        self._ready = ready
+        shortest = min(limits.head_seconds, limits.body_seconds, limits.stalled_seconds)
+        self._ticks = max(1, round(shortest / _LOOKS / _TICK_SECONDS))
+        self._looked_at = 0.0
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at SIGINT and SIGTERM; what was opened around the server is closed after it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)  # what is not accepted yet waits in the system
+        self._looked_at = asyncio.get_running_loop().time()
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at every connection, several times within the shortest bound."""
+        if counter % self._ticks == 0:
+            now = asyncio.get_running_loop().time()
+            passed, self._looked_at = now - self._looked_at, now
+            connections: list[Any] = list(self.server_state.connections)
+            for connection in connections:
+                connection.look(now, passed)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then stop."""
+        self._drain()
+        await super().shutdown(sockets)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises ConfigError if the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        bound = socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} cannot be bound: {error.strerror}. Choose another with --host, --port."
+        ) from None
+    # what is accepted inherits it; without it every answer waits 40 ms for an acknowledgement
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return bound

@@ -1,0 +1,253 @@
+"""What a client may send before it has shown a key: how much, and how slowly."""
+
+import asyncio
+import json
+import select
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from fastapi import FastAPI
+from starlette.responses import Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from penstock.app.runtime import Runtime
+from penstock.cli.listening.connection import Room
+from penstock.core.limits import KIB, MIB, Limits
+from penstock.server.application import create_application
+from penstock.testing.clock import settle
+from tests.kit.listener import bounded_server
+from tests.kit.server import CHAT
+
+SLOW = Limits(head_seconds=0.2, body_seconds=0.2, body_bytes_per_second=100 * KIB)
+ROOMY = Room(served=1000, spare=10)
+HEALTH = b"GET /api/health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+PROTOCOLS = pytest.mark.parametrize("protocol", [H11Protocol, HttpToolsProtocol])
+Protocol = type[asyncio.Protocol]
+
+
+class Client:
+    """A raw connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def rest(self) -> bytes:
+        """Return all that comes until the server closes."""
+        try:
+            return await self.reader.read()
+        except ConnectionError:
+            return b""
+
+    async def head(self) -> bytes:
+        """Return the next head."""
+        return await self.reader.readuntil(b"\r\n\r\n")
+
+    async def answer(self) -> tuple[int, str]:
+        """Return the status and the body of the next answer, whose length is said."""
+        head = await self.head()
+        length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length"))
+        body = await self.reader.readexactly(int(length.split(b":")[1]))
+        return int(head.split()[1]), body.decode()
+
+
+@asynccontextmanager
+async def knocked(port: int) -> AsyncIterator[Client]:
+    """Connect."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split()[1])
+
+
+@PROTOCOLS
+async def test_a_head_that_is_too_large_is_refused_early(protocol: Protocol) -> None:
+    """It does not matter whether it is one header, many, or a long path."""
+    parts = [b"x: " + b"a" * 300 * KIB, b"".join(b"x%d: a\r\n" % n for n in range(20_000))]
+    heads = [b"GET / HTTP/1.1\r\nhost: localhost\r\n" + each for each in parts]
+    heads.append(b"GET /" + b"a" * 300 * KIB)
+    async with bounded_server(protocol, Limits(), ROOMY) as port:
+        for head in heads:
+            async with knocked(port) as client:
+                client.writer.write(head)
+                answer = await client.rest()
+            assert status_of(answer) == 431
+            assert b'"code":"TOO_LARGE"' in answer
+
+
+@PROTOCOLS
+async def test_of_sixty_mebibytes_of_head_next_to_nothing_is_kept(protocol: Protocol) -> None:
+    sent = 0
+    async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
+        await client.send(b"GET / HTTP/1.1\r\nhost: localhost\r\nx: ")
+        answered = asyncio.create_task(client.head())
+        while sent < 60 * MIB and not answered.done():
+            await client.send(b"a" * 64 * KIB)
+            sent += 64 * KIB
+        assert status_of(await answered) == 431
+    assert sent < 20 * MIB
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("size", [1, 60 * KIB])
+async def test_a_head_within_the_bound_is_read(protocol: Protocol, size: int) -> None:
+    large = HEALTH.replace(b"\r\n\r\n", b"\r\nx: " + b"a" * size + b"\r\n\r\n")
+    async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
+        for _ in range(3):  # each request has the whole bound
+            await client.send(large)
+            assert (await client.answer())[0] == 200
+
+
+@PROTOCOLS
+async def test_a_large_body_right_behind_its_head_is_read(protocol: Protocol) -> None:
+    body = json.dumps({"content": "a" * 90_000}).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
+        await client.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await client.answer())[0] == 200
+
+
+HALF = [
+    (b"", 0),
+    (b"GET /api/health HTTP/1.1\r\nhost: loc", 408),
+    (b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+     b"content-length: 100\r\n\r\n{" % CHAT.encode(), 408),
+    (b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+     b"transfer-encoding: chunked\r\n\r\n5\r\n{" % CHAT.encode(), 408),
+    (b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{", 404),
+]  # fmt: skip
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(("half", "status"), HALF)
+async def test_half_a_request_is_cut_in_time(protocol: Protocol, half: bytes, status: int) -> None:
+    async with bounded_server(protocol, SLOW, ROOMY) as port, knocked(port) as client:
+        await client.send(half)
+        async with asyncio.timeout(5):
+            answer = await client.rest()
+    assert (status_of(answer) if answer else 0) == status
+
+
+@PROTOCOLS
+async def test_a_trickle_does_not_hold_a_connection(protocol: Protocol) -> None:
+    """A byte now and then is no progress: neither of a head, nor of a body, nor behind one."""
+    half = [b"\r\n", HEALTH + b"\r\n", HEALTH + b"GET / HTTP/1.1\r\nho"]
+    half += [each for each, _ in HALF if each]
+
+    async def trickle(port: int, begun: bytes) -> None:
+        async with knocked(port) as client:
+            await client.send(begun)
+            ended = asyncio.create_task(client.rest())
+            while not ended.done():
+                client.writer.write(b"a")
+                await asyncio.wait([ended], timeout=0.02)
+
+    async with bounded_server(protocol, SLOW, ROOMY) as port, asyncio.timeout(5):
+        await asyncio.gather(*[trickle(port, each) for each in half])
+
+
+@PROTOCOLS
+async def test_hundreds_of_half_requests_leave_room_for_a_whole_one(protocol: Protocol) -> None:
+    async with bounded_server(protocol, SLOW, ROOMY) as port:
+        half = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+        for _, writer in half:
+            writer.write(b"GET /api/health HTTP/1.1\r\nhost")
+        async with knocked(port) as client:
+            await client.send(HEALTH)
+            assert (await client.answer())[0] == 200
+        async with asyncio.timeout(5):
+            answers = await asyncio.gather(*[reader.read() for reader, _ in half])
+        for _, writer in half:
+            writer.close()
+    assert {status_of(each) for each in answers} == {408}
+
+
+@PROTOCOLS
+async def test_who_waits_for_an_answer_or_reads_a_stream_is_not_cut(protocol: Protocol) -> None:
+    """A stream that is open longer than any bound on requests goes on."""
+    limits = replace(SLOW, ping_seconds=0.1, shutdown_seconds=0.1)
+    body = json.dumps({"content": "ask", "stream": True}).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    async with bounded_server(protocol, limits, ROOMY) as port, knocked(port) as client:
+        await client.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        assert status_of(await client.head()) == 200
+        async with asyncio.timeout(5):
+            for _ in range(4):
+                await client.reader.readuntil(b": ping")
+
+
+def with_a_large_answer(runtime: Runtime) -> FastAPI:
+    app = create_application(runtime)
+    app.add_api_route("/large", lambda: Response(bytes(32 * MIB)), response_class=Response)
+    return app
+
+
+@PROTOCOLS
+async def test_a_client_that_takes_nothing_of_its_answer_is_cut(protocol: Protocol) -> None:
+    limits = replace(SLOW, stalled_seconds=0.2)
+    async with (
+        bounded_server(protocol, limits, ROOMY, application=with_a_large_answer) as port,
+        knocked(port) as client,
+    ):
+        await client.send(HEALTH.replace(b"/api/health", b"/large"))
+        assert status_of(await client.head()) == 200
+        await settle()  # it has read what it reads ahead
+        cut = select.poll()
+        cut.register(client.writer.get_extra_info("socket"), select.POLLRDHUP)
+        assert await asyncio.to_thread(cut.poll, 5000)
+
+
+@PROTOCOLS
+async def test_a_body_that_breaks_off_is_no_fault_of_the_server(
+    protocol: Protocol, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a log fills with tracebacks whenever a client goes away."""
+    half = next(each for each, status in HALF if each.startswith(b"POST") and status == 408)
+    async with bounded_server(protocol, SLOW, ROOMY) as port:
+        async with knocked(port) as gone:
+            await gone.send(half)
+            await settle()
+        async with knocked(port) as slow:
+            await slow.send(half)
+            assert status_of(await slow.rest()) == 408
+    assert not [each for each in caplog.records if each.levelname in {"WARNING", "ERROR"}]
+
+
+@PROTOCOLS
+async def test_a_connection_too_many_is_answered(protocol: Protocol) -> None:
+    """With 503 and when to come back; health answers all the same."""
+    ask = HEALTH.replace(b"/api/health", b"/api/agents")
+    async with (
+        bounded_server(protocol, Limits(), Room(served=1, spare=2)) as port,
+        knocked(port) as first,
+        knocked(port) as second,
+        knocked(port) as third,
+    ):
+        await first.send(ask)
+        assert (await first.answer())[0] == 200
+        await second.send(ask)
+        refused = await second.rest()
+        assert status_of(refused) == 503
+        assert b"\r\nretry-after: 1\r\n" in refused
+        assert b'"code":"NOT_READY"' in refused
+        await third.send(HEALTH)
+        assert status_of(await third.rest()) == 200
+        async with knocked(port) as fourth, knocked(port) as fifth, knocked(port) as sixth:
+            assert status_of(await sixth.rest()) == 503
+            await fourth.send(HEALTH)
+            assert status_of(await fourth.rest()) == 200
+            await fifth.send(ask)
+            assert status_of(await fifth.rest()) == 503
+        await first.send(ask)
+        assert (await first.answer())[0] == 200

@@ -1,0 +1,51 @@
+"""How many connections and how much work the file descriptors of a process allow."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cli.listening.connection import Room
+from penstock.cli.listening.descriptors import shared_out
+from penstock.core.limits import Limits
+
+SHARES = [
+    (256, Room(served=84, spare=12), 48),
+    (1024, Room(served=420, spare=60), 240),
+    (65_536, Room(served=10_000, spare=4092), 2000),
+    (16, Room(served=1, spare=1), 1),
+]
+
+
+@pytest.mark.parametrize(("descriptors", "room", "activations"), SHARES)
+def test_half_of_what_is_left_is_for_connections(
+    descriptors: int, room: Room, activations: int
+) -> None:
+    found, limits = shared_out(descriptors, Limits())
+    assert (found, limits.activations) == (room, activations)
+
+
+def test_what_the_settings_allow_is_never_raised() -> None:
+    room, limits = shared_out(65_536, Limits(connections=7, activations=3))
+    assert (room.served, limits.activations) == (7, 3)
+
+
+PROGRAM = """
+import resource
+from penstock.cli.listening.descriptors import room_of
+from penstock.core.limits import Limits
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}))
+room, limits = room_of(Limits())
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], room.served)
+"""
+
+
+@pytest.mark.slow("it starts Python, because the limit belongs to the process")
+@pytest.mark.parametrize(("hard", "said"), [(256, "256 84"), (64, "64 1")])
+def test_the_limit_is_raised_as_far_as_the_process_may(hard: int, said: str) -> None:
+    _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert highest >= 256
+    program = PROGRAM.format(hard=hard)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().strip() == said
