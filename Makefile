@@ -24,7 +24,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors docs trace pins clean
+.PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench: .venv/dev blobs  ## Measure penstock.
 
 bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
+
+mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of the floor notices (hours; ARGS=--again).
+	@$(BIN)/python -m scripts.mutants $(ARGS) -- $(APART:%=--ignore=%)
 
 floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
 	@$(BIN)/python scripts/floors.py

@@ -14,6 +14,7 @@ from penstock.core.events import (
     CallRequested,
     Entry,
     Event,
+    QuestionAnswered,
     Record,
     SessionOpened,
     TaskEnded,
@@ -59,7 +60,7 @@ class AppendOutcome(NamedTuple):
     slipped: Sequence[Row] = ()
     """What came after the known event, if anything of it is from outside."""
     entries: Sequence[Entry] | None = None
-    """What was written, if some of it was known only then."""
+    """What was written, if that was known only then."""
 
 
 class AppendUnit(Struct):
@@ -92,9 +93,14 @@ class AppendUnit(Struct):
         if advanced is None:
             return None
         first, outside = advanced
-        entries, drafts, made = self.entries, self.drafts, None
+        entries, drafts = self.entries, self.drafts
+        made: list[Entry] | None = None
+        if QuestionAnswered in self.kinds:
+            made, drafts = self._in_time(cursor)
+            entries = made
+        late = len(self.drafts) - len(drafts)
         if self.changes is not None:
-            made, drafts = self._changed(self.changes, connection)
+            made, drafts = self._changed(self.changes, connection, entries, drafts)
             entries = made
         rows += placed(self.log_id, first, drafts)
         if not self.kinds.isdisjoint(HAVE_CONSEQUENCES):
@@ -103,11 +109,12 @@ class AppendUnit(Struct):
             cursor.execute(self.sql.unsay, (self.log_id,))
         head = first + len(drafts) - 1
         if outside == progress.outside:
-            return AppendOutcome(head, outside, (), made)
-        insert_all(cursor, self.sql.insert, rows)
-        rows.clear()
+            return AppendOutcome(head, outside - late, (), made)
+        if rows:
+            insert_all(cursor, self.sql.insert, rows)
+            rows.clear()
         cursor.execute(self.sql.between, (self.log_id, progress.known, first - 1))
-        return AppendOutcome(head, outside, cursor.fetchall(), made)
+        return AppendOutcome(head, outside - late, cursor.fetchall(), made)
 
     def _advance(self, cursor: DBAPICursor) -> tuple[int, int] | None:
         """Make room; returns the number of the first entry, and how many are from outside."""
@@ -122,6 +129,21 @@ class AppendUnit(Struct):
         advanced = cursor.fetchone()
         return None if advanced is None else (advanced[0] - count + 1, advanced[1])
 
+    def _in_time(self, cursor: DBAPICursor) -> tuple[list[Entry], list[Draft]]:
+        """Return what is to be written: of a question that somebody answered first, no other end.
+
+        The holder withdraws a question, or lets it expire, by what it knows; the answer may be in
+        the log by now, and the log has one for each question. What is left out stays counted as
+        written, because appends on their way count on that: `outside` takes the difference.
+        """
+        log_id, is_late = self.log_id, self.projections.is_late
+        both = zip(self.entries, self.drafts, strict=True)
+        kept = [each for each in both if not is_late(cursor, log_id, each[0].event)]
+        late = len(self.drafts) - len(kept)
+        if late:
+            cursor.execute(self.sql.drop_room, (late, late, log_id))
+        return [entry for entry, _ in kept], [draft for _, draft in kept]
+
     def _follow(self, cursor: DBAPICursor, first: int, entries: Sequence[Entry]) -> None:
         at = self.drafts[0][0]
         for seq, entry in enumerate(entries, first):
@@ -129,9 +151,15 @@ class AppendUnit(Struct):
                 record = Record(self.log_id, seq, at, entry.task_id, entry.path, entry.event)
                 self.projections.follow(cursor, record)
 
-    def _changed(self, changes: Changes, connection: Connection) -> tuple[list[Entry], list[Draft]]:
+    def _changed(
+        self,
+        changes: Changes,
+        connection: Connection,
+        wanted: Sequence[Entry],
+        rows: Sequence[Draft],
+    ) -> tuple[list[Entry], list[Draft]]:
         """Make the changes; returns the entries and rows that tell what became of them."""
-        entries, drafts = list(self.entries), list(self.drafts)
+        entries, drafts = list(wanted), list(rows)
         for number, entry in enumerate(entries):
             at = drafts[number][0]
             if entry.change is not None:

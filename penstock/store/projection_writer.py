@@ -15,9 +15,9 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import Record
+from penstock.core.events import Event, Record
 from penstock.core.flow_events import FlowRequested, RunEnded
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
 from penstock.core.task import FLOW, TaskStatus
@@ -66,6 +66,11 @@ class ProjectionWriter:
                 cursor.execute(self._sql.add_erased_task, erased)
             case events.QuestionAsked() | events.QuestionAnswered():
                 self._ask_or_answer(cursor, record, record.event)
+            case events.CancelRequested():
+                # before the holder learns of it: an answer after this would change nothing
+                cursor.execute(self._sql.cancel_task, (record.seq, record.task_id))
+                closed = (record.at, record.log_id, record.task_id)
+                cursor.execute(self._sql.close_questions, closed)
             case _:
                 self._move(cursor, record)
 
@@ -138,6 +143,14 @@ class ProjectionWriter:
         if answer.idempotency_key is not None:
             self._claim(cursor, record, answer)
 
+    def is_late(self, cursor: DBAPICursor, log_id: LogId, event: Event) -> bool:
+        """Whether the event closes a question that an event of the log has closed before."""
+        if not isinstance(event, events.QuestionAnswered):
+            return False
+        cursor.execute(self._sql.question_end, (event.question_id, log_id))
+        found = cursor.fetchone()
+        return found is not None and found[1] is not None
+
     def _find(
         self, cursor: DBAPICursor, statement: str, key: tuple[str | None, str], noun: str
     ) -> Any:
@@ -195,7 +208,7 @@ class ProjectionWriter:
         """Open a question, or take its first answer; only the holder can have a later one."""
         log_id, at, seq = record.log_id, record.at, record.seq
         if isinstance(event, events.QuestionAsked):
-            asked = (event.question.question_id, record.task_id, at, seq, log_id)
+            asked = (event.question.question_id, record.task_id, record.task_id, at, seq, log_id)
             cursor.execute(self._sql.add_question, asked)
         else:
             answer = (event.status.value, at, event.by, seq, event.question_id, log_id)
@@ -212,6 +225,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.TaskResumed,
         events.TaskSuspended,
         events.TaskEnded,
+        events.CancelRequested,
         events.QuestionAsked,
         events.QuestionAnswered,
         events.Erased,

@@ -289,8 +289,9 @@ class SqlLog:
             return
         if progress is not None and progress.epoch == unit.progress.epoch:
             progress.known, progress.outside = advance.head, advance.outside
-        log_id, drafts, entries = unit.log_id, unit.drafts, advance.entries or unit.entries
-        at, first = drafts[0][0] if drafts else Moment(0), advance.head - len(drafts) + 1
+        log_id, drafts = unit.log_id, unit.drafts
+        entries = unit.entries if advance.entries is None else advance.entries
+        at, first = drafts[0][0] if drafts else Moment(0), advance.head - len(entries) + 1
         records = [
             Record(log_id, seq, at, each.task_id, each.path, each.event)
             for seq, each in enumerate(entries, first)

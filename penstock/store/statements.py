@@ -72,6 +72,8 @@ class Statements:
         "?, ?, ?, 1)"
     )
     """log_id, profile_id, agent, head, outside."""
+    drop_room = "UPDATE logs SET head = head - ?, outside = outside - ? WHERE log_id = ?"
+    """n, n, log_id: of what a holder made room for, n are not written."""
     insert = (
         "INSERT INTO events (log_id, seq, at, task_id, path, kind, body, blob_id) VALUES (?, ?, "
         "?, ?, ?, ?, ?, ?)"
@@ -212,15 +214,18 @@ class Statements:
         "WHERE task_id = ?"
     )
     """status, at, seq, messages, task_id."""
+    cancel_task = "UPDATE tasks SET cancel_seq = ? WHERE task_id = ? AND cancel_seq IS NULL"
+    """seq, task_id."""
     add_question = (
         "INSERT INTO questions (question_id, log_id, task_id, profile_id, agent, status, "
-        "asked_at, asked_seq) SELECT ?, log_id, ?, profile_id, agent, 'open', ?, ? FROM logs "
-        "WHERE log_id = ?"
+        "asked_at, asked_seq) SELECT ?, log_id, ?, profile_id, agent, CASE WHEN EXISTS (SELECT 1 "
+        "FROM tasks WHERE task_id = ? AND cancel_seq IS NOT NULL) THEN 'cancelled' ELSE 'open' "
+        "END, ?, ? FROM logs WHERE log_id = ?"
     )
-    """question_id, task_id, at, seq, log_id."""
+    """question_id, task_id, task_id, at, seq, log_id."""
     answer = (
         "UPDATE questions SET status = ?, answered_at = ?, answered_by = ?, answered_seq = ? "
-        "WHERE question_id = ? AND log_id = ? AND status = 'open'"
+        "WHERE question_id = ? AND log_id = ? AND answered_seq IS NULL"
     )
     """status, at, by, seq, question_id, log_id."""
     close_questions = (

@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0005"
+REVISION = "0006"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -81,6 +81,7 @@ tasks = Table(
     Column("started_seq", BigInteger),
     Column("ended_at", BigInteger),
     Column("ended_seq", BigInteger),
+    Column("cancel_seq", BigInteger),
     Column("messages", Integer, nullable=False),
     Index("tasks_of_a_log", "log_id", "first_seq"),
     Index(
@@ -94,6 +95,7 @@ tasks = Table(
 """Where each task stands. Follows from the logs and can be rebuilt.
 
 `messages` is how many messages of the conversation are the task's: what was written and the answer.
+`cancel_seq` is the first request to cancel it: from there on its questions take no answer.
 """
 
 sessions = Table(

@@ -123,7 +123,8 @@ class MemoryLog(MemoryProjections):
             return _Lost(lease.log_id)
         told = log.told
         slipped = log.records[told:] if told < len(log.records) else None
-        records = self._write(log, entries)
+        in_time = [entry for entry in entries if not self.is_late(entry.event)]
+        records = self._write(log, in_time)
         self.live_text.drop(lease.log_id, records)
         if are_repeated(records):
             log.held_from += len(records)

@@ -16,7 +16,7 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import Entry, Record
+from penstock.core.events import Entry, Event, Record
 from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
@@ -49,6 +49,7 @@ class MemoryProjections:
             events.TaskResumed: self._task_resumed,
             events.TaskSuspended: self._task_suspended,
             events.TaskEnded: self._task_ended,
+            events.CancelRequested: self._cancel_requested,
             events.QuestionAsked: self._question_asked,
             events.QuestionAnswered: self._question_answered,
         }
@@ -163,6 +164,8 @@ class MemoryProjections:
                 case events.CancelRequested() | RunEnded() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
                         raise TaskOver(f"the task {entry.task_id!r} has ended")
+                    if isinstance(entry.event, events.CancelRequested):
+                        coming.cancelled.add(entry.task_id)
                 case events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:
                     self._task_in(log, task_id)
                 case events.QuestionAnswered() as answer:
@@ -176,6 +179,13 @@ class MemoryProjections:
         follow = self._follows.get(type(record.event))
         if follow is not None:
             follow(log, record, record.event)
+
+    def is_late(self, event: Event) -> bool:
+        """Whether the event closes a question that an event of the log has closed before."""
+        if not isinstance(event, events.QuestionAnswered):
+            return False
+        asked = self._questions.get(event.question_id)
+        return asked is not None and asked.answered is not None
 
     def _task_in(self, log: Owned, task_id: TaskId | None) -> TaskRow:
         task = self._tasks.get(task_id) if task_id else None
@@ -224,7 +234,8 @@ class MemoryProjections:
         first = asked.answered or coming.answers.get(answer.question_id)
         if first is not None and first.status is QuestionStatus.ANSWERED:
             raise AlreadyAnswered(details={"answer": first.answer})
-        if first is not None or asked.status is not QuestionStatus.OPEN:
+        is_open = asked.status is QuestionStatus.OPEN and asked.task_id not in coming.cancelled
+        if first is not None or not is_open:
             raise QuestionClosed
         coming.answers[answer.question_id] = answer
 
@@ -272,10 +283,13 @@ class MemoryProjections:
         if task := self._move(record, event.status):
             task.ended = record
             task.messages += event.message_id is not None
-            for asked in task.asked:
-                if asked.status is QuestionStatus.OPEN:
-                    asked.status, asked.answered_at = QuestionStatus.CANCELLED, record.at
+            _close(task, record)
         self._touch(log, record)
+
+    def _cancel_requested(self, log: Owned, record: Record, event: events.CancelRequested) -> None:
+        if task := self._tasks.get(_id(record)):
+            task.is_cancelled = True
+            _close(task, record)
 
     def _move(self, record: Record, status: TaskStatus) -> TaskRow | None:
         task = self._tasks.get(_id(record))
@@ -289,12 +303,14 @@ class MemoryProjections:
         self._questions[event.question.question_id] = asked
         if task := self._tasks.get(_id(record)):
             task.asked.append(asked)
+            if task.is_cancelled:
+                asked.status = QuestionStatus.CANCELLED
 
     def _question_answered(
         self, log: Owned, record: Record, event: events.QuestionAnswered
     ) -> None:
         asked = self._questions.get(event.question_id)
-        if asked is not None and asked.status is QuestionStatus.OPEN:
+        if asked is not None and asked.answered is None:
             asked.status, asked.answered_at, asked.answered = event.status, record.at, event
             self._claim(log, record, event)
 
@@ -308,6 +324,7 @@ class _Coming(Struct):
 
     queued: int
     tasks: set[TaskId | None] = field(default_factory=set)
+    cancelled: set[TaskId | None] = field(default_factory=set)
     answers: dict[QuestionId, events.QuestionAnswered] = field(default_factory=dict)
 
 
@@ -318,6 +335,13 @@ class _Claim(Struct, frozen=True):
     task_id: TaskId
     at: Moment
     event: Keyed
+
+
+def _close(task: TaskRow, record: Record) -> None:
+    """Close the questions of a task that somebody ends."""
+    for asked in task.asked:
+        if asked.status is QuestionStatus.OPEN:
+            asked.status, asked.answered_at = QuestionStatus.CANCELLED, record.at
 
 
 def _id(record: Record) -> TaskId:

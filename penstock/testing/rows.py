@@ -35,6 +35,8 @@ class TaskRow(Struct):
     started: Record | None = None
     ended: Record | None = None
     asked: "list[AskedRow]" = field(default_factory=list)
+    is_cancelled: bool = False
+    """Somebody wants its end: its questions take no answer."""
 
     def record(self) -> TaskRecord:
         """Return the task as doors see it."""

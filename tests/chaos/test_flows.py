@@ -133,7 +133,7 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-@pytest.mark.slow("some fifty runs, each over a crash of a real process")
+@pytest.mark.slow("some fifty runs, each over a crash of a real process", seconds=300)
 def test_every_moment_of_a_flow_is_survived(nursery: Nursery, tmp_path: Path) -> None:
     """Every resumed run ends as the uninterrupted one, with the same starts (section 17)."""
     quiet = place_of(tmp_path / "quiet")

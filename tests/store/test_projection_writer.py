@@ -11,7 +11,6 @@ from penstock.core.errors import NotFound
 from penstock.core.events import (
     CallSettled,
     CallStarted,
-    CancelRequested,
     Event,
     MessagesErased,
     NoteEmitted,
@@ -34,7 +33,6 @@ WITHOUT: list[Event] = [
     ReplyReceived(iteration=1, base=0, text="Hi", message_id=MessageId("m")),
     NoteEmitted(event_type="t"),
     StateWritten(tool_id="t", key="k", value=1, revision=1),
-    CancelRequested(),
     MessagesErased(of_task=ONE, user=True, answer=True),
 ]
 

@@ -83,7 +83,7 @@ async def made_by(database: Database, revision: str) -> None:
         await database.write(partial(do, statement, row))
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
 async def test_a_database_of_yesterday_opens_and_goes_on(
     database_url: str, revision: str, blobs: Blobs
 ) -> None:

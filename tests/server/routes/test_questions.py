@@ -1,10 +1,14 @@
 """Questions over HTTP, and their answers."""
 
+import asyncio
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from penstock.builtins.ask_user import TOOLS
+from penstock.core.events import QuestionAnswered
+from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.tools.invocation import Invocation
 from tests.kit.server import InMemoryServer, frames, served
@@ -130,6 +134,78 @@ async def test_nobody_waits_for_an_answer_after_a_cancel() -> None:
         await server.runtime.wait(found["taskId"])
         status, said = await answer(server, question, {"decision": "approve"})
         assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
+
+
+async def test_no_answer_is_taken_once_the_cancel_was() -> None:
+    """Another call is still at work, so the task cannot withdraw its question yet."""
+    at_work, may_end = asyncio.Event(), asyncio.Event()
+
+    async def stay(input: Any, invocation: Invocation) -> str:
+        at_work.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await may_end.wait()
+        return "never"
+
+    mail = Act("mail", requires_approval=True, input_schema=SCHEMA)
+    model = ScriptedModel({"": [call("mail", to="ann") + call("stay"), say("Sent.")]})
+    async with served(model=model, tools=[mail, Act("stay", stay)]) as server:
+        saying = asyncio.ensure_future(server.say("Mail"))
+        await at_work.wait()
+        (found,) = (await server.client.get("/api/questions")).json()["questions"]
+        await server.client.post(f"/api/tasks/{found['taskId']}/cancel")
+        status, said = await answer(server, found["id"], {"decision": "approve"})
+        assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
+        may_end.set()
+        await saying
+        closing = await answers_to(server, found["conversationId"])
+        assert [each.status for each in closing] == ["cancelled"]
+        assert mail.runs == []
+
+
+@pytest.mark.parametrize("order", list(permutations(["cancel", "approve", "reject"])))
+async def test_of_what_comes_at_once_one_closes_the_question(order: tuple[str, ...]) -> None:
+    async with served(**asking()) as server:
+        question = await asked(server)
+        found = (await server.client.get(f"/api/questions/{question}")).json()
+        sent: dict[str, Any] = {
+            "cancel": server.client.post(f"/api/tasks/{found['taskId']}/cancel"),
+            "approve": answer(server, question, {"decision": "approve"}),
+            "reject": answer(server, question, {"decision": "reject"}),
+        }
+        said = dict(zip(order, await asyncio.gather(*(sent[name] for name in order)), strict=True))
+        await server.runtime.wait(found["taskId"])
+        (closing,) = await answers_to(server, found["conversationId"])
+        answered = (closing.answer or {}).get("decision")
+        accepted = [name for name in ("approve", "reject") if said[name][0] == 200]
+        assert accepted == ([answered] if closing.by else [])
+        refused = {
+            said[name][1]["error"]["code"] for name in said if name not in ["cancel", *accepted]
+        }
+        assert refused == {"ALREADY_ANSWERED" if accepted else "QUESTION_CLOSED"}
+
+
+async def answers_to(server: InMemoryServer, conversation: str) -> list[QuestionAnswered]:
+    """Return what the log of a conversation has of ends of questions."""
+    records = await server.runtime.parts.log.read(LogId(conversation))
+    return [each.event for each in records if isinstance(each.event, QuestionAnswered)]
+
+
+@pytest.mark.parametrize("is_answer_first", [True, False])
+async def test_an_answer_beside_the_deletion_of_its_conversation(is_answer_first: bool) -> None:
+    async with served(**asking()) as server:
+        question = await asked(server)
+        found = (await server.client.get(f"/api/questions/{question}")).json()
+        url = f"/api/agents/assistant/chat/conversations/{found['conversationId']}"
+        both: list[Any] = [
+            answer(server, question, {"decision": "approve"}),
+            server.client.delete(url),
+        ]
+        done = await asyncio.gather(*(both if is_answer_first else both[::-1]))
+        (status, _), deleted = done if is_answer_first else done[::-1]
+        assert (status in {200, 404}, deleted.status_code) == (True, 204)
+        assert (await answer(server, question, {"decision": "approve"}))[0] == 404
 
 
 async def test_a_question_that_is_not_there() -> None:
