@@ -12,7 +12,7 @@ APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/sh
          $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/flow/test_run.py) \
          $(addprefix tests/,contracts/test_model.py contracts/test_sandbox.py flows/steps/test_shell.py) \
          $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py command_programs.py elsewhere.py examples.py terminal.py) \
-         $(addprefix tests/promises/test_flow_,guard.py outcomes.py) \
+         $(addprefix tests/promises/test_,flow_guard.py flow_outcomes.py ways_around.py) \
          $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
          $(addprefix tests/,resources/test_egress.py server/routes/test_router.py store/test_database.py) \
          tests/models/test_pydantic_ai.py

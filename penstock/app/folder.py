@@ -4,6 +4,7 @@ from pathlib import Path
 
 from penstock.app.settings import Settings
 from penstock.resources.cipher import KEY_FILE
+from penstock.resources.project.loaded import LoadedFiles
 from penstock.tools.resources import ProjectFolder
 
 _SQLITE = "sqlite:///"
@@ -20,4 +21,9 @@ def folder_of(settings: Settings) -> ProjectFolder:
         places += [Path(f"{file}{ending}") for ending in _BESIDE]
     inside = [each for each in places if each != root and each.is_relative_to(root)]
     private = dict.fromkeys(each.relative_to(root).as_posix() for each in inside)
-    return ProjectFolder(root=root, private=tuple(private), shell=settings.flows.shell_settings)
+    return ProjectFolder(
+        root=root,
+        private=tuple(private),
+        loaded=LoadedFiles(),
+        shell=settings.flows.shell_settings,
+    )

@@ -139,6 +139,7 @@ async def _prepared(settings: Settings, project: Project, added: Extras) -> Asyn
         )
         follower = open_plugins(reloader, storage.log)
         closing.push_async_callback(follower.close)
+        reloader.protect(project)
         closing.callback(project.plugins.gates.close)
         closing.push_async_callback(runtime.close)
         yield runtime

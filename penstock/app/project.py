@@ -289,11 +289,16 @@ def _preface(
     if resolver is None:
         return bundle, Preface(prompts.preamble)
     read = late("penstock.tools.scripts.manifests:load_prompt_script")
-    script, problems = read(prompts, resolver, settings.root, settings.cache_path)
+    script, problems, reached = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
     asked = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)
     broken = bundle.broken_nouns if script else bundle.broken_nouns | {"prompts"}
-    bundle = replace(bundle, diagnostics=diagnostics, broken_nouns=broken)
+    bundle = replace(
+        bundle,
+        diagnostics=diagnostics,
+        broken_nouns=broken,
+        reached=bundle.reached | reached,
+    )
     return bundle, Preface(prompts.preamble, asked)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from penstock.app.global_tools import with_global_tools
+from penstock.app.loaded import LoadedOf
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
@@ -39,6 +40,13 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
     added: tuple[Tool, ...] = ()
     """What a program brought along; it stays."""
 
+    def protect(self, project: Project) -> None:
+        """Protect the files that this edition loaded from agents."""
+        parts = self.runtime.parts
+        folder, flows = parts.materials.folder, parts.flow_files
+        if folder is not None and flows is not None:
+            folder.loaded.follow(LoadedOf(project, flows))
+
     def read(self) -> Project:
         """Read the files again; nothing is taken from them yet."""
         first = self.first
@@ -66,6 +74,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         parts.materials.handbooks = project.handbooks
         if parts.authoring is not None:
             parts.authoring.known = project.nameable
+        self.protect(project)
 
     @asynccontextmanager
     async def watched(self, tell: Tell) -> AsyncIterator[None]:

@@ -29,6 +29,11 @@ default = "offline"  # a stand-in that calls tools by simple rules, without a ke
 
 # [tools]
 # builtin = ["files", "sheets"]    # more built-in tools for chats; docs/built-in-tools.md
+
+# In a chat, the tools `write`, `edit` and `bash` ask a person first. To let one run unasked:
+# [[rules]]
+# tool = "write"
+# action = "allow"
 """,
     "agents/assistant.md": """\
 ---

@@ -42,6 +42,14 @@ def hidden(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
+def imported_files() -> Iterator[Path]:
+    """Yield the files of all modules that this process has imported, compiled ones too."""
+    for module in [*sys.modules.values()]:
+        for name in ("__file__", "__cached__"):
+            if isinstance(file := getattr(module, name, None), str):
+                yield Path(file)
+
+
 def open_folder(folder: Path, name: str) -> None:
     """Make a folder a package of this name, so that its files can be loaded and see each other.
 

@@ -53,6 +53,8 @@ class Bundle(Struct, frozen=True, kw_only=True):
     tool_count: int = 0
     """Broken ones included, also those whose id could not be read."""
     skill_count: int = 0
+    reached: frozenset[str] = frozenset()
+    """The files of the project that its scripts are made of, or would be if they were there."""
 
     @property
     def named_permissions(self) -> frozenset[str]:

@@ -80,6 +80,10 @@ class Handbooks:
         for each in found:
             self._by_name.setdefault(each.name, each)
 
+    def __iter__(self) -> Iterator[Handbook]:
+        """Yield the handbooks."""
+        return iter(self._by_name.values())
+
     @property
     def names(self) -> list[str]:
         """The names, sorted."""

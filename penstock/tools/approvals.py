@@ -10,6 +10,7 @@ from penstock.core.world import World
 from penstock.engine.suspend import ask
 from penstock.tools.active_call import ActiveCall
 from penstock.tools.invocation import NestedCalls
+from penstock.tools.resources import ProjectFolder
 from penstock.tools.rules import Action, Rules
 from penstock.tools.tool import Tool
 
@@ -17,8 +18,9 @@ from penstock.tools.tool import Tool
 class Approvals:
     """Lets calls pass, refuses them, or asks a person."""
 
-    def __init__(self, rules: Rules, world: World) -> None:
+    def __init__(self, rules: Rules, world: World, folder: ProjectFolder | None = None) -> None:
         self._rules = rules
+        self._folder = folder
         self._clock = world.clock
         self._limits = world.limits
         self._new_id = world.new_id
@@ -29,8 +31,10 @@ class Approvals:
         """Return the input that a person agreed to, where one has to; what was asked counts."""
         call = active_call.call
         action = self._decide(tool, active_call, call.input)
-        if action is Action.ALLOW and not active_call.ledger.is_asked(call.path):
-            return call.input
+        if not active_call.ledger.is_asked(call.path):
+            if action is Action.ALLOW:
+                return call.input
+            self._look(tool, active_call)
         answered = await ask(active_call.ledger, self._question(tool, active_call, nest))
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED:
@@ -43,6 +47,12 @@ class Approvals:
             return call.input
         self._decide(tool, active_call, edited)
         return edited
+
+    def _look(self, tool: Tool, active_call: ActiveCall) -> None:
+        """Refuse what no approval would let pass: nobody is asked about it."""
+        look, folder = tool.spec.look, self._folder
+        if look is not None and folder is not None:
+            look(active_call.call.input, folder.files(active_call.caller.access), folder.shell)
 
     def _decide(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> Action:
         action = self._rules.decide(tool.spec, active_call.caller, input)

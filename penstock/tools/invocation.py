@@ -186,8 +186,12 @@ class Invocation:
 
     @property
     def project(self) -> ProjectFiles:
-        """The project's own folder, as the caller's agent sees it. Raises ToolNotConfigured."""
-        return self.project_folder.files(self.caller.access)
+        """The project's own folder, as the caller's agent sees it. Raises ToolNotConfigured.
+
+        What decides what runs is written for a chat only if a person approved this call.
+        """
+        is_trusted = self.caller.session is not None or self.ledger.is_asked(self.call.path)
+        return self.project_folder.files(replace(self.caller.access, is_trusted=is_trusted))
 
     @property
     def project_folder(self) -> ProjectFolder:

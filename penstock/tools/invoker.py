@@ -70,7 +70,7 @@ class Invoker:
         self._artifacts = resources.artifacts
         self._clock = world.clock
         self._limits = world.limits
-        self._approvals = Approvals(rules, world)
+        self._approvals = Approvals(rules, world, resources.project)
         self._resources = resources
         self._world = world
         self.renew(registry)

@@ -14,6 +14,7 @@ from penstock.resources.links import Links
 from penstock.resources.media import Media
 from penstock.resources.project.access import Access
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
@@ -33,12 +34,14 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
     root: Path
     private: tuple[str, ...] = ()
     """Places in it that are the runtime's own: its database, its key."""
+    loaded: LoadedFiles = NOTHING_LOADED
+    """The files that decide what runs, whatever their names are."""
     shell: ShellSettings = OFF
     """Whether commands run in it."""
 
     def files(self, access: Access) -> ProjectFiles:
         """Return the files in it, as an agent sees them."""
-        return ProjectFiles(self.root, replace(access, private=self.private))
+        return ProjectFiles(self.root, replace(access, private=self.private, loaded=self.loaded))
 
 
 class Resources(Struct, frozen=True, kw_only=True):

@@ -65,13 +65,13 @@ class Rules:
         Only where neither a rule nor a permission says anything does the tool's own default count.
         """
         if not self._rules and not caller.permissions:
-            return self._default(spec, input)
+            return self._default(spec, caller, input)
         said = [rule.action for rule in self._about(spec, caller) if _fits(rule.when, input)]
         if own := caller.permissions.get(spec.tool_id):
             said.append(Action(own))
         if said:
             return max(said, key=STRENGTH.index)
-        return self._default(spec, input)
+        return self._default(spec, caller, input)
 
     def hides(self, spec: ToolSpec, caller: Caller) -> bool:
         """Whether the tool is not even offered: denied whatever the input."""
@@ -97,8 +97,10 @@ class Rules:
     def _about(self, spec: ToolSpec, caller: Caller) -> list[Rule]:
         return [rule for rule in self._rules if rule.is_about(spec, caller)]
 
-    def _default(self, spec: ToolSpec, input: Json) -> Action:
+    def _default(self, spec: ToolSpec, caller: Caller, input: Json) -> Action:
         wants = spec.requires_approval
+        if spec.asks_in_chats and caller.session is None:
+            return Action.ASK
         if wants is False:
             return Action.ALLOW
         if wants is True:

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.call_errors import NotPermitted
+from penstock.resources.project.changes import Refused, take_changes
 from penstock.resources.project.fence import Fence, fence
 from penstock.resources.project.files import ProjectFiles
 from penstock.sandbox.processes.shell import (
@@ -16,6 +19,9 @@ from penstock.sandbox.processes.shell import (
     run_shell,
 )
 from penstock.tools.threads import Threads
+
+_MOST_REFUSALS = 20
+"""That are reported one by one."""
 
 
 class ShellSettings(Struct, frozen=True, kw_only=True):
@@ -51,16 +57,17 @@ def check_on(settings: ShellSettings) -> None:
 async def run_in_project(
     run: ShellRun, files: ProjectFiles, settings: ShellSettings, threads: Threads
 ) -> ShellEnd:
-    """Run a command in the project's folder. Raises NotPermitted where it cannot be enclosed."""
-    enclosure = None
-    if settings.is_enclosed:
-        around: Fence = await threads.run(partial(fence, files))
-        enclosure = Enclosure(
-            hidden=around.hidden,
-            kept=around.kept,
-            writable=around.writable,
-            network=settings.has_network,
-        )
+    """Run a command in the project's folder. Raises NotPermitted where it cannot be enclosed.
+
+    Of what an enclosed command changed, the project takes over what the agent may write; the rest
+    is in `refusals`. If the call is cancelled, nothing is taken over.
+    """
+    enclosure = await threads.run(partial(_enclosure, files, settings))
+    refused: list[Refused] = []
+
+    async def take(changes: Path) -> None:
+        refused.extend(await threads.run(partial(take_changes, files, changes)))
+
     end = await run_shell(
         ShellCommand(
             text=run.text,
@@ -70,11 +77,30 @@ async def run_in_project(
             most_bytes=run.most_bytes,
             environment=run.environment,
             grace_seconds=run.grace_seconds,
-        )
+        ),
+        take,
     )
     if end.refused:
         raise NotPermitted(
             f"the system does not confine commands here ({end.refused}), so none runs; "
             'shell_sandbox = "off" under [flows] runs them without'
         )
-    return end
+    return replace(end, refusals=_told(refused))
+
+
+def _enclosure(files: ProjectFiles, settings: ShellSettings) -> Enclosure | None:
+    if not settings.is_enclosed:
+        return None
+    around: Fence = fence(files)
+    return Enclosure(
+        hidden=around.hidden,
+        kept=around.kept,
+        writable=around.writable,
+        network=settings.has_network,
+    )
+
+
+def _told(refused: list[Refused]) -> tuple[str, ...]:
+    shown = [str(each) for each in refused[:_MOST_REFUSALS]]
+    more = len(refused) - len(shown)
+    return (*shown, f"{more} more changes were refused.") if more else tuple(shown)

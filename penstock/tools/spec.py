@@ -51,6 +51,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     requires_permissions: frozenset[str] = frozenset()
     requires_approval: bool | Json = False
     """A person must say yes; a schema: only if the input matches it."""
+    asks_in_chats: bool = False
+    """A person must say yes, but in an agent session of a flow, where `access` bounds it."""
     retry: RetryPolicy = ONCE
     exclusive: Exclusive = False
     look: Look | None = None

@@ -1,12 +1,20 @@
 """The tools of the project's folder, as a chat and a script meet them in a real project."""
 
+import pytest
+
 from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter
 from penstock.agents.settings import ChatSettings
 from penstock.chat.message import NewMessage
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.resources.project.access import Access
 from tests.kit.project import ProjectFolder
 
 TOOLS = {"read", "write", "edit", "grep", "find", "ls"}
+UNASKED = "".join(
+    f'[[rules]]\ntool = "{each}"\naction = "allow"\n' for each in ("write", "edit", "bash")
+)
+FAMILIES = '[flows]\nshell = true\n[tools]\nbuiltin = ["files", "shell"]\n'
 SCRIPT = """
     export async function run() {
       const found = await flo.callTool({ tool_id: "grep", input: { pattern: "TODO" } });
@@ -25,7 +33,7 @@ async def results(project: ProjectFolder, model: ScriptedModel) -> list[str]:
 
 async def test_a_chat_of_a_project_that_names_their_family_has_them(project: ProjectFolder) -> None:
     """`chat.md` §13: families, off until `[tools] builtin` names them; `bash` where it is on."""
-    project.write("penstock.toml", '[tools]\nbuiltin = ["files", "shell"]\n')
+    project.write("penstock.toml", f'{UNASKED}[tools]\nbuiltin = ["files", "shell"]\n')
     project.write("src/a.py", "x = 1\n")
     model = ScriptedModel(
         [
@@ -52,8 +60,63 @@ async def test_an_agent_that_names_bash_reads_why_it_does_not_run(project: Proje
     assert "bash is switched off in this project (set shell = true under [flows])." in found
 
 
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        (call("write", path="new.txt", content="x"), "new.txt"),
+        (call("edit", path="notes.txt", oldText="old", newText="new"), "notes.txt"),
+        (call("bash", command="echo x > made.txt"), "made.txt"),
+    ],
+    ids=["write", "edit", "bash"],
+)
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_chat_asks_a_person_before_a_file_changes(
+    project: ProjectFolder, asked: ScriptedReply, path: str, decision: str
+) -> None:
+    """§12.2: "In a chat … `write`, `edit` and `bash` ask by default"."""
+    project.write("penstock.toml", FAMILIES)
+    project.write("notes.txt", "old\n")
+    model = ScriptedModel([asked, say("Done")])
+    async with project.opened(agents=[Agent(model=model)]) as runtime:
+        reply = await runtime.chat("Go")
+        before = {each.name for each in project.root.iterdir()}
+        assert (project.root / "notes.txt").read_text() == "old\n"
+        await runtime.answer(reply.questions[0].question.question_id, {"decision": decision})
+        await runtime.wait(reply.task_id)
+    assert path not in before - {"notes.txt"}
+    there = (project.root / path).read_text() if (project.root / path).exists() else "old\n"
+    assert (there != "old\n") is (decision == "approve")
+
+
+async def test_what_no_approval_would_allow_is_refused_without_a_question(
+    project: ProjectFolder,
+) -> None:
+    project.write("penstock.toml", FAMILIES)
+    made = call("write", path="tools/x.py", content="x") + call("write", path="../x", content="x")
+    model = ScriptedModel([made, say("Done")])
+    found = "\n".join(await results(project, model))
+    assert "is protected." in found
+    assert "is outside the project." in found
+
+
+@pytest.mark.parametrize(("rules", "is_written"), [(UNASKED, False), ("", True)])
+async def test_authored_files_are_written_for_a_chat_with_an_approval_of_that_call_alone(
+    project: ProjectFolder, rules: str, *, is_written: bool
+) -> None:
+    """§12.2: "and never by a chat without a person's approval"; whatever the project's rules."""
+    project.write("penstock.toml", rules + FAMILIES)
+    writes = Charter(access=Access(write=("tools/**",)))
+    model = ScriptedModel([call("write", path="tools/x.py", content="x = 1\n"), say("Done")])
+    async with project.opened(agents=[Agent(model=model, charter=writes)]) as runtime:
+        reply = await runtime.chat("Go")
+        for each in reply.questions:
+            await runtime.answer(each.question.question_id, {"decision": "approve"})
+        await runtime.wait(reply.task_id)
+    assert (project.root / "tools/x.py").exists() is is_written
+
+
 async def test_a_project_may_switch_commands_on(project: ProjectFolder) -> None:
-    project.write("penstock.toml", '[flows]\nshell = true\n\n[tools]\nbuiltin = ["shell"]\n')
+    project.write("penstock.toml", f"{UNASKED}{FAMILIES}")
     project.write("notes.txt", "found\n")
     model = ScriptedModel([call("bash", command="cat notes.txt .penstock/*"), say("Done")])
     found = "\n".join(await results(project, model))

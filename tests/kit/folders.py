@@ -10,6 +10,7 @@ from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.resources import ProjectFolder
+from penstock.tools.rules import Action, Rule
 from penstock.tools.tool import Tool
 
 G = Access(
@@ -58,7 +59,10 @@ class Folder:
 async def open_folder(
     root: Path, *tools: Tool, limits: Limits | None = None, **said: Any
 ) -> Folder:
-    """Return a project with some files, each of which holds its own name, and some links."""
+    """Return a project with some files, each of which holds its own name, and some links.
+
+    Nobody is asked before its files change.
+    """
     for name in FILES:
         place = root / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -67,4 +71,6 @@ async def open_folder(
     (root / "src/l").symlink_to("../docs/sub/x.md")
     (root / "src/out").symlink_to("/etc/hosts")
     folder = ProjectFolder(root=root, **said)
-    return Folder(root, await open_workbench(*tools, project=folder, limits=limits))
+    rules = [Rule(tool=each, action=Action.ALLOW) for each in ("write", "edit", "bash")]
+    bench = await open_workbench(*tools, rules=rules, project=folder, limits=limits)
+    return Folder(root, bench)

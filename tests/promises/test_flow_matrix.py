@@ -19,6 +19,8 @@ from tests.kit.flows import finish, run_flow, worker
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
 
+CHANGING = ("write", "edit", "bash")
+"""What a chat asks a person about, unless a rule allows it."""
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
 AUTHORING = ("agent_catalog", "agent_write", "flow_write")
 PLUGIN, GLOBAL, OTHER = "stamp", "list_available_skills", "csv_inspect"
@@ -87,7 +89,9 @@ def set_up(project: ProjectFolder, column: str) -> dict[str, Any]:
     project.write("handbooks/manual/SKILL.md", "---\nname: manual\n---\nRead it.\n")
     for name in ("notes.txt", "more.txt"):
         project.write(name, "some text\n")
-    project.write("penstock.toml", '[flows]\nshell = true\nshell_sandbox = "off"\n')
+    unasked = [f'[[rules]]\ntool = "{each}"\naction = "allow"\n' for each in CHANGING]
+    shell = '[flows]\nshell = true\nshell_sandbox = "off"\n'
+    project.write("penstock.toml", shell + "".join(unasked))
 
     def plugin(api: PluginApi) -> None:
         api.register_agents_dir(project.root / "pack")

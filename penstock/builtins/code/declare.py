@@ -43,6 +43,7 @@ def of_project(
             is_offered=True,
             requires_permissions=frozenset({permission}),
             idempotent=idempotent,
+            asks_in_chats=effect is Effect.WRITE,
             look=look,
         )
         return replace(made, spec=spec)

@@ -27,7 +27,8 @@ _COMMAND: Json = {"type": "string", "minLength": 1, "maxLength": 100_000}
 
 @builtin(
     "Run a shell command (sh -c) in the project's folder. Each stream of its output is kept up to "
-    "50 KB, the first and the last half. An exit code that is not 0 is no failure of the call.",
+    "50 KB, the first and the last half. An exit code that is not 0 is no failure of the call. "
+    "Files are changed when the command has ended; `refused` lists changes that were dropped.",
     {"command": _COMMAND, "timeout?": whole(1, MOST_SECONDS, "Seconds; 120 if it is left out")},
     effect=Effect.WRITE,
     stays_inside=False,
@@ -44,13 +45,18 @@ async def bash(input: Json, invocation: Invocation) -> Any:
         raise ToolTimeout(
             f"the command was stopped after {seconds} s",
             suggestion="give a longer timeout, or do less at once",
-            details={"stdout": end.stdout[-_LAST_WORDS:], "stderr": end.stderr[-_LAST_WORDS:]},
+            details={
+                "stdout": end.stdout[-_LAST_WORDS:],
+                "stderr": end.stderr[-_LAST_WORDS:],
+                **({"refused": [*end.refusals]} if end.refusals else {}),
+            },
         )
     return {
         "exitCode": end.code if end.code >= 0 else _SIGNALLED - end.code,
         "stdout": end.stdout,
         "stderr": end.stderr,
         "truncated": end.is_truncated,
+        **({"refused": [*end.refusals]} if end.refusals else {}),
     }
 
 
@@ -79,6 +85,7 @@ TOOLS = (
             is_offered=True,
             exclusive="bash",
             look=_look,
+            asks_in_chats=True,
             requires_permissions=frozenset({"project.bash"}),
             timeout_ms=MOST_SECONDS * 1000 + _MARGIN_MS,
         ),

@@ -4,12 +4,10 @@ import re
 from collections.abc import Mapping
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.manifest.handbook import FILE_BYTES, Handbooks
-from penstock.resources.project.files import ProjectFiles
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
 SCHEME = "file://"
@@ -67,8 +65,7 @@ class Materials(Struct, kw_only=True):
     def _text(self, told: str, agent: Agent) -> str:
         if self.folder is None:
             raise ToolNotConfigured(NO_PROJECT)
-        access = agent.charter.access
-        files = ProjectFiles(self.folder.root, replace(access, private=self.folder.private))
+        files = self.folder.files(agent.charter.access)
         content = files.read(files.readable(told), FILE_BYTES)
         try:
             return content.decode()

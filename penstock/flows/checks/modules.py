@@ -29,8 +29,14 @@ def stems(step: Step, around: CheckContext) -> list[str]:
     ]
 
 
+def places(step: Step, around: CheckContext) -> list[str]:
+    """Return the files that may be a step's module, the best first."""
+    if not isinstance(step, Code):
+        return []
+    suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
+    return [f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes]
+
+
 def module_of(step: Code, around: CheckContext) -> str | None:
     """Return the file of a step's module, or None if there is none."""
-    suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
-    places = (f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes)
-    return next((each for each in places if around.has_file(each)), None)
+    return next((each for each in places(step, around) if around.has_file(each)), None)

@@ -13,6 +13,7 @@ from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.core.late import late
 from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext
+from penstock.flows.checks.modules import places
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.project.files import (
     BUILT_IN,
@@ -145,6 +146,20 @@ class ProjectFlows:
             if flows:
                 return [self._source(file_at(each, folder, source.root), root) for each in flows]
         return ()
+
+    def reached(self) -> set[str]:
+        """Return every file of the project that its flows are made of, or would be if it was there.
+
+        Flows that other flows refer to, and the modules of code steps with what they import.
+        """
+        found: set[str] = set()
+        for file in find_flows(self.root).files.values():
+            root = FlowRoot(file.root, file.home)
+            found.update(self._source(file, root).texts)
+            flow, around = _read(file, root).flow, root.around(file, self._around())
+            if flow is not None:
+                found.update(place for step in flow.steps for place in places(step, around))
+        return found
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
         """Return what keeps a flow from running, by the texts that come with it."""

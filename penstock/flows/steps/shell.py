@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import Interrupted, NotPermitted
 from penstock.core.limits import MIB
@@ -79,7 +77,7 @@ class ShellSteps:
 
     def _files(self) -> ProjectFiles:
         assert self._folder is not None  # noqa: S101  looked at before
-        return ProjectFiles(self._folder.root, replace(OPEN, private=self._folder.private))
+        return self._folder.files(OPEN)
 
 
 def with_variables(command: str, values: TemplateValues) -> Filled:
@@ -117,7 +115,7 @@ def _is_no_text(text: str) -> bool:
 
 def _ended(step: Shell, end: ShellEnd) -> VisitOutcome:
     summary = _summary(step, end)
-    is_good = end.code == 0 and not end.is_late
+    is_good = end.code == 0 and not end.is_late and not end.refusals
     result = StepResult(
         status=StepStatus.COMPLETE if is_good else StepStatus.ERROR,
         summary=summary,
@@ -133,4 +131,6 @@ def _ended(step: Shell, end: ShellEnd) -> VisitOutcome:
 def _summary(step: Shell, end: ShellEnd) -> str:
     if end.is_late:
         return f"timed out after {step.timeout} s"
+    if end.refusals:
+        return f"changes were refused: {' '.join(end.refusals)}"
     return f"exit code {end.code}" if end.code >= 0 else f"killed by signal {-end.code}"

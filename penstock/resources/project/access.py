@@ -1,25 +1,42 @@
-"""Which files of a project an agent may read and write: its own patterns, and what is protected."""
+"""Which files of a project an agent may read and write: its own patterns, and what is protected.
+
+Protection compares folded names (`folding.py`), so another spelling of a protected path on a disk
+that ignores case is protected too. An agent's own patterns compare names exactly as they are.
+"""
+
+import re
 
 from msgspec import Struct
 
 from penstock.core.ids import ASSISTANT
+from penstock.resources.project.folding import folded
 from penstock.resources.project.globs import Glob, glob
+from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 
 PROTECTED = "is protected."
-HIDDEN = (".penstock", ".env")
-"""What no agent reads or writes, with all below; neither `.env.*`."""
+_HIDDEN = re.compile(r"(?:^|/)(?:\.penstock|\.envrc|\.env(?![a-z0-9])[^/]*)(?=/|$)")
+"""Names, at any depth, that no agent reads or writes, with all below: state, key, variables."""
 UNWRITTEN = tuple(map(glob, (".git", ".git/**")))
 """What no agent writes."""
-AUTHORED = tuple(
+_FOLDERS = ("agents", "flows", "handbooks", "schedules", ".pi/flows")
+_ROOTED = tuple(
     map(
         glob,
         (
-            *("penstock.toml", "agents", "agents/**", "flows", "flows/**", "handbooks"),
-            *("handbooks/**", ".pi/flows", ".pi/flows/**", "**/*.tool.yaml", "**/*.skill.yaml"),
+            *("penstock.toml", *_FOLDERS, *(f"{each}/**" for each in _FOLDERS)),
+            *(f"tools/**/*{ending}" for ending in (".py", ".pyc", ".so", ".pyd")),
         ),
     )
 )
-"""What an agent writes only if one of its own patterns says so: it decides what agents may do."""
+AUTHORED = (
+    *_ROOTED,
+    *(
+        glob(f"**/*.{noun}.yaml")
+        for noun in ("tool", "skill", "permissions", "prompts", "schedule")
+    ),
+)
+"""What decides what runs, or what it may do: an agent writes it only if one of its own patterns
+says so. Files with other names that the project reads are in `Access.loaded`."""
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -32,6 +49,11 @@ class Access(Struct, frozen=True, kw_only=True):
     """Patterns of commands that `bash` refuses."""
     private: tuple[str, ...] = ()
     """Places of the runtime's own in the project, which are hidden as well."""
+    loaded: LoadedFiles = NOTHING_LOADED
+    """Files that the project loaded, whatever their names are."""
+    is_trusted: bool = True
+    """Whether its own patterns may name what decides what runs: a person approved the call, or the
+    agent is one of a flow."""
 
     def why_unreadable(self, path: str) -> str:
         """Return what a refusal says behind the path; nothing if it may be read."""
@@ -44,20 +66,47 @@ class Access(Struct, frozen=True, kw_only=True):
     def why_unwritable(self, path: str) -> str:
         """Return what a refusal says behind the path; nothing if it may be written."""
         own = self.write is not None and _any_fits(map(glob, self.write), path)
-        if self.hides(path) or _any_fits(UNWRITTEN, path):
+        if self.hides(path) or _any_fits(UNWRITTEN, folded(path)):
             return PROTECTED
-        if not own and _any_fits(AUTHORED, path):
+        if self.decides(path) and not (own and self.is_trusted):
             return PROTECTED
         if own or self.write is None:
             return ""
         return f'is not writable for agent "{self.agent}". access.write: {_listed(self.write)}.'
 
+    def why_no_folder(self, path: str) -> str:
+        """Return what a refusal says behind a folder that is to be made; nothing if it may be.
+
+        A folder may also be made on the way to what one of the agent's own patterns names.
+        """
+        why = self.why_unwritable(path)
+        if not why or self.hides(path) or _any_fits(UNWRITTEN, folded(path)):
+            return why
+        own = (glob(each) for each in self.write or ())
+        return "" if any(each.may_fit_below(path) for each in own) else why
+
+    def why_no_link(self, path: str) -> str:
+        """Return what a refusal says behind a link that is to be made; nothing if it may be.
+
+        A link in the place of a folder of authored files would put other files in their places.
+        """
+        name = folded(path)
+        if any(each.may_fit_below(name) for each in _ROOTED) or self.loaded.has_below(name):
+            return PROTECTED
+        return self.why_unwritable(path)
+
+    def decides(self, path: str) -> bool:
+        """Whether a file decides what runs or what it may do."""
+        name = folded(path)
+        return _any_fits(AUTHORED, name) or self.loaded.has(name)
+
     def hides(self, path: str) -> bool:
         """Whether no agent reads or writes what is there."""
-        first = path.partition("/")[0]
-        if first in HIDDEN or first.startswith(".env."):
+        name = folded(path)
+        if _HIDDEN.search(name):
             return True
-        return any(path == each or path.startswith(f"{each}/") for each in self.private)
+        private = map(folded, self.private)
+        return any(name == each or name.startswith(f"{each}/") for each in private)
 
     @property
     def not_readable(self) -> str:

@@ -1,17 +1,29 @@
-"""What a command may touch of a project, for a sandbox that knows places and no patterns."""
+"""What a command may touch of a project, for a sandbox that knows places and no patterns.
 
-import os
+The fence makes protected places that are there invisible or read-only, so that a command learns at
+once that it may not use them. It is not the wall for writing: `changes.py` judges every change by
+its path when the command has ended. It is the wall for reading, so every hidden name is looked for,
+and every other name of a hidden file (a hard link).
+"""
+
+from pathlib import PurePath
 
 from msgspec import Struct
 
-from penstock.resources.project.access import AUTHORED, UNWRITTEN
-from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.access import AUTHORED
+from penstock.resources.project.files import ProjectFiles, entries_below, is_there
 
-MOST_ENTRIES = 200_000
-"""More than this are not looked at."""
-_TOP = ("penstock.toml", "agents", "flows", "handbooks", ".pi/flows")
-_NEVER = {".git", "node_modules"}
-_MANIFESTS = (".tool.yaml", ".skill.yaml")
+_UNWRITTEN = (".git",)
+_TOP = ("penstock.toml", "agents", "flows", "handbooks", "schedules", ".pi/flows")
+_ENDINGS = (
+    *(".tool.yaml", ".skill.yaml", ".permissions.yaml", ".prompts.yaml", ".schedule.yaml"),
+    *(".py", ".pyc", ".so", ".pyd"),
+)
+"""Of names that AUTHORED may fit: others are passed over without a look at patterns."""
+_FOREIGN = "node_modules"
+"""No project reads manifests in there."""
+_MOST_KEPT = 1000
+"""Each is a mount of some 20 us. What is over is judged when the command has ended, as all is."""
 
 
 class Fence(Struct, frozen=True, kw_only=True):
@@ -26,37 +38,38 @@ class Fence(Struct, frozen=True, kw_only=True):
 
 def fence(files: ProjectFiles) -> Fence:
     """Return the fence around a project, as it stands now."""
-    top = sorted(each.name for each in files.root.iterdir())
-    hidden = [*filter(files.access.hides, top), *files.access.private]
-    kept = [name for name in top if any(each.fits(name) for each in UNWRITTEN)]
-    authored = [*_TOP, *_manifests(files, {*hidden, *_TOP})]
-    kept += [each for each in authored if not files.access.writes_of_its_own(each)]
+    files.access.loaded.refresh()
+    access, hidden, authored = files.access, list[str](), list[str]()
+    for path, _ in entries_below(files.root, access.hides):
+        if access.hides(path):
+            hidden.append(path)
+        elif path.endswith(_ENDINGS) and any(each.fits(path) for each in AUTHORED):
+            authored.append(path)
+    if twins := files.hidden_twins:
+        every = entries_below(files.root, access.hides)
+        hidden += [path for path, entry in every if entry.inode() in twins]
+    hidden = [*sorted(hidden), *access.private]
+    searched = (each for each in authored if _FOREIGN not in each.split("/"))
+    authored = [*_TOP, *sorted({*searched, *access.loaded.paths})]
+    own = access.writes_of_its_own if access.is_trusted else lambda _: False
+    kept = [*_UNWRITTEN, *(each for each in authored if not own(each))]
     return Fence(
         hidden=_real(files, hidden),
-        kept=_real(files, kept),
-        writable=_real(files, [*files.access.writable_places]),
+        kept=_outermost(_real(files, kept))[:_MOST_KEPT],
+        writable=_real(files, [*access.writable_places]),
     )
 
 
-def _manifests(files: ProjectFiles, apart: set[str]) -> list[str]:
-    """Return the files that declare tools and skills, wherever they are."""
-    found, seen, root = [], 0, str(files.root)
-    for place, folders, names in os.walk(root):
-        inside = place[len(root) :].lstrip("/").replace(os.sep, "/")
-        inside = f"{inside}/" if inside else ""
-        seen += len(names)
-        if seen > MOST_ENTRIES:
-            break
-        folders[:] = sorted(
-            each for each in folders if each not in _NEVER and inside + each not in apart
-        )
-        paths = [inside + name for name in sorted(names) if name.endswith(_MANIFESTS)]
-        found += [path for path in paths if any(each.fits(path) for each in AUTHORED)]
-    return found
+def _outermost(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out what lies below another of the paths."""
+    every = {*paths}
+    return tuple(
+        path for path in paths if not any(str(above) in every for above in PurePath(path).parents)
+    )
 
 
 def _real(files: ProjectFiles, paths: list[str]) -> tuple[str, ...]:
     """Return where the paths lead that are there, and in the project."""
     places = [files.root / path for path in paths]
-    found = [files.real_of(str(place)) for place in places if place.exists()]
+    found = [files.real_of(str(place)) for place in places if is_there(place)]
     return tuple(dict.fromkeys(each for each in found if each is not None))

@@ -2,8 +2,9 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import NoReturn, TypeVar
 
@@ -17,6 +18,7 @@ from penstock.resources.project.turns import turn
 T = TypeVar("T")
 
 MOST_WRITTEN = 1 << 20
+_GIT = ".git"
 _ABSENT = {errno.ENOENT, errno.EINVAL}
 _IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP}
 
@@ -38,11 +40,12 @@ class ProjectPath(Struct, frozen=True, kw_only=True):
 class ProjectFiles:
     """The files of a project, for one agent. What is refused raises NotPermitted."""
 
-    __slots__ = ("access", "root")
+    __slots__ = ("_twins", "access", "root")
 
     def __init__(self, root: Path, access: Access = OPEN) -> None:
         self.root = Path(os.path.realpath(root))
         self.access = access
+        self._twins: frozenset[int] | None = None
 
     def at(self, told: str) -> ProjectPath:
         """Return where a path leads: one outside of the project is refused."""
@@ -69,6 +72,7 @@ class ProjectFiles:
     def writable(self, told: str) -> ProjectPath:
         """Return where a path leads that the agent may write."""
         path = self.at(told)
+        self.access.loaded.refresh()
         if why := self.access.why_unwritable(path.real):
             raise NotPermitted(f'"{told}" {why}')
         return path
@@ -113,9 +117,22 @@ class ProjectFiles:
         except OSError:
             return None
 
+    @property
+    def hidden_twins(self) -> frozenset[int]:
+        """The inodes of hidden files that have other names, which may be anywhere (hard links).
+
+        The first call walks the project; the answer is kept as long as this object.
+        """
+        if self._twins is None:
+            self._twins = frozenset(self._hidden_inodes())
+        return self._twins
+
     def read(self, path: ProjectPath, most: int) -> bytes:
         """Return the bytes of a file of at most so many."""
         with as_call_errors(path), open_to_read(self.root, path.real) as file:
+            found = os.fstat(file.fileno())
+            if found.st_nlink > 1 and found.st_ino in self.hidden_twins:
+                raise NotPermitted(f'"{path.told}" {PROTECTED}')
             content = file.read(most + 1)
         if len(content) > most:
             raise tool_failure("too_large", f"{path.told!r} has more than {most} bytes")
@@ -144,12 +161,62 @@ class ProjectFiles:
         with as_call_errors(path):
             return replace_file(self.root, path.real, content)
 
+    def _hidden_inodes(self) -> Iterator[int]:
+        places = [self.root / each for each in self.access.private]
+        every = entries_below(self.root, self.access.hides)
+        places += [self.root / path for path, _ in every if self.access.hides(path)]
+        for place in places:
+            with suppress(OSError):
+                found = place.lstat()
+                if not stat.S_ISDIR(found.st_mode) and found.st_nlink > 1:
+                    yield found.st_ino
+            for _, entry in entries_below(place, never):
+                with suppress(OSError):
+                    if (found := entry.stat(follow_symlinks=False)).st_nlink > 1:
+                        yield found.st_ino
+
     def _inside(self, whole: str) -> str | None:
         place = PurePath(whole)
         if not place.is_relative_to(self.root):
             return None
         real = place.relative_to(self.root).as_posix()
         return "" if real == "." else real
+
+
+def entries_below(
+    root: Path, closed: Callable[[str], bool]
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield every name below a folder, but for what is in closed folders and in `.git`.
+
+    Links are not followed; a folder that cannot be listed is passed over.
+    """
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(root / folder) as found:
+                entries = [*found]
+        except OSError:
+            continue
+        start = f"{folder}/" if folder else ""
+        for entry in entries:
+            path = start + entry.name
+            yield path, entry
+            if entry.is_dir(follow_symlinks=False) and entry.name != _GIT and not closed(path):
+                waiting.append(path)
+
+
+def never(_: str) -> bool:
+    """Close no folder."""
+    return False
+
+
+def is_there(place: Path) -> bool:
+    """Whether something is at a place, wherever links lead; a loop of links is nothing."""
+    try:
+        return place.exists()
+    except (OSError, RuntimeError):
+        return False
 
 
 @contextmanager

@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 
 def open_to_read(root: Path, path: str, *, by_steps: bool = STEP_BY_STEP) -> BinaryIO:
     """Open a plain file. Raises OSError, IsADirectoryError for all that is no plain file."""
-    with _folder_of(root, path, by_steps=by_steps) as (folder, name):
+    with folder_of(root, path, by_steps=by_steps) as (folder, name):
         place = os.open(name, os.O_RDONLY | _UNFOLLOWED | _AT_ONCE, dir_fd=folder)
     file = os.fdopen(place, "rb")
     if not stat.S_ISREG(os.fstat(place).st_mode):
@@ -37,11 +37,11 @@ def replace_file(root: Path, path: str, content: bytes, *, by_steps: bool = STEP
 
     Raises OSError. One that is there keeps its permissions.
     """
-    with _folder_of(root, path, make=True, by_steps=by_steps) as (folder, name):
+    with folder_of(root, path, make=True, by_steps=by_steps) as (folder, name):
         before = _found(folder, name)
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise IsADirectoryError(path)
-        unfinished = f"{_before(name)}.penstock-{os.getpid()}-{next(_numbers)}"
+        unfinished = unfinished_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _UNFOLLOWED | getattr(os, "O_BINARY", 0)
         place = os.open(unfinished, flags, _MODE, dir_fd=folder)
         try:
@@ -58,8 +58,8 @@ def replace_file(root: Path, path: str, content: bytes, *, by_steps: bool = STEP
 
 
 @contextmanager
-def _folder_of(
-    root: Path, path: str, *, make: bool = False, by_steps: bool
+def folder_of(
+    root: Path, path: str, *, make: bool = False, by_steps: bool = STEP_BY_STEP
 ) -> Iterator[tuple[int | None, str]]:
     """Open the folder of a file; its name is relative to that, or absolute where it must be."""
     *folders, name = path.split("/")
@@ -102,7 +102,8 @@ def _found(folder: int | None, name: str) -> os.stat_result | None:
         return None
 
 
-def _before(name: str) -> str:
-    """Return what an unfinished file's name begins with: short, hidden, in the same folder."""
+def unfinished_name(name: str) -> str:
+    """Return the name of a file while it is written: short, hidden, in the same folder."""
     head, tail = os.path.split(name)
-    return os.path.join(head, f".{tail[:40]}")  # noqa: PTH118  it may be relative to a descriptor
+    before = os.path.join(head, f".{tail[:40]}")  # noqa: PTH118  it may be relative to a descriptor
+    return f"{before}.penstock-{os.getpid()}-{next(_numbers)}"

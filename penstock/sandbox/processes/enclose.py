@@ -3,6 +3,11 @@
 `python -I -m penstock.sandbox.processes.enclose PLAN` sees a root of its own with the system's
 programs, the project, a home and nothing else; no processes but its own; the network only if the
 plan says so. Landlock then bounds what it may write. What cannot be had ends it, and it says so.
+
+The project in there is an overlayfs mount: the command reads the real files, and all that it
+changes is kept in `changes/upper` of its scratch folder; its starter takes over what may be. A
+mount inside the project is not seen by overlayfs; it is bound there read-only. What is protected is
+read-only in there as well, so that a command learns at once what would be refused in the end.
 """
 
 import ctypes
@@ -36,6 +41,8 @@ _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _DEEP, _PRIVATE, _DETACH = 16384, 1 << 18, 2
 _KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
 """What a mount that is bound anew may not lose."""
+_LOWER, _CHANGES, _WHOLE = ".lower", ".changes", ".whole"
+"""Where mounts are prepared in the new root; they are gone before the command begins."""
 _PR_SET_PDEATHSIG, _PR_SET_SECUREBITS = 1, 28
 _NO_ROOT = 0x3
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -111,11 +118,7 @@ def _make_root(plan: Mapping[str, Any]) -> None:
     _bind(plan["tmp"], _made_folder(_in(root, _TEMPORARY)))
     _bind(plan["home"], _made_folder(_in(root, HOME)))
     inside = _made_folder(_in(root, project))
-    _bind(project, inside)
-    if project not in map(Path, plan["writable"]):
-        _freeze(inside)
-        for place in map(Path, plan["writable"]):
-            _bind(place, _in(root, place))
+    _lay_project(plan, root, inside)
     _made_folder(root / "proc")
     with suppress(OSError):
         _mount("proc", root / "proc", "proc", _NO_SUID | _NO_DEV | _NO_EXEC)
@@ -127,6 +130,40 @@ def _make_root(plan: Mapping[str, Any]) -> None:
     _call(_libc.pivot_root(b".", b"."))
     _call(_libc.umount2(b".", _DETACH))
     os.chdir(project)
+
+
+def _lay_project(plan: Mapping[str, Any], root: Path, inside: Path) -> None:
+    """Put the project in its place, so that what is changed there is kept apart."""
+    project, writable = Path(plan["project"]), [*map(Path, plan["writable"])]
+    if not writable:
+        _bind(project, inside)
+        _freeze(inside)
+        return
+    _bind(project, _made_folder(root / _LOWER))
+    _bind(plan["changes"], _made_folder(root / _CHANGES))
+    os.chdir(root)  # relative paths have no characters that are options
+    options = f"lowerdir={_LOWER},upperdir={_CHANGES}/upper,workdir={_CHANGES}/work,userxattr"
+    _mount("overlay", inside, "overlay", _NO_SUID | _NO_DEV, options=options.encode())
+    for place in _mounts_below(project):
+        _bind(place, _in(root, place))
+        _freeze(_in(root, place))
+    if project not in writable:
+        _bind(inside, _made_folder(root / _WHOLE))
+        _freeze(inside)
+        for place in writable:
+            _bind(root / _WHOLE / place.relative_to(project), _in(root, place))
+    for name in (_WHOLE, _CHANGES, _LOWER):
+        with suppress(FileNotFoundError):
+            _call(_libc.umount2(os.fsencode(root / name), _DETACH), name)
+            (root / name).rmdir()
+
+
+def _mounts_below(project: Path) -> list[Path]:
+    """Return the mounts inside the project, the outer ones first."""
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    named = {line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines}
+    places = [Path(os.fsdecode(each)) for each in named]
+    return sorted(each for each in places if project in each.parents)
 
 
 def _show(root: Path, path: Path, *, resolved: bool = False) -> None:

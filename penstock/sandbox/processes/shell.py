@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ _PROGRAM = ("-I", "-m", "penstock.sandbox.processes.enclose")
 _SHELL, _REMOVE = "/bin/sh", "/bin/rm"
 _CHUNK = 1 << 16
 _MOST_REPORT = 8192
+_UPPER, _WORK = "changes/upper", "changes/work"
+"""As overlayfs wants them: what was changed, and a folder of its own on the same disk."""
 
 
 class Enclosure(Struct, frozen=True, kw_only=True):
@@ -35,6 +37,7 @@ class Enclosure(Struct, frozen=True, kw_only=True):
     kept: Sequence[str] = ()
     """Read and not written, whatever is around it."""
     writable: Sequence[str] = ("",)
+    """Places where what the command writes is kept apart; nothing reaches the project by itself."""
     network: bool = False
 
 
@@ -65,6 +68,16 @@ class ShellEnd(Struct, frozen=True, kw_only=True):
     """It was stopped because its time was over."""
     refused: str = ""
     """Why it could not be enclosed; then nothing ran."""
+    refusals: Sequence[str] = ()
+    """A sentence for each change that was not taken over into the project."""
+
+
+TakeChanges = Callable[[Path], Awaitable[None]]
+"""Receives the upper folder of overlayfs with all that an enclosed command changed."""
+
+
+async def drop_changes(upper: Path) -> None:
+    """Leave the project as it was."""
 
 
 class BoundedOutput:
@@ -99,8 +112,11 @@ class BoundedOutput:
         return head.decode("utf-8", "replace") + missing + tail.decode("utf-8", "replace")
 
 
-async def run_shell(command: ShellCommand) -> ShellEnd:
-    """Run a command to its end; all that it began ends with it."""
+async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> ShellEnd:
+    """Run a command to its end; all that it began ends with it.
+
+    What an enclosed command changed is handed to `take` then, also if its time was over.
+    """
     async with _scratch() as scratch:
         out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
         report = BoundedOutput(_MOST_REPORT)
@@ -117,6 +133,8 @@ async def run_shell(command: ShellCommand) -> ShellEnd:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
         said = _said(report)
+        if command.enclosure is not None and not said.get("refused"):
+            await take(scratch / _UPPER)
         return ShellEnd(
             code=said.get("code", code),
             stdout=out.text(),
@@ -177,6 +195,7 @@ def _plan(enclosure: Enclosure, folder: Path, scratch: Path) -> dict[str, Any]:
         "root": str(scratch / "root"),
         "home": str(scratch / "home"),
         "tmp": str(scratch / "tmp"),
+        "changes": str(scratch / "changes"),
         "project": str(folder),
         "system": [sys.base_prefix],
         "hidden": list(enclosure.hidden),
@@ -218,10 +237,12 @@ async def _scratch() -> AsyncIterator[Path]:
     """Make a folder for the time of the command, with a home and a place for passing files."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-"))
     try:
-        for each in ("home", "tmp", "root"):
-            (folder / each).mkdir()
+        for each in ("home", "tmp", "root", _UPPER, _WORK):
+            (folder / each).mkdir(parents=True)
         yield folder
     finally:
+        with suppress(OSError):  # overlayfs makes it, for nobody to enter
+            (folder / _WORK / "work").chmod(0o700)
         # what the command left there may be nested deeper than calls can be
         cleaning = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", str(folder))
         await cleaning.wait()

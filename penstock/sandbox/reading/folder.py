@@ -41,6 +41,23 @@ class Files(Protocol):
         ...
 
 
+class NotedFiles:
+    """The files of a folder; each name that was asked for is noted, also if it is missing."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.asked: set[str] = set()
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        """Return what the file holds."""
+        self.asked.add(name)
+        return self._files.read(name, most)
+
+    def names(self) -> Iterable[str]:
+        """Return names of files that are there."""
+        return self._files.names()
+
+
 class Folder:
     """Files on disk."""
 

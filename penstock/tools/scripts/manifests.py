@@ -1,7 +1,7 @@
 """The script tools of a bundle: each manifest with its modules, ready to run or known as broken."""
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from penstock.manifest.bundle import Bundle
 from penstock.manifest.prompts import PromptResolver, Prompts
 from penstock.manifest.tool import ToolManifest
 from penstock.resources.hosts import read_patterns
-from penstock.sandbox.reading.folder import Folder
+from penstock.sandbox.reading.folder import Folder, NotedFiles
 from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.modules import Inline, WantedScript, load
 from penstock.sandbox.reading.scan import Scanner
@@ -72,17 +72,19 @@ def load_tools(
 
 def load_prompt_script(
     prompts: Prompts, resolver: PromptResolver, root: Path, cache: Path | None
-) -> tuple[Script | None, Sequence[Diagnostic]]:
-    """Return the script that is asked for a part of the prompt, or what is wrong with it."""
+) -> tuple[Script | None, Sequence[Diagnostic], set[str]]:
+    """Return the script that is asked for a part of the prompt, what is wrong, and its files."""
     folder = prompts.folder
-    wanted = WantedScript(
-        files=Folder(root / folder),
-        folder="" if folder == "." else folder,
-        entry=resolver.script_file,
-        entrypoint=resolver.entrypoint,
+    wanted, asked = noted(
+        WantedScript(
+            files=Folder(root / folder),
+            folder="" if folder == "." else folder,
+            entry=resolver.script_file,
+            entrypoint=resolver.entrypoint,
+        )
     )
     loaded = load(wanted, open_scanner(cache))
-    return loaded.script, (*loaded.problems, *loaded.warnings)
+    return loaded.script, (*loaded.problems, *loaded.warnings), asked()
 
 
 def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, dict[str, Script]]:
@@ -92,8 +94,11 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
     """
     scripts: dict[str, Script] = {}
     findings: dict[str, Sequence[Diagnostic]] = {}
+    reached = {*bundle.reached}
     for tool_id, manifest in bundle.tools.items():
-        loaded = load(_wanted(manifest, root), scanner)
+        wanted, asked = noted(_wanted(manifest, root))
+        loaded = load(wanted, scanner)
+        reached.update(asked())
         if loaded.script is not None:
             execution = manifest.execution
             file = posixpath.join(manifest.folder, execution.script_file or "").removeprefix("./")
@@ -104,7 +109,24 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
             )
         if found := (*loaded.problems, *loaded.warnings):
             findings[tool_id] = found
-    return bundle.with_findings(findings), scripts
+    return replace(bundle.with_findings(findings), reached=frozenset(reached)), scripts
+
+
+def noted(wanted: WantedScript) -> tuple[WantedScript, Callable[[], set[str]]]:
+    """Return the script to read, and what tells afterwards which files of the project it asked for.
+
+    The entry is among them, also where its name is no script's.
+    """
+    files, entry = NotedFiles(wanted.files), wanted.entry
+
+    def asked() -> set[str]:
+        first = [entry] if isinstance(entry, str) else []
+        return {
+            posixpath.normpath(f"{wanted.folder}/{each}").lstrip("/")
+            for each in (*files.asked, *first)
+        }
+
+    return replace(wanted, files=files), asked
 
 
 def spec_of(manifest: ToolManifest, *, timeout_ms: int = 60_000) -> ToolSpec:

@@ -8,11 +8,13 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.code.writing import TOOLS, Edit, edited
 from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.files import ProjectFiles
+from penstock.tools.session_guard import SessionGuard
 from tests.kit.folders import Folder, G, open_folder
 
 HINT = "Give more of the text around the one that is meant, or replaceAll"
@@ -57,8 +59,12 @@ async def test_what_is_not_writable_is_refused(
 
 
 async def test_an_agent_whose_own_pattern_says_so_writes_agents(folder: Folder) -> None:
-    """G8."""
+    """G8: in an agent session of a flow; the bench is a chat whose rules ask nobody."""
     own = Access(write=("agents/**",))
+    words = ("NOT_PERMITTED", '"agents/x.md" is protected.')
+    assert await folder.refusal("write", own, path="agents/x.md", content="x") == words
+    session = SessionGuard(agent="writer", declared=["write"])
+    folder.bench.model = replace(folder.bench.model, session=session)
     assert (await folder.output("write", own, path="agents/x.md", content="x"))["created"]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.shell.bash import MOST_BYTES, TOOLS
 from penstock.resources.project.access import OPEN
@@ -133,3 +134,66 @@ def test_it_asks_for_its_own_permission() -> None:
     spec = TOOLS[0].spec
     assert spec.requires_permissions == {"project.bash"}
     assert (spec.is_offered, spec.exclusive, spec.timeout_ms) == (True, "bash", 630_000)
+
+
+async def test_ordinary_work_reaches_the_project(folder: Folder) -> None:
+    command = (
+        "mkdir -p build/deep && echo 1 > build/deep/o && chmod 755 build/deep/o"
+        " && ln -s deep build/l && rm README.md && mv docs notes"
+        " && touch -d 2001-01-01 src/a.py && truncate -s 1G big"
+    )
+    output = await folder.output("bash", command=command)
+    assert output == {"exitCode": 0, "stdout": "", "stderr": "", "truncated": False}
+    root = folder.root
+    assert (root / "build/l/o").read_text() == "1\n"
+    assert (root / "build/deep/o").stat().st_mode & 0o777 == 0o755
+    assert sorted(each.name for each in (root / "notes").iterdir()) == ["sub", "x.md"]
+    assert not (root / "docs").exists()
+    assert not (root / "README.md").exists()
+    assert (root / "src/a.py").stat().st_mtime == 978307200
+    assert ((root / "big").stat().st_size, (root / "big").stat().st_blocks < 100) == (1 << 30, True)
+
+
+async def test_changes_to_protected_files_are_listed_and_dropped(folder: Folder) -> None:
+    command = "mkdir tools && echo x > tools/new.py && echo x > y.tool.yaml && echo x > free"
+    output = await folder.output("bash", command=command)
+    assert output["refused"] == ['"tools/new.py" is protected.', '"y.tool.yaml" is protected.']
+    assert sorted(each.name for each in folder.root.iterdir()) == sorted(
+        [".env", "README.md", "docs", "free", "src", "tests", "tools"]
+    )
+    output = await folder.output("bash", command="for i in $(seq 30); do echo > $i.tool.yaml; done")
+    assert output["refused"][20:] == ["10 more changes were refused."]
+
+
+async def test_its_own_patterns_bind_an_agent_exactly(folder: Folder) -> None:
+    """`access.write: [src/gen/*.txt]` is the same for `write` and for `bash`."""
+    access = replace(G, write=("src/gen/*.txt",))
+    command = "echo x > src/gen/a.txt; sh -c 'echo x > src/gen/a.py'"
+    output = await folder.output("bash", access, command=command)
+    why = 'is not writable for agent "g". access.write: src/gen/*.txt.'
+    assert output["refused"] == [f'"src/gen/a.py" {why}']
+    assert [each.name for each in (folder.root / "src/gen").iterdir()] == ["a.txt"]
+
+
+@pytest.mark.slow("a second is the shortest timeout")
+async def test_what_a_late_command_changed_is_taken_over(folder: Folder) -> None:
+    found = await folder.call(
+        "bash", command="echo x > new; echo > x.tool.yaml; sleep 9", timeout=1
+    )
+    assert found.error is not None
+    assert found.error.details is not None
+    assert found.error.details["refused"] == ['"x.tool.yaml" is protected.']
+    assert (folder.root / "new").read_text() == "x\n"
+
+
+async def test_a_variable_file_at_any_depth_and_its_other_names_are_not_there(
+    folder: Folder,
+) -> None:
+    root = folder.root
+    for name in ("src/.env", "docs/sub/.env.local", ".penstock/secret.key"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("SECRET\n")
+    (root / "key").hardlink_to(root / ".penstock/secret.key")
+    (root / "docs/plain").hardlink_to(root / "src/.env")
+    output = await folder.output("bash", command="cat src/.env docs/sub/.env.local key docs/plain")
+    assert output["stdout"] == ""

@@ -1,0 +1,94 @@
+"""Which files of a project decide what runs there, found from what was read and imported.
+
+Names are not enough: a manifest may run any script, a flow any module, `tools` may be a link, and a
+Python tool may import what it likes. So this asks what was loaded, and what would have been if it
+was there: scripts with their imports, flows with those they refer to and their handlers, folders of
+skills and handbooks, imported modules, the environment of Python itself. `penstock.toml`, `agents/`
+and other names that every project has are in `resources/project/access.py`.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from penstock.app.project import Project
+from penstock.core.late import imported_files
+from penstock.flows.project.flows import ProjectFlows
+from penstock.resources.project.files import entries_below, never
+
+_LINKED = ("agents", "flows", "handbooks", "schedules", "tools", ".pi")
+"""Folders that are read; what a link in them leads to is read as well."""
+_PENSTOCK = Path(__file__).parents[1]
+
+
+class LoadedOf:
+    """Finds the loaded files of the newest edition of a project."""
+
+    def __init__(self, project: Project, flows: ProjectFlows) -> None:
+        self.project = project
+        self._flows = flows
+
+    def stamp(self) -> object:
+        """Return what is equal as long as nothing else was loaded."""
+        files = [each.root / each.path for each in self._flows.files().files.values()]
+        return id(self.project), len(sys.modules), tuple(map(_mark, files))
+
+    def find(self) -> Iterator[str]:
+        """Yield paths from the project's folder; a folder stands for all below it."""
+        root = self.project.root
+        written = {*self._of_manifests(), *self._flows.reached()}
+        yield from written
+        places = [root / each for each in written]
+        places += [Path(sys.prefix), Path(sys.base_prefix), _PENSTOCK, *imported_files()]
+        places += self._of_plugins()
+        places += [each.folder for each in self.project.handbooks]
+        for place in (*places, *_links(root)):
+            yield from _inside(place, root)
+
+    def _of_manifests(self) -> Iterator[str]:
+        bundle = self.project.bundle
+        yield from bundle.reached
+        for tool in bundle.every_tool:
+            yield tool.file
+            if tool.execution.script_file:
+                yield PurePosixPath(tool.folder, tool.execution.script_file).as_posix()
+        for skill in bundle.skills.values():
+            yield skill.file
+            if skill.folder != ".":
+                yield skill.folder
+            if skill.instruction_file is not None:
+                yield os.path.normpath(f"{skill.folder}/{skill.instruction_file}")
+
+    def _of_plugins(self) -> list[Path]:
+        plugins = self.project.plugins
+        return [*plugins.agents_dirs, *plugins.flows_dirs, *plugins.skills_dirs]
+
+
+def _links(root: Path) -> Iterator[Path]:
+    """Yield the links in the folders that are read."""
+    for name in _LINKED:
+        folder = root / name
+        if folder.is_symlink():
+            yield folder
+        for path, entry in entries_below(folder, never):
+            if entry.is_symlink():
+                yield folder / path
+
+
+def _inside(place: Path, root: Path) -> Iterator[str]:
+    """Yield where a place really is, from the project's folder; nothing if it is not below it."""
+    try:
+        real = Path(os.path.realpath(place))
+    except (OSError, ValueError):
+        return
+    if real != root and real.is_relative_to(root):
+        yield real.relative_to(root).as_posix()
+
+
+def _mark(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

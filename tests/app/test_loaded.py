@@ -1,0 +1,140 @@
+"""What a project loaded is protected, whatever its name is."""
+
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+from penstock.app.project import load_project
+from penstock.app.reload import ProjectReloader
+from penstock.app.runtime import Runtime
+from penstock.app.settings import load
+from penstock.core.call_errors import NotPermitted
+from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.files import ProjectFiles
+from tests.kit.project import ProjectFolder
+
+SCRIPT = 'import {{ x }} from "{0}";\nexport async function run() {{ return x; }}\n'
+HANDLER = "export default async function (ctx: unknown) { return { status: 'complete' }; }\n"
+SKILL = """
+    skill_id: helper
+    name: Helper
+    description: Helps.
+    instruction_file: about.txt
+"""
+FLOW = """
+    name: demo
+    description: Runs code.
+    steps:
+      - {id: one, type: code, target: src/step.mts}
+      - {id: two, type: code, target: src/missing.mts}
+"""
+FILES = {
+    "scripts/run.mts": SCRIPT.format("./parts/x.ts"),
+    "scripts/parts/x.ts": 'import d from "./d.json" with { type: "json" };\nexport const x = d;\n',
+    "scripts/parts/d.json": "1",
+    "scripts/run.tool.yaml": """
+        name: run
+        description: Runs.
+        input_schema: {type: object}
+        execution: {type: script, script_file: run.mts}
+    """,
+    "scripts/broken.tool.yaml": """
+        name: broken
+        description: Imports what is missing.
+        input_schema: {type: object}
+        execution: {type: script, script_file: broken.js}
+    """,
+    "scripts/broken.js": SCRIPT.format("./not_there.ts"),
+    "help/helper.skill.yaml": SKILL,
+    "help/about.txt": "Be kind.",
+    "prompts/main.prompts.yaml": "preamble: Hello.\n",
+    "flows/demo.yaml": FLOW,
+    "src/step.mts": HANDLER,
+    "src/free.mts": "export {};\n",
+    "real/agent.md": "---\nname: linked\ndescription: x\n---\nHello\n",
+    "lib/prices.py": "TABLE = 1\n",
+    "tools/shop.py": """
+        import importlib.util
+        from pathlib import Path
+        place = Path(__file__).parents[1] / "lib/prices.py"
+        spec = importlib.util.spec_from_file_location("prices_of_a_test", place)
+        module = importlib.util.module_from_spec(spec)
+        import sys
+        sys.modules["prices_of_a_test"] = module
+        spec.loader.exec_module(module)
+    """,
+}
+LOADED = (
+    *("scripts/run.mts", "scripts/parts/x.ts", "scripts/parts/d.json", "scripts/broken.js"),
+    *("scripts/not_there.ts", "scripts/run.tool.yaml", "help/about.txt", "help/new.txt"),
+    *("prompts/main.prompts.yaml", "flows/demo.yaml", "src/step.mts", "src/missing.mts"),
+    *("real/agent.md", "lib/prices.py", "tools/shop.py", "tools/new.py", "Scripts/Run.MTS"),
+)
+FREE = ("src/free.mts", "scripts/notes.txt", "real/other.md", "lib/other.py", "README.md")
+
+
+@pytest.fixture
+def written(project: ProjectFolder) -> Iterable[ProjectFolder]:
+    for name, text in FILES.items():
+        project.write(name, text)
+    (project.root / "agents").mkdir()
+    (project.root / "agents/linked.md").symlink_to("../real/agent.md")
+    yield project
+    sys.modules.pop("prices_of_a_test", None)
+
+
+def files_of(runtime: Runtime, access: Access = OPEN) -> ProjectFiles:
+    folder = runtime.parts.materials.folder
+    assert folder is not None
+    return folder.files(access)
+
+
+def protected(files: ProjectFiles, names: Iterable[str]) -> list[str]:
+    """Return those of the names that may not be written."""
+    found = {}
+    for name in names:
+        try:
+            files.writable(name)
+        except NotPermitted as error:
+            found[name] = str(error)
+    assert {*found.values()} <= {f'"{name}" is protected.' for name in names}
+    return [*found]
+
+
+async def test_what_was_loaded_or_would_be_is_protected(written: ProjectFolder) -> None:
+    """§12.2: "every script, module and handler that the project's own reading reached"."""
+    async with written.opened() as runtime:
+        files = files_of(runtime)
+        assert protected(files, LOADED) == [*LOADED]
+        assert protected(files, FREE) == []
+        own = files_of(runtime, Access(write=("scripts/**",)))
+        assert protected(own, ["scripts/run.mts"]) == []
+        chat = files_of(runtime, Access(write=("scripts/**",), is_trusted=False))
+        assert protected(chat, ["scripts/run.mts"]) == ["scripts/run.mts"]
+
+
+async def test_a_new_edition_and_a_new_flow_are_protected_at_once(written: ProjectFolder) -> None:
+    async with written.opened() as runtime:
+        files = files_of(runtime)
+        names = ["src/free.mts", "scripts/parts/later.ts"]
+        assert protected(files, names) == []
+        written.write("flows/more.yaml", FLOW.replace("src/step.mts", "src/free.mts"))
+        assert protected(files, names) == names[:1]
+        written.write("scripts/parts/later.ts", "export const x = 1;\n")
+        written.write("scripts/run.mts", SCRIPT.format("./parts/later.ts"))
+        settings = load(written.root, cache_dir=str(written.cache))
+        first = load_project(settings)
+        reloader = ProjectReloader(runtime=runtime, settings=settings, first=first)
+        reloader.take(reloader.read())
+        assert protected(files, names) == names
+
+
+async def test_the_environment_of_python_is_protected_where_it_is_in_the_project(
+    written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(written.root / ".venv"))
+    (written.root / ".venv").mkdir()
+    async with written.opened() as runtime:
+        names = [".venv/lib/python3.11/site-packages/sitecustomize.py", ".venv"]
+        assert protected(files_of(runtime), names) == names
