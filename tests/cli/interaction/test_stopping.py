@@ -32,7 +32,7 @@ def runtime(project: Path, background: Background) -> Iterator[Runtime]:
 def test_the_task_is_cancelled_and_the_person_told_how_to_leave(
     runtime: Runtime, background: Background, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = background.do(runtime.send(NewMessage(content="ask_user question=Well?")))
+    asked = background.do(runtime.send(NewMessage(content="ask_user question=Well? type=input")))
     background.do(runtime.wait(asked.task_id))
     stopping = TaskStopper(runtime, background, asked.task_id)
     reply = background.do(runtime.wait(asked.task_id))
