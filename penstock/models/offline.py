@@ -31,6 +31,7 @@ from penstock.models.offline_choice import (
     own_first,
 )
 from penstock.models.offline_report import report
+from penstock.models.offline_steps import step_calls
 from penstock.models.usage import estimate
 
 OFFLINE = ModelCard(model_id="offline", name="offline", provider="offline")
@@ -96,14 +97,11 @@ def decide(request: ModelRequest) -> RuleReply:
     """Return the reply to a request: the first rule that fits decides."""
     place, results = _turn(request.messages)
     finish = next((tool for tool in request.tools if tool.name == FINISH), None)
-    tools = [tool for tool in request.tools if tool.name != FINISH]
+    if finish is not None:
+        return RuleReply(f"{NOTICE} {CONFIGURE}", "", step_calls(request, finish))
     if request.closing or results:
-        answer = _report(results, request)
-    else:
-        answer = _start(_asked(request.messages, place, tools), tools)
-    if finish is not None and not answer.calls:
-        return _finish(finish, answer)
-    return answer
+        return _report(results, request)
+    return _start(_asked(request.messages, place, request.tools), request.tools)
 
 
 def _turn(messages: Sequence[Message]) -> tuple[int, list[ToolMessage]]:
@@ -188,20 +186,6 @@ def _report(results: Sequence[ToolMessage], request: ModelRequest) -> RuleReply:
     if not results:
         return RuleReply("No tool may be called now.", f"I have no results to report.{notice}")
     return RuleReply("I report what came back.", f"{report(results)}{notice}")
-
-
-def _finish(finish: ToolDefinition, answer: RuleReply) -> RuleReply:
-    """Hand the text over as the result of this agent's step of a flow."""
-    properties = finish.parameters.get("properties") or {}
-    arguments: dict[str, Any] = {"status": "complete", "summary": answer.text, "files": []}
-    for name, schema in properties.items():
-        if name in arguments or name == "artifacts" or not isinstance(schema, dict):
-            continue
-        if options := schema.get("enum"):
-            arguments[name] = options[0]
-        elif schema.get("type") == "string":
-            arguments[name] = answer.text
-    return RuleReply(answer.thought, answer.text, ((finish.name, arguments),))
 
 
 def _listed(tools: Sequence[ToolDefinition]) -> str:

@@ -76,6 +76,16 @@ def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[ToolMention]:
     ]
 
 
+def is_spelled(name: str, text: str) -> bool:
+    """Whether a text has this name letter by letter, in any case, as a word of its own."""
+    return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE))
+
+
+def has_side_effects(tool: ToolDefinition) -> bool:
+    """Whether a tool sends, deletes or changes something, by its name."""
+    return bool(_SIDE_EFFECTS.match(tool.name.lower()))
+
+
 def best_match(text: str, tools: Sequence[ToolDefinition]) -> ToolMention | None:
     """Return the tool whose name and description share most with the message, if one stands out."""
     asked = _words(text)
@@ -114,9 +124,7 @@ def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | 
     has none.
     """
     easy = [
-        tool
-        for tool in tools
-        if not tool.parameters.get("required") and not _SIDE_EFFECTS.match(tool.name.lower())
+        tool for tool in tools if not tool.parameters.get("required") and not has_side_effects(tool)
     ]
     quick = [tool for tool in easy if not _TAKES_TIME.search(f"{tool.name} {tool.description}")]
     return min(

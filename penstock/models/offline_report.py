@@ -17,6 +17,33 @@ def report(results: Sequence[ToolMessage]) -> str:
     return "\n\n".join(_success(result) if result.ok else _failure(result) for result in results)
 
 
+def values_in(results: Sequence[ToolMessage]) -> str:
+    """Say in one line what the calls gave, without the names of their tools."""
+    said = [_value(result) for result in results if result.ok] or [
+        f"It failed: {_reason(result)}" for result in results
+    ]
+    return cut("; ".join(said), MOST_CHARS)
+
+
+def found_values(results: Sequence[ToolMessage]) -> dict[str, Any]:
+    """Return the values that successful calls gave by name; of one name the first."""
+    found: dict[str, Any] = {}
+    for result in results:
+        value = _parsed(result.content) if result.ok else None
+        if isinstance(value, dict):
+            found = {**value, **found}
+    return found
+
+
+def _value(result: ToolMessage) -> str:
+    value = _parsed(result.content)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_cell(each)}" for key, each in value.items()) or "nothing"
+    if isinstance(value, list):
+        return ", ".join(map(_item, value[:MOST_LINES])) or "nothing"
+    return _cell(value).rstrip(".") if value is not None else "nothing"
+
+
 def _success(result: ToolMessage) -> str:
     shown = _shown(_parsed(result.content))
     gap = "\n" if "\n" in shown or shown.startswith("- ") else " "
@@ -24,14 +51,17 @@ def _success(result: ToolMessage) -> str:
 
 
 def _failure(result: ToolMessage) -> str:
+    return f"`{result.name}` failed: {cut(_reason(result), MOST_CHARS)}"
+
+
+def _reason(result: ToolMessage) -> str:
     match _parsed(result.content):
         case {"error": str(message), **rest}:
             code = f" ({rest['code']})" if rest.get("code") else ""
             advice = f" {rest['suggestion']}" if rest.get("suggestion") else ""
-            said = f"{message.rstrip('.')}{code}.{advice}"
+            return f"{message.rstrip('.')}{code}.{advice}"
         case other:
-            said = _shown(other)
-    return f"`{result.name}` failed: {cut(said, MOST_CHARS)}"
+            return _shown(other)
 
 
 def _parsed(content: str) -> Any:

@@ -1,5 +1,6 @@
 """What docs/flows.md tells, and the flow of examples/, done as they stand there."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -21,6 +22,7 @@ PAGE = (ROOT / "docs/flows.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(?:text|yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SCOUT, WRITER, GUIDE, FORK, LOOP = BLOCKS
 NOTE = re.search(r"`- (\{id: note.*?\})`", PAGE)
+SHOWN = re.MULTILINE | re.DOTALL
 Say = Callable[..., tuple[int, str]]
 
 
@@ -64,6 +66,95 @@ def test_the_flows_of_the_page_have_nothing_wrong_and_run(
     assert say("flow", "run", "guide", "Lisbon", "--auto")[0] == 0
 
 
+def test_what_the_offline_model_hands_over_is_what_the_page_shows(project: Path, say: Say) -> None:
+    (project / "flows/guide.yaml").write_text(GUIDE)
+    said = _timeless(say("flow", "run", "guide", "Lisbon")[1])
+    shown = re.findall(r"^```console\n\$ penstock flow run guide Lisbon\n(.*?)^```", PAGE, SHOWN)
+    lines = [line.removesuffix(" …") for line in _timeless(shown[0]).splitlines()]
+    assert [line for line in lines if line not in said] == []
+
+
+def _timeless(text: str) -> str:
+    return re.sub(r"\d+\.\d s|\d+ tokens", "", text)
+
+
+SHAPES = {
+    "sequence": """
+  - {id: one, agent: scout, task: The sights of Rome}
+  - {id: two, agent: writer, blockedBy: [one], task: "A page: ${{result.one.topics}}"}
+""",
+    "parallel": """
+  - {id: one, agent: scout, task: The sights of Rome}
+  - {id: two, agent: scout, task: The dishes of Rome}
+  - id: join
+    agent: writer
+    blockedBy: [one, two]
+    task: "See ${{result.one}}, eat ${{result.two}}"
+""",
+    "fork": """
+  - {id: which, question: Which?, branches: {Unit: one, Load: two}, multiSelect: true}
+  - {id: one, agent: writer, task: "Unit, chosen by ${{fork.which.answer}}"}
+  - {id: two, agent: writer, task: Load}
+""",
+    "loop": """
+  - {id: one, agent: writer, task: "Write. Said before: ${{result.two.summary}}"}
+  - {id: two, agent: writer, blockedBy: [one], task: "Review ${{result.one}}"}
+  - id: again
+    agent: writer
+    task: "Good enough? ${{result.two}}"
+    loop_target: one
+    exit_target: last
+    max_iterations: 3
+  - {id: last, agent: writer, task: "Publish ${{result.one}}"}
+""",
+    "decision": """
+  - {id: one, agent: scout, task: The sights of Rome}
+  - {id: judge, agent: writer, task: "Good? ${{result.one}}", branches: {redo: one, good: two}}
+  - {id: two, agent: writer, task: "Publish ${{result.one.topics}}"}
+""",
+    "flow in a flow": """
+  - {id: one, path: guide.yaml}
+  - {id: two, agent: writer, task: "Sum up ${{result.one}}"}
+""",
+    "tools": """
+  - {id: one, agent: greeter, task: Say hello to Ann}
+  - id: two
+    agent: writer
+    blockedBy: [one]
+    task: "Repeat ${{result.one}} and ${{result.one.greeting}}"
+""",
+}
+GREETER = """---
+name: greeter
+description: Greets somebody.
+tools: [hello]
+outputs: [greeting]
+---
+You greet the person that the task names, with the tool `hello`.
+"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_first_flow_of_any_shape_ends_well_and_no_result_names_a_tool(
+    project: Path, say: Say, shape: str
+) -> None:
+    """With the offline model, also where agents are offered tools that a text may name."""
+    (project / "agents/greeter.md").write_text(GREETER)
+    (project / "flows/guide.yaml").write_text(GUIDE)
+    text = f"name: shape\ndescription: d\nsteps:{SHAPES[shape]}"
+    (project / "flows/shape.yaml").write_text(text)
+    code, out = say("flow", "run", "shape", "Rome", "--auto", "--json")
+    result = json.loads(out)
+    assert (code, result["status"]) == (0, "success"), result["reason"]
+    said = json.dumps(result["results"])
+    named = re.findall(r"`|ask_user|skill_read|finish\b(?!\")|hello", said)
+    assert named == []
+    assert result["usage"]["toolCalls"] == (1 if shape == "tools" else 0)
+    last = result["lastResult"]["summary"]
+    assert last.startswith("The offline model made this up for: ")
+    assert all(each["visits"] <= 2 for each in result["results"].values())
+
+
 def test_a_fork_is_answered_as_the_page_says(project: Path, say: Say) -> None:
     (project / "flows/guide.yaml").write_text(forked())
     code, out = say("flow", "run", "guide", "Lisbon")
@@ -79,7 +170,7 @@ def test_the_flow_runs_in_a_chat_too(project: Path, say: Say) -> None:
     code, out = say("chat", "/guide Lisbon")
     assert code == 0
     assert "execute_workflow" in out
-    assert "I am the offline model" in out
+    assert "The offline model made this up for" in out
 
 
 @pytest.mark.parametrize("name", sorted(flow_pictures.pictures()))

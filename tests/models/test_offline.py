@@ -137,18 +137,19 @@ def test_a_closing_request_gets_text_whatever_it_says() -> None:
     assert "returned: 3" in answer("add 1 2", gave("add", "3"), closing=True).text
 
 
-def test_in_a_flow_it_hands_its_report_over() -> None:
+def test_in_a_flow_it_calls_what_its_task_names_and_then_hands_over_what_came_back() -> None:
+    assert answer("Task: add 1 2", tools=(ADD, FINISH)).calls == (("add", {"a": 1, "b": 2}),)
     done = answer("Task: add 1 2", AssistantMessage(""), gave("add", "3"), tools=(ADD, FINISH))
-    name, arguments = done.calls[0]
-    assert name == "finish"
+    ((name, arguments),) = done.calls
+    assert (name, done.text) == ("finish", "")
     assert arguments == {
         "status": "complete",
-        "summary": done.text,
+        "summary": "3",
         "files": [],
         "branch": "left",
-        "title": done.text,
+        "title": "3",
+        "count": 1,
     }
-    assert answer("Task: add 1 2", tools=(ADD, FINISH)).calls == (("add", {"a": 1, "b": 2}),)
 
 
 def test_a_conversation_without_a_message_is_survived() -> None:

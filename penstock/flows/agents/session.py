@@ -19,14 +19,19 @@ from penstock.core.step import Outcome, StepStatus
 from penstock.core.tool_names import FINISH
 from penstock.engine.dialogue import Dialogue
 from penstock.flows.agents.finish import AcceptedFinish, FinishContract
-from penstock.flows.agents.session_call_runner import BAD_BRANCH, ONLY_FINISH, SessionCallRunner
+from penstock.flows.agents.session_call_runner import (
+    BAD_BRANCH,
+    NOT_ACCEPTED,
+    ONLY_FINISH,
+    SessionCallRunner,
+)
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.models.model import ToolDefinition
 
 
 def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> VisitOutcome | None:
     """Return how a session ended, by what its calls came to; None if they do not end it."""
-    refused: list[bool] = []
+    refused: list[CallSettled] = []
     for round_ in dialogue.rounds:
         for call in round_.reply.calls:
             settled = round_.settled.get(call.call_id)
@@ -35,7 +40,7 @@ def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> Visi
             if call.name == FINISH and settled.envelope.ok:
                 return _finished(call.arguments, dialogue, contract)
             if call.name == FINISH and settled.envelope.status is Status.VALIDATION_ERROR:
-                refused.append(_is_bad_branch(settled))
+                refused.append(settled)
             elif (ended := _stopped(settled)) is not None:
                 return ended
     return _unacceptable(refused) if len(refused) > limits.finish_retries else None
@@ -198,12 +203,14 @@ def _is_bad_branch(settled: CallSettled) -> bool:
     return bool(error and error.details and error.details.get(BAD_BRANCH))
 
 
-def _unacceptable(refused: Sequence[bool]) -> VisitOutcome:
-    count = len(refused)
-    if all(refused):
-        text = f"{count} calls of finish named a branch that does not exist"
+def _unacceptable(refused: Sequence[CallSettled]) -> VisitOutcome:
+    """Return the end of a session whose calls of `finish` were refused; the last one says why."""
+    error, count = refused[-1].envelope.error, len(refused)
+    why = "" if error is None else f": {error.message.removeprefix(NOT_ACCEPTED)}"
+    if all(map(_is_bad_branch, refused)):
+        text = f"{count} calls of finish chose no branch of this step{why}"
         return failed("off_map_branch", text, is_hard=True)
-    return failed("finish_invalid", f"{count} calls of finish were not valid")
+    return failed("finish_invalid", f"{count} calls of finish were not valid{why}")
 
 
 def _last_text(dialogue: Dialogue) -> str:

@@ -19,6 +19,7 @@ from penstock.tools.session_guard import SessionGuard
 
 BAD_BRANCH = "bad_branch"
 """The detail of a refused `finish` whose branch was wrong."""
+NOT_ACCEPTED = "finish was not accepted: "
 ONLY_FINISH = frozenset({FINISH})
 """What may be called in the last turn of a session."""
 
@@ -102,7 +103,7 @@ def _invalid(refused: RejectedFinish) -> InvalidInput:
     problems = list(refused.problems)
     details = {**problem_details(problems), BAD_BRANCH: refused.is_bad_branch}
     said = "; ".join(_said(problem.path, problem.message) for problem in problems)
-    return InvalidInput(f"finish was not accepted: {said}", details=details)
+    return InvalidInput(f"{NOT_ACCEPTED}{said}", details=details)
 
 
 def _said(path: str, message: str) -> str:

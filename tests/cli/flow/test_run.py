@@ -42,17 +42,17 @@ def flows(project: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["look"], 0, "I am the offline model"),
-        (["/look", "a task"], 0, "I am the offline model"),
+        (["look"], 0, "The offline model made this up for"),
+        (["/look", "a task"], 0, "The offline model made this up for"),
         (["lok"], 2, "there is no flow \"/lok\". Did you mean 'look'?"),
         (["eager"], 2, "the flow needs a task. For whom?"),
-        (["eager", "Ann"], 0, "I am the offline model"),
+        (["eager", "Ann"], 0, "The offline model made this up for"),
         (["needy"], 3, "the inputs do not fit: /inputs/n"),
         (["needy", "--input", "n=x"], 3, "the inputs do not fit: /inputs/n"),
-        (["needy", "--input", "n=3"], 0, "I am the offline model"),
+        (["needy", "--input", "n=3"], 0, "The offline model made this up for"),
         (["needy", "--input", "n"], 2, "an input is key=value, found 'n'"),
         (["asks"], 4, "answer it: penstock answer q_"),
-        (["asks", "--auto"], 0, "I am the offline model"),
+        (["asks", "--auto"], 0, "The offline model made this up for"),
         (["lok", "--detach"], 2, "Did you mean 'look'?"),
     ],
 )

@@ -35,9 +35,18 @@ GATE = """
     ("replies", "status", "source"),
     [
         ([finish(status="done", branch="a")] * 3, "error", "3 calls of finish were not valid"),
-        ([finish(branch="x")] * 3, "error", "named a branch that does not exist"),
+        (
+            [finish(branch="x")] * 3,
+            "error",
+            '3 calls of finish chose no branch of this step: branch must be one of a, b; found "x"',
+        ),
+        (
+            [finish()] * 3,
+            "error",
+            "branch of this step: branch must be one of a, b; found nothing",
+        ),
     ],
-    ids=["not valid", "unknown branch"],
+    ids=["not valid", "unknown branch", "no branch"],
 )
 async def test_finish_is_refused_twice_and_then_the_step_fails(
     replies: list[Any], status: str, source: str

@@ -1,0 +1,189 @@
+"""The offline model as the agent of a step of a flow.
+
+Its result is read by people and by the steps that follow, so it holds no name of a tool: a model
+that read one in its task would take it for an order. It calls a tool that its task names or
+describes, if the task has all that the tool needs, and hands over what came back. Otherwise it
+makes up a result that shows which task it got, with a value for each declared output.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.core.envelope import Json
+from penstock.core.messages import Message, ToolMessage, UserMessage
+from penstock.core.schema import Schema
+from penstock.core.text import cut, one_line
+from penstock.core.tool_names import ASK_USER, FINISH, SKILL_READ
+from penstock.models.model import ModelRequest, ToolDefinition
+from penstock.models.offline_arguments import fill
+from penstock.models.offline_choice import (
+    ToolMention,
+    best_match,
+    has_side_effects,
+    is_spelled,
+    mentioned,
+)
+from penstock.models.offline_report import found_values, values_in
+
+MADE_UP = "The offline model made this up for:"
+NO_NAME = "the tool"
+SUMMARY_CHARS, SUBJECT_CHARS = 300, 80
+_TASK = re.compile(r"\ATask:\s*")
+_PARTS = re.compile(r"\n\n(?:## Inputs\n|Output file: )")
+_ROUND = re.compile(r"This is iteration (\d+) of (\d+)\.")
+_OWN_WORDS = re.compile(r"A person answered in words of their own:\n(.*)", re.DOTALL)
+_OPTIONS_LINE = re.compile(r"^Options: .*$", re.MULTILINE)
+_BACK = re.compile(
+    r"again|back|bad|change|chang|fail|fix|loop|mend|more|no|not|redo|reject|repeat|retry|rework|"
+    r"revis\w*|rewrite|wrong",
+    re.IGNORECASE,
+)
+"""How options are called that lead back; whoever takes them always never ends."""
+_CONTEXT_TOOLS = frozenset({ASK_USER, SKILL_READ})
+"""Offered to every agent: called where the task spells their names, never for what they do."""
+_VALUES: Mapping[str, Any] = {"number": 1, "boolean": True, "array": ["example"]}
+_LIKELY = ("example", "1", "2026-01-31", "ann@example.com", "https://example.com/", "A-1", "1.0.0")
+"""Texts that patterns of outputs often want."""
+_BY_NAME = (
+    (re.compile(r"ur[il]$|link|href", re.IGNORECASE), "https://example.com/"),
+    (re.compile(r"mail", re.IGNORECASE), "ann@example.com"),
+    (re.compile(r"date|(?<![a-z])day(?![a-z])", re.IGNORECASE), "2026-01-31"),
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+_OPERATORS = re.compile(r"[()|^$]+")
+
+Call = tuple[str, dict[str, Any]]
+
+
+def step_calls(request: ModelRequest, finish: ToolDefinition) -> tuple[Call, ...]:
+    """Return what the agent of a step calls next: tools that its task wants, then `finish`."""
+    task, results = _task_of(request.messages), _results(request.messages)
+    tools = [tool for tool in request.tools if tool.name != FINISH]
+    if not results and not request.closing and (calls := _wanted_calls(task, tools)):
+        return calls
+    return ((finish.name, _result(task, results, finish.parameters, tools)),)
+
+
+def _task_of(messages: Sequence[Message]) -> str:
+    """Return what the step gave its agent; reminders come after it."""
+    first = next((each for each in messages if isinstance(each, UserMessage)), None)
+    return "" if first is None else _TASK.sub("", first.content)
+
+
+def _results(messages: Sequence[Message]) -> list[ToolMessage]:
+    tools = (each for each in messages if isinstance(each, ToolMessage))
+    return [each for each in tools if each.name != FINISH]
+
+
+def _wanted_calls(task: str, tools: Sequence[ToolDefinition]) -> tuple[Call, ...]:
+    """Return the calls that the task wants and has all input for."""
+    own = [tool for tool in tools if tool.name not in _CONTEXT_TOOLS]
+    text = _PARTS.split(task, maxsplit=1)[0]
+    spelled = [tool for tool in tools if tool in own or is_spelled(tool.name, text)]
+    named = mentioned(text, spelled)
+    rest = task[len(text) :]
+    calls = list(_complete(named, rest))
+    if named:
+        return tuple(calls)
+    if (match := best_match(text, own)) is None and len(own) == 1 and _is_obvious(own[0]):
+        match = ToolMention(own[0], text, named=False)
+    return tuple(_complete([match], rest)) if match is not None else ()
+
+
+def _complete(mentions: Iterable[ToolMention], inputs: str) -> Iterator[Call]:
+    """Yield a call for each tool whose input is there: a person cannot be asked for the rest."""
+    for each in mentions:
+        filled = fill(f"{each.text}{inputs}", each.tool.parameters, each.before)
+        if not (filled.missing or filled.wrong):
+            yield each.tool.name, filled.arguments
+
+
+def _is_obvious(tool: ToolDefinition) -> bool:
+    """Whether an agent that has this tool alone is there to call it."""
+    needs = tool.parameters.get("required") or ()
+    return bool(needs) and not (tool.is_builtin or has_side_effects(tool))
+
+
+def _result(
+    task: str, results: Sequence[ToolMessage], parameters: Json, tools: Sequence[ToolDefinition]
+) -> dict[str, Any]:
+    """Return the parameters of `finish`: a value for each that is declared."""
+    properties: Mapping[str, Any] = parameters.get("properties") or {}
+    found, subject = found_values(results), _subject(task)
+    said = _without_names(values_in(results), tools)
+    branch = _branch(properties["branch"], task) if "branch" in properties else None
+    has_failed = bool(results) and not any(each.ok for each in results) and branch is None
+    made_up = f"{MADE_UP} {subject}" if branch is None else f"I choose {_shown(branch)}."
+    arguments: dict[str, Any] = {
+        "status": "error" if has_failed else "complete",
+        "summary": said or made_up,
+        "files": [],
+    }
+    if branch is not None:
+        arguments["branch"] = branch
+    about = cut(_SENTENCE.split(subject, maxsplit=1)[0], SUBJECT_CHARS).rstrip(".!?")
+    for name, schema in properties.items():
+        if name not in arguments and name != "artifacts" and isinstance(schema, dict):
+            arguments[name] = _value(name, schema, found, said or f"{name} of “{about}”")
+    return arguments
+
+
+def _subject(task: str) -> str:
+    """Return what the task is about, in short: its words, without those that stand around them."""
+    text = one_line(_PARTS.split(task, maxsplit=1)[0]).replace(f"{MADE_UP} ", "")
+    return cut(_ROUND.sub("", text).strip(), SUMMARY_CHARS - len(MADE_UP) - 1)
+
+
+def _value(name: str, schema: Json, found: Mapping[str, Any], text: str) -> Any:
+    """Return a value that fits: what a tool found under this name, else one that is made up."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if name in found and _fits(schema, found[name]):
+        return found[name]
+    if schema.get("type", "string") != "string":
+        return _VALUES.get(str(schema["type"]), {"example": text})
+    likely = next((value for names, value in _BY_NAME if names.search(name)), text)
+    pattern = schema.get("pattern")
+    if pattern is None:
+        return likely
+    candidates = (text, likely, *_LIKELY, *_OPERATORS.split(pattern))
+    return next((each for each in candidates if each and _fits(schema, each)), text)
+
+
+def _fits(schema: Json, value: Any) -> bool:
+    try:
+        return not Schema(schema, is_trusted=False).problems(value)
+    except ValueError:
+        return False
+
+
+def _branch(schema: Json, task: str) -> Any:
+    """Return the branch that is chosen: one that the person or the task names, else one onward."""
+    if "enum" not in schema:
+        options = (schema.get("items") or {}).get("enum") or ()
+        return [_option(options, task)] if options else []
+    return _option(schema["enum"], task)
+
+
+def _option(options: Sequence[Any], task: str) -> Any:
+    if (round_ := _ROUND.search(task)) is not None and {"loop", "exit"} <= {*options}:
+        now, most = map(int, round_.groups())
+        return "loop" if now == 1 < most else "exit"
+    said = _OWN_WORDS.search(task)
+    text = _OPTIONS_LINE.sub("", task) if said is None else said[1]
+    onward = [each for each in options if not _BACK.fullmatch(str(each))] or options
+    named = [each for each in (onward if said is None else options) if is_spelled(str(each), text)]
+    return named[0] if len(named) == 1 else onward[0]
+
+
+def _shown(branch: Any) -> str:
+    return ", ".join(branch) if isinstance(branch, list) else str(branch)
+
+
+def _without_names(text: str, tools: Sequence[ToolDefinition]) -> str:
+    """Return the text without names of tools, as far as these are no plain words."""
+    names = [tool.name for tool in tools if not tool.name.isalpha()]
+    for name in names:
+        text = re.sub(rf"`?(?<![\w-]){re.escape(name)}(?![\w-])`?", NO_NAME, text)
+    return text

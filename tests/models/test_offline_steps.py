@@ -1,0 +1,245 @@
+"""The offline model in a step of a flow: what it calls, and what it hands over with `finish`."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.ids import CallId
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.core.schema import Schema
+from penstock.core.step import Output, ValueType
+from penstock.flows.agents.finish import AcceptedFinish, FinishContract
+from penstock.models.model import ModelRequest, ToolDefinition
+from penstock.models.offline import NOTICE, decide
+from penstock.models.offline_steps import MADE_UP
+
+NUMBER, TEXT = {"type": "number"}, {"type": "string"}
+
+
+def tool(name: str, about: str = "", *, own: bool = True, **needs: Any) -> ToolDefinition:
+    schema = {"type": "object", "properties": needs, "required": [*needs]}
+    return ToolDefinition(name=name, description=about, parameters=schema, is_builtin=not own)
+
+
+WEATHER = tool("weather", "Tell the weather of a city.", city=TEXT)
+ORDER = tool("order_status", "Look an order up.", order=TEXT)
+MAIL = tool("send_mail", "Send a mail.", to=TEXT)
+WRITE = tool("write", "Write a file.", own=False, path=TEXT, content=TEXT)
+ASK = tool("ask_user", "Ask the person one question.", own=False, question=TEXT)
+READ = tool(
+    "skill_read",
+    "Read a reference text that is not in your instructions, such as a page.",
+    own=False,
+    skill=TEXT,
+    file=TEXT,
+)
+
+
+def finish(contract: FinishContract) -> ToolDefinition:
+    return ToolDefinition(name="finish", description="", parameters=contract.parameters)
+
+
+def reply(
+    task: str,
+    *messages: Message,
+    tools: tuple[ToolDefinition, ...] = (),
+    contract: FinishContract | None = None,
+    closing: bool = False,
+) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Return the calls of a session that was given this task."""
+    said = [UserMessage(f"Task: {task}"), *messages]
+    offered = (*tools, ASK, READ, finish(contract or FinishContract()))
+    answer = decide(ModelRequest(system="", messages=said, tools=offered, closing=closing))
+    assert answer.text == ""
+    assert NOTICE in answer.thought
+    return answer.calls
+
+
+def handed(task: str, *messages: Message, **more: Any) -> dict[str, Any]:
+    """Return what the session hands over at once; `finish` takes it."""
+    ((name, arguments),) = reply(task, *messages, **more)
+    assert name == "finish"
+    contract = more.get("contract") or FinishContract()
+    assert isinstance(contract.judge(arguments), AcceptedFinish)
+    return arguments
+
+
+def gave(content: str, name: str = "weather", *, ok: bool = True) -> ToolMessage:
+    return ToolMessage(CallId("c"), name, content, ok=ok)
+
+
+@pytest.mark.parametrize(
+    ("task", "tools", "calls"),
+    [
+        ("weather city=Tokyo", (WEATHER,), [("weather", {"city": "Tokyo"})]),
+        ("What is the weather in Tokyo?", (WEATHER,), [("weather", {"city": "Tokyo"})]),
+        ("Tokyo", (WEATHER,), [("weather", {"city": "Tokyo"})]),
+        (
+            "weather city=Tokyo, then order_status order=A1",
+            (WEATHER, ORDER),
+            [("weather", {"city": "Tokyo"}), ("order_status", {"order": "A1"})],
+        ),
+        ("weather\n\n## Inputs\n\ncity:\nTokyo", (WEATHER,), [("weather", {"city": "Tokyo"})]),
+        ('ask_user question="Which?"', (), [("ask_user", {"question": "Which?"})]),
+    ],
+)
+def test_it_calls_what_its_task_names_or_describes(
+    task: str, tools: tuple[ToolDefinition, ...], calls: list[tuple[str, dict[str, Any]]]
+) -> None:
+    assert list(reply(task, tools=tools)) == calls
+
+
+@pytest.mark.parametrize(
+    ("task", "tools"),
+    [
+        ("A page about Lisbon: read the texts that others wrote", ()),
+        ("Ask the person which page to read, with a question", ()),
+        ("Write a page about Lisbon", (WRITE,)),
+        ("order_status", (ORDER,)),
+        ("Ann", (MAIL,)),
+        ("Hello", (WEATHER, ORDER)),
+        ("A plan.\n\n## Inputs\n\nnote:\nweather city=Rome", (WEATHER, ORDER)),
+        ("help", (WEATHER, ORDER)),
+        ("What tools do you have?", (WEATHER, ORDER)),
+        ("", ()),
+    ],
+)
+def test_it_calls_nothing_by_chance_and_hands_over_its_task(
+    task: str, tools: tuple[ToolDefinition, ...]
+) -> None:
+    """Tools that every agent is offered are called by their names alone, others with all input."""
+    assert handed(task, tools=tools)["summary"].startswith(MADE_UP)
+
+
+def test_what_it_made_up_shows_what_was_wired() -> None:
+    first = handed("Find out about Rome.")["summary"]
+    assert first == f"{MADE_UP} Find out about Rome."
+    assert handed(f"Sum up: {first}")["summary"] == f"{MADE_UP} Sum up: Find out about Rome."
+
+
+def test_what_tools_found_is_handed_over_without_their_names() -> None:
+    found = gave('{"city": "Tokyo", "sky": "rain", "days": [1, 2]}')
+    contract = FinishContract(
+        outputs=(Output(name="forecast"), Output(name="sky"), Output(name="days"))
+    )
+    done = handed("weather city=Tokyo", AssistantMessage(""), found, contract=contract)
+    said = "city: Tokyo, sky: rain, days: [1, 2]"
+    assert (done["status"], done["summary"], done["forecast"]) == ("complete", said, said)
+    assert (done["sky"], done["days"]) == ("rain", said)
+
+
+@pytest.mark.parametrize(
+    ("content", "summary"),
+    [
+        ('"Hello, Ann!"', "Hello, Ann!"),
+        ("Hello, Ann!", "Hello, Ann!"),
+        ("3", "3"),
+        ("null", "nothing"),
+        ("[]", "nothing"),
+        ("{}", "nothing"),
+        ('[{"a": 1}, 2]', "a: 1, 2"),
+        ('"try order_status or `order_status`"', "try the tool or the tool"),
+    ],
+)
+def test_any_outcome_becomes_a_summary(content: str, summary: str) -> None:
+    done = handed("weather city=Tokyo", gave(content), tools=(WEATHER, ORDER))
+    assert done["summary"] == summary
+
+
+def test_a_step_all_of_whose_calls_failed_says_so() -> None:
+    failed = gave('{"error": "no order in order_status", "code": "NOT_FOUND"}', ok=False)
+    done = handed("weather city=Tokyo", failed, tools=(ORDER,))
+    assert done["status"] == "error"
+    assert done["summary"] == "It failed: no order in the tool (NOT_FOUND)."
+    some = handed("weather city=Tokyo", failed, gave("3"), tools=(ORDER,))
+    assert (some["status"], some["summary"]) == ("complete", "3")
+
+
+def test_a_finish_that_was_refused_is_no_result() -> None:
+    refused = gave('{"error": "finish was not accepted"}', "finish", ok=False)
+    assert handed("Find out about Rome.", refused)["summary"].endswith("Find out about Rome.")
+
+
+def test_the_last_turn_of_a_session_is_a_finish() -> None:
+    assert handed("weather city=Tokyo", tools=(WEATHER,), closing=True)["status"] == "complete"
+
+
+OUTPUTS = (
+    *(Output(name=each.value, value_type=each) for each in ValueType),
+    *(Output(name=each) for each in ("topics", "url", "email", "date")),
+    *(
+        Output(name=f"p{number}", pattern=each)
+        for number, each in enumerate(
+            [
+                "^(good|bad)$",
+                "[0-9]+",
+                r"^\d{4}-\d\d-\d\d$",
+                "^https://",
+                "@",
+                "^[A-Z]-\\d+$",
+                "^[a-z]+$",
+            ]
+        )
+    ),
+)
+
+
+def test_every_declared_output_has_a_value_that_fits() -> None:
+    done = handed("The sights of Lisbon. Be brief.", contract=FinishContract(outputs=OUTPUTS))
+    assert done.keys() >= {each.name for each in OUTPUTS}
+    assert done["topics"] == "topics of “The sights of Lisbon”"
+    assert (done["url"], done["email"]) == ("https://example.com/", "ann@example.com")
+    assert (done["number"], done["boolean"], done["array"]) == (1, True, ["example"])
+
+
+@pytest.mark.parametrize(
+    ("branches", "task", "branch"),
+    [
+        (("quick", "deep"), "How thorough?", "quick"),
+        (("quick", "deep"), "Go deep here.", "deep"),
+        (("quick", "deep"), "quick or deep?", "quick"),
+        (("redo", "good"), "Is it done?", "good"),
+        (("redo", "good"), "Say redo if a page is missing.", "good"),
+        (("redo", "good"), "A person answered in words of their own:\nredo it all", "redo"),
+        (("again", "no"), "Well?", "again"),
+        (("Long", "Short"), "Options: Long, Short\n\nChoose.", "Long"),
+        (
+            ("Long", "Short"),
+            "Options: Long, Short\n\nA person answered in words of their own:\nsomething short",
+            "Short",
+        ),
+        (("draft", "done", "loop", "exit"), "x\n\nThis is iteration 1 of 3.", "loop"),
+        (("draft", "done", "loop", "exit"), "x\n\nThis is iteration 2 of 3.", "exit"),
+        (("draft", "done", "loop", "exit"), "x\n\nThis is iteration 1 of 1.", "exit"),
+    ],
+)
+@pytest.mark.parametrize("is_multiple", [False, True])
+def test_a_decision_has_a_branch_that_fits(
+    branches: tuple[str, ...], task: str, branch: str, *, is_multiple: bool
+) -> None:
+    """A multi-select fork wants a list; a loop goes round once, and nothing goes round for ever."""
+    contract = FinishContract(branches=branches, is_multiple=is_multiple)
+    done = handed(task, contract=contract)
+    assert done["branch"] == ([branch] if is_multiple else branch)
+    assert done["summary"] == f"I choose {branch}."
+
+
+def test_a_decision_whose_tool_failed_decides_all_the_same() -> None:
+    contract = FinishContract(branches=("a", "b"))
+    assert handed("Which?", gave("gone", ok=False), contract=contract)["status"] == "complete"
+
+
+@given(
+    task=st.text(max_size=200),
+    name=st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,9}\Z"),
+    content=st.text(max_size=100),
+)
+def test_whatever_the_task_is_what_it_hands_over_is_accepted(
+    task: str, name: str, content: str
+) -> None:
+    contract = FinishContract(outputs=(Output(name=f"o_{name}"), Output(name="n", pattern="^a")))
+    done = handed(task, gave(content), contract=contract, tools=(ORDER,))
+    assert Schema(contract.parameters).problems(done) == []
+    assert "order_status" not in done["summary"]
