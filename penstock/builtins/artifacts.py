@@ -60,7 +60,7 @@ class ReadArtifact:
         """Return a part of one output of this task."""
         settled = _find(invocation, input["artifact_id"])
         text = await invocation.inside.artifacts.text(settled)
-        value = _at(json.loads(text), input.get("json_pointer", ""))
+        value = _at(text if settled.is_text else json.loads(text), input.get("json_pointer", ""))
         offset, limit = input.get("offset", 0), input.get("limit", MOST_BYTES)
         room = _room(invocation)
         if isinstance(value, list):
@@ -231,7 +231,7 @@ def _entry(number: int, settled: CallSettled, size: int) -> dict[str, Any]:
         "artifact_id": settled.artifact_id,
         "tool_name": settled.tool_id,
         "summary": settled.preview or "",
-        "content_type": JSON,
+        "content_type": TEXT if settled.is_text else JSON,
         "size_bytes": size,
         "first_seen_sequence": number,
         "preview": (settled.context or "")[:200],

@@ -127,13 +127,17 @@ _OUTPUT = '"envelope":{"status":"success","output":'
 def _is_said_by(output: str, event: CallSettled, wire: dict[str, Any]) -> bool:
     """Take the context out of the body when it is the output; else leave it to the caller."""
     context = wire.pop("context", None)
-    return context == output and event.envelope.status is Status.SUCCESS
+    said = event.envelope.output if event.is_text else output
+    return context == said and event.envelope.status is Status.SUCCESS
 
 
 def _output_text(body: dict[str, Any], text: str | None) -> str:
     envelope = body.get("envelope")
     if type(envelope) is not dict or "output" not in envelope:
         return compact(None)
+    if body.get("is_text") and isinstance(envelope["output"], str):
+        said: str = envelope["output"]
+        return said
     if text and next(reversed(body)) == "envelope" and next(reversed(envelope)) == "output":
         start = text.find(_OUTPUT)
         if start >= 0:

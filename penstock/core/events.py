@@ -159,7 +159,9 @@ class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     call_id: CallId | None = None
     """Set when a model asked for the call itself."""
     context: str | None = None
-    """What the model reads: the output or error as JSON text, clipped."""
+    """What the model reads, clipped: a text as it is, any other output or an error as JSON."""
+    is_text: bool = False
+    """The output was a text, and `context` and the artifact hold it as it is, not as JSON."""
     preview: str | None = None
     ran: bool = True
     """The tool was run: it counts for the budget."""

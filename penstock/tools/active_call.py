@@ -4,8 +4,10 @@ from penstock.core.call import Call, Origin
 from penstock.core.call_errors import CallError
 from penstock.core.changes import Change
 from penstock.core.clock import Clock
+from penstock.core.envelope import Envelope
 from penstock.core.events import StoredFile
 from penstock.engine.ledger import Ledger
+from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
 from penstock.tools.policy import Caller
 from penstock.tools.spec import ToolSpec
@@ -68,6 +70,11 @@ class ActiveCall:
     def change(self) -> Change | None:
         """Return what the outcome changes in the runtime's stores."""
         return self.invocation.change if self.invocation else None
+
+    def failed(self, error: CallError) -> Envelope:
+        """Keep why the call failed; returns what its caller reads."""
+        self.trace = error.trace
+        return (error if self.tool is None else without_output(error, self.tool.spec)).envelope()
 
     def give_back(self) -> None:
         """Return the reservation: the log has the call now, or it waits."""

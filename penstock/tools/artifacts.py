@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
-from penstock.core.canonical import compact
+from penstock.core.canonical import compact, without_surrogates
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
@@ -34,6 +34,8 @@ class LoggedOutcome(NamedTuple):
     artifact_blob: BlobId | None = None
     total_characters: int | None = None
     files: tuple[StoredFile, ...] = ()
+    is_text: bool = False
+    """What is read is the output itself, a text, and no JSON."""
 
 
 class Artifacts:
@@ -60,23 +62,22 @@ class Artifacts:
             placeholders = Placeholders(self._limits)
             output = placeholders.replace(output)
             if output is not envelope.output:
-                envelope, text = Envelope.success(output), compact(output)
+                envelope, text = Envelope.success(output), _said(output)
                 files = await self._keep_all(placeholders)
         line = None if clip_at is None else self._preview(output, own_preview)
+        shown = LoggedOutcome(envelope, text, line, files=files, is_text=type(output) is str)
         if clip_at is not None and len(text) > clip_at:
-            return await self._clip(text, line, files, clip_at=clip_at)
+            return await self._clip(shown, text, clip_at=clip_at)
         if clip_at is None and len(text) > self._limits.body_bytes:
-            blob_id = await self._blobs.put(text.encode())
-            return LoggedOutcome(
-                Envelope.success(None), None, line, None, blob_id, len(text), files
-            )
-        return LoggedOutcome(envelope, text, line, files=files)
+            return await self._apart(shown, text)
+        return shown
 
     async def whole(self, settled: CallSettled) -> Envelope:
         """Return the envelope with all of its output, which may be kept apart from the event."""
         if settled.artifact_blob is None:
             return settled.envelope
-        return Envelope.success(json.loads(await self._blobs.get(settled.artifact_blob)))
+        kept = await self._blobs.get(settled.artifact_blob)
+        return Envelope.success(kept.decode() if settled.is_text else json.loads(kept))
 
     async def text(self, settled: CallSettled) -> str:
         """Return the whole text of which a model read the beginning."""
@@ -126,14 +127,15 @@ class Artifacts:
 
     def _encode(self, output: Any) -> str:
         try:
-            text = compact(output)
+            text = _said(output)
         except RecursionError:
             raise self._too_deep() from None
         except (TypeError, ValueError) as error:
             raise InvalidOutput(f"the output is not JSON: {error}") from None
         most = self._limits.output_bytes
         if len(text) * _BYTES_PER_CHARACTER > most and (size := len(text.encode())) > most:
-            raise OutputTooLarge(f"the output has {size} bytes as JSON; at most {most} are kept")
+            form = "" if type(output) is str else " as JSON"
+            raise OutputTooLarge(f"the output has {size} bytes{form}; at most {most} are kept")
         depth = self._limits.json_depth
         if text.count("[") + text.count("{") > depth and is_deeper(output, depth):
             raise self._too_deep()
@@ -147,18 +149,23 @@ class Artifacts:
         own = own_preview(output) if own_preview else None
         return preview(output, most) if own is None else cut(one_line(own), most)
 
-    async def _clip(
-        self, text: str, line: str | None, files: tuple[StoredFile, ...], *, clip_at: int
-    ) -> LoggedOutcome:
+    async def _clip(self, shown: LoggedOutcome, text: str, *, clip_at: int) -> LoggedOutcome:
         """Keep the whole text apart; the event holds its beginning, and no output beside it."""
         artifact_id = ArtifactId(self._new_id("art"))
-        blob_id = await self._blobs.put(text.encode())
         marker = (
             f"\n[truncated: {len(text)} characters in all; full result in artifact {artifact_id}]"
         )
         context = text[: max(clip_at - len(marker), 0)] + marker
-        return LoggedOutcome(
-            Envelope.success(None), context, line, artifact_id, blob_id, len(text), files
+        return (await self._apart(shown, text))._replace(context=context, artifact_id=artifact_id)
+
+    async def _apart(self, shown: LoggedOutcome, text: str) -> LoggedOutcome:
+        """Keep the whole text apart, and nothing of it in the event."""
+        blob_id = await self._blobs.put(text.encode())
+        return shown._replace(
+            envelope=Envelope.success(None),
+            context=None,
+            artifact_blob=blob_id,
+            total_characters=len(text),
         )
 
     async def _keep_all(self, placeholders: Placeholders) -> tuple[StoredFile, ...]:
@@ -167,3 +174,13 @@ class Artifacts:
             stored = await self.keep(found.content, found.mime)
             kept.append(replace(stored, is_image=found.is_image))
         return tuple(kept)
+
+
+def _said(output: Any) -> str:
+    """Return an output as a model reads it: JSON, but a text as it is.
+
+    A text that is JSON would be encoded twice otherwise, and any text gains quotes and escapes.
+    """
+    if type(output) is str:
+        return output if output.isascii() else without_surrogates(output)
+    return compact(output)

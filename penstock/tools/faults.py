@@ -7,11 +7,14 @@ from contextlib import suppress
 from traceback import format_exception
 from typing import Any
 
+from penstock.core.call import Effect
 from penstock.core.call_errors import (
     BudgetExceeded,
     CallError,
     Interrupted,
     InvalidInput,
+    InvalidOutput,
+    OutputTooLarge,
     ToolFailed,
     ToolTimeout,
 )
@@ -57,6 +60,24 @@ def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
     return InvalidInput(
         f'input of "{tool_id}" is not valid: {said}', details=problem_details(problems)
     )
+
+
+def without_output(error: CallError, spec: ToolSpec) -> CallError:
+    """Return the error of a refused output; of a tool that writes it says that the write was done.
+
+    A model that reads of a failure alone calls again, and pays twice.
+    """
+    is_refused = isinstance(error, InvalidOutput | OutputTooLarge)
+    if not is_refused or spec.effect is not Effect.WRITE or spec.stays_inside:
+        return error
+    said = type(error)(
+        f'{error}. "{spec.tool_id}" did run, and what it wrote stays done; only its output was '
+        "refused",
+        suggestion="Do not call it again to repeat it. Check what it did with a tool that reads.",
+        details=error.details,
+    )
+    said.trace = error.trace
+    return said
 
 
 def problem_details(problems: list[Problem]) -> dict[str, Any]:

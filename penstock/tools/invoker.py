@@ -130,7 +130,7 @@ class Invoker:
                 check_change(active_call.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
-                envelope, active_call.trace = error.envelope(), error.trace
+                envelope = active_call.failed(error)
             envelope = await self._settle(active_call, envelope)
             if active_call.is_cut:
                 raise asyncio.CancelledError  # the tool swallowed it; what follows is not to run
@@ -334,13 +334,14 @@ class Invoker:
         try:
             shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
         except CallError as error:
-            envelope = error.envelope()
+            envelope = active_call.failed(error)
             shown = await self._artifacts.show(envelope, None, clip_at=clip_at)
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=shown.envelope,
             call_id=call.call_id,
             context=shown.context,
+            is_text=shown.is_text,
             preview=shown.preview,
             ran=active_call.nest is not None,
             duration_ms=active_call.duration_ms(self._clock),

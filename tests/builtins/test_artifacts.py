@@ -135,7 +135,7 @@ async def test_the_list_is_newest_first_and_knows_what_was_clipped() -> None:
     entries = output["entries"]
     assert [each["artifact_id"] for each in entries] == [second, first]
     assert (output["total_entries"], output["has_more"], output["next_offset"]) == (2, False, None)
-    assert entries[0]["size_bytes"] == 40_002
+    assert (entries[0]["size_bytes"], entries[0]["content_type"]) == (40_000, "text/plain")
     assert [each["first_seen_sequence"] for each in entries] == [3, 1]
     assert entries[1] | {"size_bytes": 0, "preview": ""} == {
         "artifact_id": first,

@@ -229,6 +229,16 @@ STORED: list[tuple[Event, str, str]] = [
         '{"tool_id":"t","envelope":{"status":"success","output":{"n":"é"}}}',
     ),
     (
+        CallSettled(tool_id="t", envelope=Envelope.success("é"), context='"é"'),
+        "call_settled",
+        '{"tool_id":"t","envelope":{"status":"success","output":"é"}}',
+    ),
+    (
+        CallSettled(tool_id="t", envelope=Envelope.success("é"), context="é", is_text=True),
+        "call_settled",
+        '{"tool_id":"t","is_text":true,"envelope":{"status":"success","output":"é"}}',
+    ),
+    (
         CallSettled(tool_id="t", envelope=Envelope.success(None)),
         "call_settled",
         '{"tool_id":"t","envelope":{"status":"success","output":null},"context":null}',

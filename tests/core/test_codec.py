@@ -103,6 +103,20 @@ def test_what_the_model_read_comes_back_without_being_stored(
     assert "context" not in to_wire(event)
 
 
+@pytest.mark.parametrize("output", ["", "a", '"a"', '{"a": 1}', "\u2028", "1"])
+def test_a_text_that_a_model_read_as_it_is_is_stored_once(output: str) -> None:
+    """Events of older versions, in which a model read it as JSON, keep what it read."""
+    success = Envelope.success(output)
+    event = CallSettled(tool_id="t", envelope=success, context=output, is_text=True)
+    older = CallSettled(tool_id="t", envelope=success, context=json.dumps(output))
+    assert "context" not in to_wire(event)
+    assert encode(event).count("output") == 1
+    for each in (event, older):
+        assert decode("call_settled", encode(each)) == each
+        assert decode("call_settled", json.dumps(to_wire(each))) == each
+    assert '"context"' not in encode(event)
+
+
 def test_an_output_that_looks_like_a_body_does_not_mislead() -> None:
     output = {"envelope": {"status": "success", "output": 1}, "t": '"envelope":{"status":"success"'}
     context = json.dumps(output, separators=(",", ":"))

@@ -45,27 +45,39 @@ async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000)
     [
         (None, "null"),
         ({"b": 1, "a": [True, None]}, '{"b":1,"a":[true,null]}'),
-        ("grün ✓", '"grün ✓"'),
+        ("grün ✓", "grün ✓"),
+        ('{"a": "b"}', '{"a": "b"}'),
+        ("", ""),
+        (["grün ✓"], '["grün ✓"]'),
         ([float("nan"), float("inf"), 1.5], "[null,null,1.5]"),
-        ("a\ud800b", '"a\ufffdb"'),
+        ("a\ud800b", "a\ufffdb"),
+        (["a\ud800b"], '["a\ufffdb"]'),
     ],
 )
 async def test_serialised(artifacts: Artifacts, output: Any, context: str) -> None:
-    """JSON, no spaces, keys in the order the tool gave, non-ASCII unescaped, NaN as null."""
-    assert (await shown(artifacts, output)).context == context
+    """A text as it is; else JSON, no spaces, keys in the tool's order, NaN as null."""
+    seen = await shown(artifacts, output)
+    assert (seen.context, seen.is_text) == (context, isinstance(output, str))
 
 
-@pytest.mark.parametrize("length", [9_998, 9_999])
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("é" * 10_000, "é" * 10_000),
+        (["é" * 9_996], f'["{"é" * 9_996}"]'),
+        ("é" * 10_001, "é" * 10_001),
+        (["é" * 9_997], f'["{"é" * 9_997}"]'),
+    ],
+)
 async def test_ten_thousand_characters_pass_whole_and_one_more_is_clipped(
-    artifacts: Artifacts, blobs: Blobs, length: int
+    artifacts: Artifacts, blobs: Blobs, output: Any, text: str
 ) -> None:
     """10,000 characters pass whole; 10,001 are clipped to exactly 10,000."""
-    text = json.dumps("é" * length, ensure_ascii=False)
-    seen = await shown(artifacts, "é" * length)
+    seen = await shown(artifacts, output)
     if len(text) == 10_000:
         assert seen.context == text
         assert seen.artifact_id is None
-        assert seen.envelope.output == "é" * length
+        assert seen.envelope.output == output
         return
     marker = MARK.format("10001")
     assert seen.context == text[: 10_000 - len(marker)] + marker
@@ -75,18 +87,33 @@ async def test_ten_thousand_characters_pass_whole_and_one_more_is_clipped(
     assert (await blobs.get(seen.artifact_blob)).decode() == text
 
 
-async def test_the_event_of_a_clipped_result_holds_it_once(artifacts: Artifacts) -> None:
-    seen = await shown(artifacts, "x" * 50_000)
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [("x" * 50_000, "x" * 50_000), (["x" * 50_000], json.dumps(["x" * 50_000]))],
+)
+async def test_the_event_of_a_clipped_result_holds_it_once(
+    artifacts: Artifacts, output: Any, text: str
+) -> None:
+    seen = await shown(artifacts, output)
     assert seen.envelope == Envelope.success(None)
     settled = CallSettled(
         tool_id="t",
         envelope=seen.envelope,
         context=seen.context,
+        is_text=seen.is_text,
         artifact_id=seen.artifact_id,
         artifact_blob=seen.artifact_blob,
     )
-    assert await artifacts.whole(settled) == Envelope.success("x" * 50_000)
-    assert await artifacts.text(settled) == json.dumps("x" * 50_000)
+    assert await artifacts.whole(settled) == Envelope.success(output)
+    assert await artifacts.text(settled) == text
+
+
+async def test_a_text_that_an_older_version_kept_as_json_is_read_as_the_text(
+    artifacts: Artifacts, blobs: Blobs
+) -> None:
+    kept = await blobs.put(b'"long"')
+    settled = CallSettled(tool_id="t", envelope=Envelope.success(None), artifact_blob=kept)
+    assert await artifacts.whole(settled) == Envelope.success("long")
 
 
 async def test_code_is_not_clipped_and_images_stay(artifacts: Artifacts) -> None:
@@ -118,12 +145,15 @@ async def test_code_gets_a_large_output_whole_also_from_the_ledger() -> None:
 @pytest.mark.parametrize(("extra", "fits"), [(0, True), (1, False)])
 async def test_an_output_has_so_many_bytes(extra: int, fits: bool) -> None:
     artifacts = Artifacts(open_blobs("memory:///"), Limits(output_bytes=10), lambda p: p)
-    output = "é" * 4 + "x" * extra
+    output = ["é" * 3 + "x" * extra]
     if fits:
         assert (await shown(artifacts, output)).context
         return
     with pytest.raises(OutputTooLarge, match="has 11 bytes as JSON; at most 10 are kept"):
         await shown(artifacts, output)
+    with pytest.raises(OutputTooLarge, match="has 11 bytes; at most 10 are kept"):
+        await shown(artifacts, "é" * 5 + "x")
+    assert (await shown(artifacts, "é" * 5)).context
 
 
 @pytest.mark.parametrize(("levels", "fits"), [(200, True), (201, False), (100_000, False)])

@@ -5,12 +5,19 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import CallError, ToolFailed
+from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge, ToolFailed
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Suspend
 from penstock.resources.redact import Redactor
 from penstock.testing.invocation import open_workbench
-from penstock.tools.faults import TRACE_CHARACTERS, failure, foremost, invalid, out_of_time
+from penstock.tools.faults import (
+    TRACE_CHARACTERS,
+    failure,
+    foremost,
+    invalid,
+    out_of_time,
+    without_output,
+)
 from tests.kit.tools import Act, raising
 
 
@@ -51,6 +58,31 @@ def test_of_errors_that_came_together_one_counts(
     errors: list[BaseException], counts: BaseException
 ) -> None:
     assert foremost(BaseExceptionGroup("together", errors)) is counts
+
+
+DONE = '. "act" did run, and what it wrote stays done; only its output was refused'
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "more"),
+    [
+        ({"effect": Effect.WRITE}, InvalidOutput("bad"), DONE),
+        ({"effect": Effect.WRITE}, OutputTooLarge("big"), DONE),
+        ({"effect": Effect.WRITE, "idempotent": True}, InvalidOutput("bad"), DONE),
+        ({"effect": Effect.WRITE, "stays_inside": True}, InvalidOutput("bad"), ""),
+        ({"effect": Effect.READ}, InvalidOutput("bad"), ""),
+        ({"effect": Effect.NONE}, OutputTooLarge("big"), ""),
+        ({"effect": Effect.WRITE}, NO, ""),
+    ],
+)
+def test_a_refused_output_of_a_write_says_that_the_write_was_done(
+    given: dict[str, Any], error: CallError, more: str
+) -> None:
+    """What stays inside is given up with its outcome, so it was not done."""
+    spec = Act("act", **given).spec
+    said = without_output(error, spec)
+    assert (str(said), type(said), said.details) == (f"{error}{more}", type(error), error.details)
+    assert bool(said.suggestion) is bool(more)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ async def test_one_call_makes_so_many_calls_inside_and_no_more(counted: Counted)
 
 
 async def wordy(input: Any, invocation: Any) -> str:
-    return "x" * 48
+    return "x" * 50
 
 
 async def test_the_outcomes_of_a_task_are_bounded_over_every_restart() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import inspect
+import json
 import threading
 from datetime import UTC, datetime
 from enum import Enum
@@ -15,6 +16,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
 from penstock.core.events import NoteEmitted
+from penstock.core.limits import Limits
 from penstock.core.retry import RetryPolicy
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.invocation import invocation_for, open_workbench
@@ -339,6 +341,33 @@ async def test_an_output_that_is_not_as_hinted_is_refused() -> None:
     assert envelope.error
     assert envelope.error.code == "INVALID_OUTPUT"
     assert envelope.error.message.startswith('output of "wrong" is not valid: /: "1" is not')
+
+
+paid: list[str] = []
+
+
+async def test_a_model_reads_that_a_write_was_done_whose_output_was_refused() -> None:
+    """By the schema, by having no JSON form, and by its size: a model must not pay twice."""
+
+    @tool(effect="write")
+    async def pay(how: str) -> dict[str, int]:
+        """Pay."""
+        paid.append(how)
+        outputs: dict[str, dict[str, Any]] = {"schema": {"n": "x"}, "form": {"n": object()}}
+        return outputs.get(how, {"n": 1, "x" * 200: 1})
+
+    paid.clear()
+    bench = await open_workbench(pay, limits=Limits(output_bytes=100))
+    codes = []
+    for how in ("schema", "form", "size"):
+        await bench.call("pay", {"how": how})
+    for settled in await bench.settled():
+        read = json.loads(settled.context or "")
+        codes.append(read["code"])
+        assert '"pay" did run, and what it wrote stays done' in read["error"]
+        assert read["suggestion"].startswith("Do not call it again")
+    assert codes == ["INVALID_OUTPUT", "INVALID_OUTPUT", "OUTPUT_TOO_LARGE"]
+    assert paid == ["schema", "form", "size"]
 
 
 async def test_models_and_times_are_valid_outputs_of_their_hints() -> None:
