@@ -11,6 +11,7 @@ from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
 from penstock.core.task import TaskRecord
+from penstock.store.quarantine import Suspect
 
 LinkTo = Callable[[StoredFile], str]
 """Makes a link to a stored file that works for a while."""
@@ -91,6 +92,15 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
         "createdAt": to_iso(task.created_at),
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
         "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
+    }
+
+
+def quarantine_part(suspect: Suspect) -> dict[str, Any]:
+    """Return why a task is in quarantine, and whether it is at work there."""
+    return {
+        "crashes": suspect.deaths,
+        "alone": suspect.alone,
+        "state": "probation" if suspect.is_at_work else "waiting",
     }
 
 

@@ -30,6 +30,7 @@ from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, little_space, look, read_back
 from penstock.store.projections import Page
+from penstock.store.quarantine import Suspect
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
@@ -240,8 +241,8 @@ def _ready(checks: Sequence[Check]) -> list[Finding]:
 
 
 async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
-    """Return the tasks that nothing works on, because their log does not read back."""
-    findings = []
+    """Return the tasks that nothing works on because their log does not read back, and suspects."""
+    findings = [_suspect(each) for each in await log.suspects()]
     for pending in await log.pending(limit=MOST_LOGS):
         try:
             await log.read(pending.log_id)
@@ -253,6 +254,15 @@ async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
     return findings or [
         Finding(Mark.FINE, "tasks", "the logs of those that are to go on read back")
     ]
+
+
+def _suspect(suspect: Suspect) -> Finding:
+    does = "is watched while it runs" if suspect.is_at_work else "waits for its turn to run"
+    said = (
+        f"{suspect.log_id} is quarantined: the process died {suspect.deaths} times in a row while "
+        f"it ran, {suspect.alone} times with no other suspect; it {does}"
+    )
+    return Finding(Mark.NOTE, "tasks", said)
 
 
 async def _events(database: Database) -> Finding:

@@ -7,7 +7,7 @@ import typer
 
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
-from penstock.chat.parts import event_part, question_record, task_part
+from penstock.chat.parts import event_part, quarantine_part, question_record, task_part
 from penstock.chat.task_waiter import awaited_runs
 from penstock.cli.arguments.completion import tasks
 from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
@@ -56,6 +56,9 @@ def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson 
         happened = [each.event async for each in _events(runtime, record, go_on=False)]
         waits = {"questions": questions, "runs": awaited_runs(happened)}
         whole = task_part(record) | {"outcome": record.outcome} | waits
+        for suspect in await runtime.parts.log.suspects():
+            if suspect.log_id == record.log_id and not record.status.is_final:
+                whole["quarantine"] = quarantine_part(suspect)
         if as_json:
             print_json(whole)
         else:

@@ -112,7 +112,14 @@ class Limits:
     sweep_seconds: float = 2
     """How often the launcher looks for logs that need a run."""
     recoveries: int = 5
-    """Crashes at one place of a log in a row before its task fails."""
+    """Crashes of the process at one place of a log that are blamed on its task alone, before the
+    task fails."""
+    probation_seconds: float = 10
+    """How long, at least, a task at which the process died twice is watched before suspects of
+    another group resume; less if it gets past that place."""
+    longest_probation_seconds: float = 600
+    """How long such a task is watched at most; in between, twice the time that the process
+    survived the last time counts."""
     tool_threads: int = 32
     """Synchronous tools running at once."""
     blocking_seconds: float = 0.1

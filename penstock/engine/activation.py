@@ -32,6 +32,7 @@ from penstock.engine.suspend import withdraw
 from penstock.engine.task_state import TaskState
 from penstock.engine.task_stop import TaskStop
 from penstock.store.log import Lease, Log
+from penstock.store.quarantine import SUSPECT
 
 log = logging.getLogger(__name__)
 
@@ -187,6 +188,9 @@ class Activations:
 
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
         state = await self._states.take(lease)
+        if lease.recoveries >= SUSPECT:
+            said = "log %s resumes on probation: the process died %d times in a row at its place"
+            log.warning(said, lease.log_id, lease.recoveries)
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
         self._keeper.look_after()
@@ -263,12 +267,13 @@ class Activations:
         self._end(held, task, failed(task, internal_error("something went wrong here")))
 
     def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
-        crashes = held.lease.recoveries
-        if not held.recovers or crashes < self._limits.recoveries:
+        lease = held.lease
+        if not held.recovers or lease.alone < self._limits.recoveries:
             return False
         message = (
-            f"the process died {crashes} times in a row at the same place of this task; what it "
-            "did there is in the log of the task and of the process"
+            f"the process died {lease.recoveries} times in a row at the same place of this task, "
+            f"{task.place}, {lease.alone} times with no other suspect at work. Look for the "
+            "reason in the output of the process, then send the message again"
         )
         self._end(held, task, failed(task, internal_error(message)))
         return True

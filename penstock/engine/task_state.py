@@ -131,6 +131,21 @@ class TaskState:
         """Whether a slash command is at work, and no model."""
         return self.started is not None and bool(self.started.command)
 
+    @property
+    def place(self) -> str:
+        """What the task is doing, for people who look for the reason of a crash."""
+        brief, rounds = self.brief, self.main.rounds
+        if isinstance(brief, FlowRequested):
+            return f"in the flow {brief.command!r}"
+        if isinstance(brief, CallRequested):
+            return f"in the call of {brief.tool_id!r}"
+        if not rounds or rounds[-1].is_settled:
+            return "while its model was asked"
+        open_calls = [
+            call for call in rounds[-1].reply.calls if call.call_id not in rounds[-1].settled
+        ]
+        return f"in {' or '.join(sorted({repr(call.name) for call in open_calls}))}"
+
     def hear(self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]) -> None:
         """Take in what a model said, and what that cost."""
         if self.is_command:

@@ -9,6 +9,7 @@ from penstock.core.clock import Moment
 from penstock.core.events import Entry, Record
 from penstock.core.ids import LogId
 from penstock.store.live_text import LiveText
+from penstock.store.quarantine import Suspect
 
 Listener = Callable[[Sequence[Record]], None]
 """Called on the event loop with what was committed in this process, in the order of the log."""
@@ -27,6 +28,8 @@ class Lease(Struct, frozen=True, kw_only=True):
     """The holder before this one did not give it back."""
     recoveries: int
     """How many holders in a row did not, and wrote nothing but REPEATED events."""
+    alone: int = 0
+    """How many of these deaths can be blamed on this log alone."""
     begun: bool = False
     """It was taken with `begin`: the task that was started then is still to be worked on."""
 
@@ -89,7 +92,15 @@ class Log(Protocol):
         ...
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
-        """Take the lease if it is free, run out, or its owner is dead on this host."""
+        """Take the lease if it is free, run out, or its owner is dead on this host.
+
+        None, too, for a log whose holders died again and again, while others like it are at work:
+        see `store/quarantine.py`.
+        """
+        ...
+
+    async def suspects(self) -> Sequence[Suspect]:
+        """Return the logs in quarantine: processes died again and again while they had them."""
         ...
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
@@ -145,7 +156,8 @@ class Log(Protocol):
     ) -> Sequence[Pending]:
         """Return logs that need a run and whose lease is free or out, soonest first.
 
-        Those whose time has not come are there too, so that the caller knows when to look again.
+        Among them those at which processes died come last. Those whose time has not come are there
+        too, so that the caller knows when to look again.
         `among` names those that the caller asks about; None is all.
         """
         ...

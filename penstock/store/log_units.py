@@ -22,7 +22,6 @@ from penstock.core.events import (
 )
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, TaskId
-from penstock.core.signals import LeaseLost
 from penstock.store.changes import Changes, drop_task
 from penstock.store.projection_writer import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import Draft, Row, draft_of
@@ -263,82 +262,6 @@ class BeginUnit(Struct):
         return progress, send.write(cursor, self.head + 1)
 
 
-class TakeLease(Struct):
-    """Take the lease; gives its row, or whoever has it, or None when there is no such log."""
-
-    sql: Statements
-    log_id: LogId
-    owner: str
-    now: Moment
-    lease_until: int
-    dead: str | None = None
-    """An owner that is known to run no more."""
-
-    def __call__(self, connection: Connection) -> tuple[int, int, int, int, int] | str | None:
-        """Leave the log held under a new epoch, or everything as it was."""
-        cursor = cursor_of(connection)
-        key = (self.owner, self.lease_until, self.log_id, self.now, self.dead)
-        cursor.execute(self.sql.take, key)
-        taken = cursor.fetchone()
-        if taken is not None:
-            epoch, head, outside, recoveries, followed_until = taken
-            return epoch, head, outside, recoveries, followed_until
-        cursor.execute(self.sql.holder, (self.log_id,))
-        holder = cursor.fetchone()
-        return None if holder is None else str(holder[0])
-
-
-class RenewLease(Struct):
-    """Keep the lease; gives what came after the event."""
-
-    sql: Statements
-    log_id: LogId
-    epoch: int
-    lease_until: int
-    after: int
-    followed_until: int = 0
-    """How long the log is followed from elsewhere, when this is done."""
-
-    def __call__(self, connection: Connection) -> Sequence[Row]:
-        """Leave a lease that lasts until later; raises LeaseLost when it is another's."""
-        cursor = cursor_of(connection)
-        cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
-        kept = cursor.fetchone()
-        if kept is None:
-            cursor.execute(self.sql.head, (self.log_id,))
-            raise lost(self.log_id) if cursor.fetchone() else LeaseLost(_erased(self.log_id))
-        head, self.followed_until = kept
-        if head == self.after:
-            return ()
-        cursor.execute(self.sql.between, (self.log_id, self.after, head))
-        return cursor.fetchall()
-
-
-class ReleaseLease(Struct):
-    """Give the lease back; or keep it, and give what came after the event."""
-
-    sql: Statements
-    log_id: LogId
-    epoch: int
-    head: int
-    wake_at: Moment | None
-
-    def __call__(self, connection: Connection) -> Sequence[Row]:
-        """Leave a log that nobody holds, with the time of its next run; or all as it was."""
-        cursor = cursor_of(connection)
-        needs_run = 0 if self.wake_at is None else 1
-        key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
-        cursor.execute(self.sql.give_back, key)
-        if cursor.rowcount:
-            return ()
-        cursor.execute(self.sql.held_head, (self.log_id, self.epoch))
-        held = cursor.fetchone()
-        if held is None:
-            raise lost(self.log_id)
-        cursor.execute(self.sql.between, (self.log_id, self.head, held[0]))
-        return cursor.fetchall()
-
-
 def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
     """Return whose a log is that begins so: a profile, and its agent. Raises NotFound."""
     match event:
@@ -355,12 +278,3 @@ def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
 def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:
     """Return the rows of `events`, numbered from `first`."""
     return [(log_id, seq, *draft) for seq, draft in enumerate(drafts, first)]
-
-
-def _erased(log_id: LogId) -> str:
-    return f"log {log_id!r} was erased"
-
-
-def lost(log_id: LogId) -> LeaseLost:
-    """Return the signal for a holder that holds no more."""
-    return LeaseLost(f"another process has log {log_id!r}, or what was written before was not")

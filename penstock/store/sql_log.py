@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Collection, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import Connection, literal_column, or_, select
 
@@ -16,6 +17,7 @@ from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes
 from penstock.store.database import Database
+from penstock.store.lease_units import ReleaseLease, RenewLease, TakeLease, lost, suspects
 from penstock.store.live_text import ENDS_OF_REPLIES
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.log_units import (
@@ -23,16 +25,13 @@ from penstock.store.log_units import (
     AppendUnit,
     BeginUnit,
     LeaseProgress,
-    ReleaseLease,
-    RenewLease,
     SendUnit,
-    TakeLease,
     append_all,
-    lost,
 )
 from penstock.store.owner import is_dead
 from penstock.store.pending_append import PendingAppend
 from penstock.store.projection_writer import ProjectionWriter
+from penstock.store.quarantine import Quarantine, Suspect
 from penstock.store.rows import Row, Rows, records_of
 from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
@@ -60,6 +59,7 @@ class SqlLog:
         self._changes = Changes(self._sql, limits)
         self._rows = Rows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
+        self._quarantine = Quarantine(limits)
         self._listeners: list[Listener] = []
         self._held: dict[LogId, LeaseProgress] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
@@ -127,21 +127,31 @@ class SqlLog:
         return lease, records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
-        """Take the lease if it is free, run out, or its owner is dead on this host."""
+        """Take the lease if it is free, run out, or its owner is dead on this host, and may be."""
         now = self._clock.now()
-        take = TakeLease(self._sql, log_id, owner, now, now + self._lease_ms)
+        until = now + self._lease_ms
+        take = TakeLease(self._sql, self._quarantine, log_id, owner, now, until)
         taken = await self._database.write(take, order=log_id)
         if isinstance(taken, str) and is_dead(taken):
             take.dead = taken
             taken = await self._database.write(take, order=log_id)
         if taken is None or isinstance(taken, str):
             return None
-        epoch, head, outside, recoveries, followed_until = taken
-        self._held[log_id] = LeaseProgress(epoch, head - outside, head, outside)
-        self.live_text.hear(log_id, epoch, followed_until)
+        head, outside = taken.head, taken.outside
+        self._held[log_id] = LeaseProgress(taken.epoch, head - outside, head, outside)
+        self.live_text.hear(log_id, taken.epoch, taken.followed_until)
         return Lease(
-            log_id=log_id, epoch=epoch, head=head, crashed=recoveries > 0, recoveries=recoveries
+            log_id=log_id,
+            epoch=taken.epoch,
+            head=head,
+            crashed=taken.deaths > 0,
+            recoveries=taken.deaths,
+            alone=taken.alone,
         )
+
+    async def suspects(self) -> Sequence[Suspect]:
+        """Return the logs in quarantine: processes died again and again while they had them."""
+        return await self._database.read(partial(suspects, self._sql))
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         """Append as the holder; what was submitted before is written before."""
@@ -231,8 +241,9 @@ class SqlLog:
             lambda connection: connection.exec_driver_sql(self._sql.owners, (now,)).scalars().all()
         )
         dead = [owner for owner in owners if is_dead(owner)]
+        columns = (logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
         wanted = (
-            select(logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
+            select(*columns, logs.c.recoveries, logs.c.tried_at)
             .where(logs.c.needs_run == literal_column("1"))
             .where(or_(logs.c.owner.is_(None), logs.c.lease_until <= now, logs.c.owner.in_(dead)))
             .order_by(logs.c.wake_at)
@@ -243,7 +254,7 @@ class SqlLog:
         rows = await self._database.read(lambda connection: connection.execute(wanted).all())
         return [
             Pending(log_id=row.log_id, profile_id=row.profile_id, wake_at=row.wake_at)
-            for row in rows
+            for row in sorted(rows, key=_turn)
         ]
 
     def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
@@ -363,6 +374,11 @@ def _first(rows: Iterable[Row], size: int) -> Sequence[Row]:
         if size <= 0:
             break
     return first
+
+
+def _turn(row: Any) -> tuple[int, int]:
+    """Return what orders logs of one time: suspects of crashes last, by turns."""
+    return (row.recoveries, row.tried_at if row.recoveries else 0)
 
 
 def _pass_over(outcome: None, error: BaseException | None) -> None:

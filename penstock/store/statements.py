@@ -22,6 +22,11 @@ def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Row]) -> None
         cursor.executemany(statement, rows)
 
 
+_STANDING = (
+    "SELECT log_id, owner, lease_until, head = held_from, recoveries, cohort, alone, tried_at, "
+    "watch_ms FROM logs "
+)
+"""The columns of a Standing."""
 _SQLITE_ALONE = "INDEXED BY tasks_in_hand "
 """Without it SQLite looks at every task the log ever had."""
 
@@ -57,8 +62,8 @@ class Statements:
     """n, n, n, log_id -> head."""
     begin = (
         "UPDATE logs SET head = head + ?, outside = outside + ?, needs_run = 1, wake_at = 0, "
-        "epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head + ?, recoveries = 0 "
-        "WHERE log_id = ? AND head = ? AND owner IS NULL "
+        "epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head + ? "
+        "WHERE log_id = ? AND head = ? AND owner IS NULL AND recoveries = 0 "
         "RETURNING epoch, head, outside, followed_until"
     )
     """n, outside n, owner, lease_until, n, log_id, head -> the columns."""
@@ -80,14 +85,33 @@ class Statements:
     )
     """A row of `events`."""
     take = (
-        "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head, "
-        "recoveries = CASE WHEN owner IS NULL THEN 0 WHEN head = held_from THEN recoveries + 1 "
-        "ELSE 1 END WHERE log_id = ? AND (owner IS NULL OR lease_until <= ? OR owner = ?) "
-        "RETURNING epoch, head, outside, recoveries, followed_until"
+        "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head "
+        "WHERE log_id = ? AND owner IS NULL AND recoveries = 0 "
+        "RETURNING epoch, head, outside, followed_until"
     )
-    """owner, lease_until, log_id, now, dead owner -> the columns."""
-    holder = "SELECT owner FROM logs WHERE log_id = ?"
-    """log_id -> owner."""
+    """owner, lease_until, log_id -> the columns, of a log whose last holder gave it back."""
+    take_cut = (
+        "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head, "
+        "tried_at = ? WHERE log_id = ? AND owner IS NULL "
+        "RETURNING epoch, head, outside, followed_until"
+    )
+    """owner, lease_until, now, log_id -> the columns, of any log that nobody holds."""
+    standing = _STANDING + "WHERE log_id = ?"
+    """log_id -> a Standing."""
+    held_by = _STANDING + "WHERE needs_run = 1 AND owner = ?"
+    """owner -> the Standing of each log that it holds."""
+    watched = (
+        _STANDING + "WHERE recoveries > 0 AND recoveries >= ? AND owner IS NOT NULL "
+        "AND head = held_from AND tried_at + watch_ms > ?"
+    )
+    """The fewest deaths, now -> the Standing of each log on probation."""
+    suspects = _STANDING + "WHERE recoveries > 0 AND recoveries >= ? AND head = held_from"
+    """The fewest deaths -> the Standing of each log that got no further since."""
+    bury = (
+        "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = ?, cohort = ?, alone = ?, "
+        "watch_ms = ? WHERE log_id = ? AND owner = ?"
+    )
+    """deaths, cohort, alone, watch_ms, log_id, owner."""
     keep = (
         "UPDATE logs SET lease_until = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
         "RETURNING head, followed_until"
@@ -100,7 +124,8 @@ class Statements:
     )
     """needs_run, wake_at, log_id, epoch, head."""
     surrender = (
-        "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = 0, "
+        "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = CASE WHEN head = held_from "
+        "THEN recoveries ELSE 0 END, "
         "needs_run = 1, wake_at = 0 WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL"
     )
     """log_id, epoch."""

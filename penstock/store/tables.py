@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0006"
+REVISION = "0007"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -35,10 +35,19 @@ logs = Table(
     Column("held_from", BigInteger, nullable=False, server_default=text("0")),
     Column("recoveries", Integer, nullable=False, server_default=text("0")),
     Column("followed_until", BigInteger, nullable=False, server_default=text("0")),
+    Column("cohort", Integer, nullable=False, server_default=text("0")),
+    Column("alone", Integer, nullable=False, server_default=text("0")),
+    Column("tried_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("watch_ms", BigInteger, nullable=False, server_default=text("0")),
     Index(
         "logs_that_need_a_run",
         "wake_at",
         sqlite_where=text("needs_run = 1"),
+    ),
+    Index(
+        "logs_that_were_cut",
+        "recoveries",
+        sqlite_where=text("recoveries > 0"),
     ),
     Index("logs_of_a_profile", "profile_id"),
     sqlite_with_rowid=False,
@@ -47,7 +56,8 @@ logs = Table(
 
 `outside` counts the events that came without the lease, `held_from` is the head when the lease was
 taken last, moved on with all that brings no task on, `followed_until` says how long another process
-wants to see replies on their way.
+wants to see replies on their way. `recoveries` counts processes in a row that died at the same
+place; with it go `cohort`, `alone`, `tried_at` and `watch_ms`, see `store/quarantine.py`.
 """
 
 events = Table(

@@ -23,6 +23,7 @@ from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.log_units import MOVED_ON
 from penstock.store.owner import is_dead
+from penstock.store.quarantine import SUSPECT, Quarantine, Standing, Suspect, suspect_of
 from penstock.testing.changes import MemoryChanges
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
@@ -39,6 +40,7 @@ class MemoryLog(MemoryProjections):
         super().__init__(limits, clock.now)
         self._clock = clock
         self._lease_ms = int(1000 * limits.lease_seconds)
+        self._quarantine = Quarantine(limits)
         self._logs: dict[LogId, _Kept] = {}
         self._in_need: dict[LogId, _Kept] = {}
         """Those that need a run, now or later."""
@@ -96,25 +98,51 @@ class MemoryLog(MemoryProjections):
         log, now = self._logs.get(log_id), self._clock.now()
         if log is None:
             return None
-        holder, head = log.owner, len(log.records)
-        if holder is None:
-            log.recoveries = 0
-        elif log.lease_until > now and not is_dead(holder):
+        if log.owner is not None:
+            if log.lease_until > now and not is_dead(log.owner):
+                return None
+            self._bury(log, owner, now)
+        if log.owner is not None or not self._is_admitted(log, now):
             return None
-        else:
-            log.recoveries = log.recoveries + 1 if head == log.held_from else 1
         log.owner, log.lease_until = owner, now + self._lease_ms
         log.epoch += 1
-        log.held_from = log.told = head
+        log.held_from = log.told = len(log.records)
+        log.tried_at = now if log.deaths else 0
         self.live_text.hear(log_id, log.epoch)
         return Lease(
             log_id=log_id,
             epoch=log.epoch,
-            head=head,
-            crashed=holder is not None,
-            recoveries=log.recoveries,
+            head=len(log.records),
+            crashed=log.deaths > 0,
+            recoveries=log.deaths,
+            alone=log.alone,
             begun=begun,
         )
+
+    async def suspects(self) -> Sequence[Suspect]:
+        """Return the logs in quarantine: processes died again and again while they had them."""
+        found = [each.standing for each in self._logs.values()]
+        return [suspect_of(each) for each in found if each.deaths >= SUSPECT and each.is_stuck]
+
+    def _bury(self, log: "_Kept", taker: str, now: Moment) -> None:
+        owner = log.owner
+        held = [each.standing for each in self._logs.values() if each.owner == owner]
+        if not (owner and is_dead(owner)):
+            held = list(self._quarantine.orphaned(log.standing, held, now, taker))
+        for each in self._quarantine.buried(held):
+            buried = self._logs[each.log_id]
+            buried.owner, buried.lease_until = None, 0
+            buried.deaths, buried.cohort, buried.alone = each.deaths, each.cohort, each.alone
+            buried.watch_ms = each.watch_ms
+
+    def _is_admitted(self, log: "_Kept", now: Moment) -> bool:
+        if not log.deaths:
+            return True
+        fewest = 1 if log.deaths >= SUSPECT else SUSPECT
+        found = [each.standing for each in self._logs.values() if each.owner]
+        watched = [each for each in found if each.is_cut and each.deaths >= fewest]
+        watched = [each for each in watched if each.watched_until > now]
+        return self._quarantine.admits(log.standing, watched)
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         """Append as the holder; it is done when this returns, and awaiting it waits for nothing."""
@@ -146,7 +174,7 @@ class MemoryLog(MemoryProjections):
         log = self._held(lease)
         if len(log.records) > head:
             return log.records[head:]
-        log.owner, log.recoveries = None, 0
+        log.owner, log.deaths, log.tried_at = None, 0, 0
         if wake_at is None:
             self._in_need.pop(lease.log_id, None)
         else:
@@ -158,7 +186,8 @@ class MemoryLog(MemoryProjections):
         """Give the lease back with work left to do."""
         log = self._logs[lease.log_id]
         if log.epoch == lease.epoch:
-            log.owner, log.recoveries = None, 0
+            log.owner = None
+            log.deaths *= log.standing.is_stuck
             log.wake_at = _AT_ONCE
             self._in_need[lease.log_id] = log
 
@@ -186,12 +215,16 @@ class MemoryLog(MemoryProjections):
         """Return logs that need a run and whose lease is free or out, soonest first."""
         now = self._clock.now()
         found = [
-            Pending(log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at)
+            log
             for log in self._in_need.values()
             if log.owner is None or log.lease_until <= now
             if among is None or log.owned.log_id in among
         ]
-        return sorted(found, key=lambda each: each.wake_at)[:limit]
+        soonest = sorted(found, key=lambda each: each.wake_at)[:limit]
+        return [
+            Pending(log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at)
+            for log in sorted(soonest, key=lambda each: (each.deaths, each.tried_at))
+        ]
 
     def _epoch_of(self, log_id: LogId) -> int | None:
         log = self._logs.get(log_id)
@@ -229,10 +262,29 @@ class _Kept(Struct):
     epoch: int = 0
     lease_until: int = 0
     held_from: int = 0
-    recoveries: int = 0
+    deaths: int = 0
+    cohort: int = 0
+    alone: int = 0
+    tried_at: int = 0
+    watch_ms: int = 0
     told: int = 0
     """How many events the holder knows of."""
     wake_at: Moment = _AT_ONCE
+
+    @property
+    def standing(self) -> Standing:
+        """How it stands after deaths of its holders."""
+        return Standing(
+            self.owned.log_id,
+            self.owner,
+            self.lease_until,
+            self.held_from == len(self.records),
+            self.deaths,
+            self.cohort,
+            self.alone,
+            self.tried_at,
+            self.watch_ms,
+        )
 
 
 def _owned(log_id: LogId, entries: Sequence[Entry]) -> Owned:

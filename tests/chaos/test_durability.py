@@ -63,6 +63,13 @@ SHOWN = {
         "chaos/test_poison.py::test_a_process_that_dies_at_the_same_place_again_and_again",
         "journeys/test_poison.py::test_the_next_message_is_answered_after_a_task_that_failed_so",
     ],
+    "the same, beside other tasks": [
+        "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
+        "chaos/test_blame.py::test_two_processes_of_one_database_find_the_poison_together",
+    ],
+    "`kill -9` again and again, and no task is to blame": [
+        "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
+    ],
     "`kill -9` between two steps of a flow, or in one": [
         FLOWS,
         "journeys/test_flow_killed.py::test_killed_at_any_write_the_run_ends_the_same",

@@ -1,5 +1,6 @@
 """Tasks: list them, look into them, follow them, end them."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,13 @@ from typing import Any
 import pytest
 
 from penstock.cli.exit_codes import WAITING
+from penstock.core.events import CallRequested, Entry
+from penstock.core.ids import LogId, TaskId
+from penstock.core.profile import LOCAL
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.sql_log import SqlLog
+from penstock.testing.clock import FakeClock
 from tests.kit.flow_server import ASKS, laid
 
 Run = Callable[..., tuple[int, str, str]]
@@ -99,3 +107,38 @@ def test_a_task_that_waits_for_a_run_names_it(
     assert (len(asked["questions"]), asked["runs"]) == (1, [])
     assert run("answer", asked["questions"][0]["id"], "Stop")[0] == 0
     assert run_json("tasks", "show", outer["id"])["runs"] == []
+
+
+async def cut_twice(url: str) -> None:
+    """Leave a call behind at which two processes died, and another that waits for its turn."""
+    database, clock = await open_database(url), FakeClock()
+    log = SqlLog(database, open_blobs("memory:"), clock)
+    calls = [
+        (LogId(name), CallRequested(tool_id="hello", input={}, profile_id=LOCAL))
+        for name in ("a", "b")
+    ]
+    for log_id, call in calls:
+        await log.send(log_id, [Entry(call, TaskId(log_id))])
+    for owner in ("first", "second", "third"):
+        for log_id, _ in calls:
+            await log.acquire(log_id, owner)
+        clock.advance(4)
+    await database.close()
+
+
+def test_a_task_in_quarantine_says_so(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    url = f"sqlite:///{project}/.penstock/penstock.db"
+    asyncio.run(cut_twice(url))
+    shown = {name: run_json("tasks", "show", name)["quarantine"] for name in ("a", "b")}
+    assert shown == {
+        "a": {"crashes": 2, "alone": 0, "state": "probation"},
+        "b": {"crashes": 2, "alone": 0, "state": "waiting"},
+    }
+    cause = "the process died 2 times in a row while it ran, 0 times with no other suspect"
+    said = [line for line in run("doctor")[1].splitlines() if "quarantined" in line]
+    assert said == [
+        f"· tasks: a is quarantined: {cause}; it is watched while it runs",
+        f"· tasks: b is quarantined: {cause}; it waits for its turn to run",
+    ]

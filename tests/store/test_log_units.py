@@ -8,20 +8,18 @@ from sqlalchemy import Connection, text
 from penstock.core.clock import Moment
 from penstock.core.events import Entry
 from penstock.core.limits import Limits
-from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
+from penstock.store.lease_units import TakeLease
 from penstock.store.log_units import (
     AppendUnit,
     LeaseProgress,
-    ReleaseLease,
-    RenewLease,
     SendUnit,
-    TakeLease,
     append_all,
     placed,
 )
 from penstock.store.projection_writer import ProjectionWriter
+from penstock.store.quarantine import Quarantine
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
 from tests.kit.entries import CHAT, asked, cancelled, message, note, opened, started
@@ -47,6 +45,9 @@ class Units:
         parts = (self.sql, self._projections, CHAT, entries, kinds, drafts, UNTIL)
         return AppendUnit(*parts, progress)
 
+    def take(self, owner: str) -> TakeLease:
+        return TakeLease(self.sql, Quarantine(Limits()), CHAT, owner, AT, UNTIL)
+
 
 @pytest.fixture
 def units(database: Database, blobs: Blobs) -> Units:
@@ -70,16 +71,13 @@ def twice(unit: Unit) -> Unit:
 async def test_every_unit_gives_the_same_when_it_runs_again(
     database: Database, units: Units
 ) -> None:
-    taken = TakeLease(units.sql, CHAT, "me", AT, UNTIL)
     progress = LeaseProgress(epoch=1, written=0, known=2, outside=2)
     steps: list[tuple[Unit, object]] = [
         (units.send(opened(), message()), None),
-        (taken, (1, 2, 2, 0, 0)),
+        (units.take("me"), None),
         (units.append(progress, started(), asked()), None),
         (units.send(cancelled()), None),
         (units.append(LeaseProgress(1, 2, 4, 2), note("a")), None),
-        (RenewLease(units.sql, CHAT, 1, UNTIL, 6), ()),
-        (ReleaseLease(units.sql, CHAT, 1, 6, None), ()),
     ]
     for unit, expected in steps:
         done = await database.write(twice(unit))
@@ -88,7 +86,7 @@ async def test_every_unit_gives_the_same_when_it_runs_again(
 
 async def test_what_slipped_in_comes_with_an_append(database: Database, units: Units) -> None:
     await database.write(units.send(opened(), message()))
-    await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL))
+    await database.write(units.take("me"))
     await database.write(units.send(cancelled()))
     advance = await database.write(units.append(LeaseProgress(1, 0, 2, 2), started()))
     assert advance is not None
@@ -101,7 +99,7 @@ async def test_appends_that_are_made_together_are_those_made_one_by_one(
 ) -> None:
     """What slipped in is read with what was written just before, by the same statement for all."""
     await database.write(units.send(opened(), message()))
-    await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL))
+    await database.write(units.take("me"))
     first = units.append(LeaseProgress(1, 0, 2, 2), started())
     await database.write(units.send(cancelled()))
     second = units.append(LeaseProgress(1, 1, 2, 2), note("a"), note("b"))
@@ -125,29 +123,14 @@ async def test_nothing_is_written_after_an_append_that_failed(
 ) -> None:
     """What is on disk follows from what is on disk before it."""
     await database.write(units.send(opened(), message()))
-    await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL))
+    await database.write(units.take("me"))
     assert await database.write(units.append(LeaseProgress(1, 1, 2, 2), note("second"))) is None
     assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), note("first"))) is not None
 
 
-async def test_who_holds_nothing_is_told(database: Database, units: Units) -> None:
+async def test_who_holds_nothing_appends_nothing(database: Database, units: Units) -> None:
     await database.write(units.send(opened(), message()))
-    stale: list[Unit] = [
-        RenewLease(units.sql, CHAT, 1, UNTIL, 2),
-        ReleaseLease(units.sql, CHAT, 1, 2, None),
-    ]
-    for unit in stale:
-        with pytest.raises(LeaseLost, match="conv_1"):
-            await database.write(unit)
     assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), started())) is None
-
-
-async def test_who_may_not_take_learns_who_has_it(database: Database, units: Units) -> None:
-    await database.write(units.send(opened()))
-    assert await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL)) == (1, 1, 1, 0, 0)
-    assert await database.write(TakeLease(units.sql, CHAT, "you", AT, UNTIL)) == "me"
-    dead = TakeLease(units.sql, CHAT, "you", AT, UNTIL, dead="me")
-    assert await database.write(dead) == (2, 1, 1, 1, 0)
 
 
 async def test_rows_are_numbered_from_the_first(units: Units) -> None:

@@ -1,0 +1,187 @@
+"""What is done to the lease of one log in one transaction: units of work for the writer."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from sqlalchemy import Connection
+from sqlalchemy.engine.interfaces import DBAPICursor
+
+from penstock.core.clock import Moment
+from penstock.core.ids import LogId
+from penstock.core.signals import LeaseLost
+from penstock.store.quarantine import SUSPECT, Quarantine, Standing, Suspect, suspect_of
+from penstock.store.rows import Row
+from penstock.store.statements import Statements, cursor_of
+
+_TRY_LOCK = "SELECT pg_try_advisory_xact_lock(7072616002)"
+"""Any number, the same for all processes of a database."""
+
+
+class Taken(NamedTuple):
+    """A lease that was taken, and how the log stood."""
+
+    epoch: int
+    head: int
+    outside: int
+    followed_until: int
+    deaths: int = 0
+    """Processes in a row that died at the place where it is."""
+    alone: int = 0
+    """How many of them are blamed on this log alone."""
+
+
+class TakeLease(Struct):
+    """Take the lease; gives how the log stood, or its holder, or None when it cannot be had yet.
+
+    A log that was given back costs one statement. Only a log whose holder was cut is looked at
+    beside others, with the rules of the quarantine.
+    """
+
+    sql: Statements
+    quarantine: Quarantine
+    log_id: LogId
+    owner: str
+    now: Moment
+    lease_until: int
+    dead: str | None = None
+    """An owner that is known to run no more."""
+
+    def __call__(self, connection: Connection) -> Taken | str | None:
+        """Leave the log held under a new epoch, or as it was; logs of a dead owner are buried."""
+        cursor = cursor_of(connection)
+        cursor.execute(self.sql.take, (self.owner, self.lease_until, self.log_id))
+        taken = cursor.fetchone()
+        if taken is None:
+            return self._after_a_cut(connection)
+        epoch, head, outside, followed_until = taken
+        return Taken(epoch, head, outside, followed_until)
+
+    def _after_a_cut(self, connection: Connection) -> Taken | str | None:
+        cursor = cursor_of(connection)
+        log = self._standing(cursor)
+        if log is not None and log.owner is not None:
+            if log.owner != self.dead and log.lease_until > self.now:
+                return log.owner
+            log = self._standing(cursor) if self._bury(connection, log) else None
+        if log is None or log.owner is not None or not self._is_admitted(connection, log):
+            return None
+        cursor.execute(self.sql.take_cut, (self.owner, self.lease_until, self.now, self.log_id))
+        taken = cursor.fetchone()
+        if taken is None:
+            return None
+        epoch, head, outside, followed_until = taken
+        return Taken(epoch, head, outside, followed_until, log.deaths, log.alone)
+
+    def _bury(self, connection: Connection, log: Standing) -> bool:
+        """Count the death for all that the owner held; False when that is not to be done now."""
+        if not _may_judge(connection):
+            return False
+        cursor = cursor_of(connection)
+        cursor.execute(self.sql.held_by, (log.owner,))
+        found = {each.log_id: each for each in map(_standing, cursor.fetchall())}
+        held = found | {log.log_id: log}
+        cut: Sequence[Standing] = [held[log_id] for log_id in sorted(held)]
+        if log.owner != self.dead:
+            cut = self.quarantine.orphaned(log, cut, self.now, self.owner)
+        for each in self.quarantine.buried(cut):
+            counted = (each.deaths, each.cohort, each.alone, each.watch_ms)
+            cursor.execute(self.sql.bury, (*counted, each.log_id, log.owner))
+        return bool(cut)
+
+    def _is_admitted(self, connection: Connection, log: Standing) -> bool:
+        if log.deaths >= SUSPECT and not _may_judge(connection):
+            return False
+        cursor = cursor_of(connection)
+        cursor.execute(self.sql.watched, (SUSPECT if log.deaths < SUSPECT else 1, self.now))
+        return self.quarantine.admits(log, list(map(_standing, cursor.fetchall())))
+
+    def _standing(self, cursor: DBAPICursor) -> Standing | None:
+        cursor.execute(self.sql.standing, (self.log_id,))
+        row = cursor.fetchone()
+        return None if row is None else _standing(row)
+
+
+class RenewLease(Struct):
+    """Keep the lease; gives what came after the event."""
+
+    sql: Statements
+    log_id: LogId
+    epoch: int
+    lease_until: int
+    after: int
+    followed_until: int = 0
+    """How long the log is followed from elsewhere, when this is done."""
+
+    def __call__(self, connection: Connection) -> Sequence[Row]:
+        """Leave a lease that lasts until later; raises LeaseLost when it is another's."""
+        cursor = cursor_of(connection)
+        cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
+        kept = cursor.fetchone()
+        if kept is None:
+            cursor.execute(self.sql.head, (self.log_id,))
+            raise lost(self.log_id) if cursor.fetchone() else LeaseLost(_erased(self.log_id))
+        head, self.followed_until = kept
+        if head == self.after:
+            return ()
+        cursor.execute(self.sql.between, (self.log_id, self.after, head))
+        return cursor.fetchall()
+
+
+class ReleaseLease(Struct):
+    """Give the lease back; or keep it, and give what came after the event."""
+
+    sql: Statements
+    log_id: LogId
+    epoch: int
+    head: int
+    wake_at: Moment | None
+
+    def __call__(self, connection: Connection) -> Sequence[Row]:
+        """Leave a log that nobody holds, with the time of its next run; or all as it was."""
+        cursor = cursor_of(connection)
+        needs_run = 0 if self.wake_at is None else 1
+        key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
+        cursor.execute(self.sql.give_back, key)
+        if cursor.rowcount:
+            return ()
+        cursor.execute(self.sql.held_head, (self.log_id, self.epoch))
+        held = cursor.fetchone()
+        if held is None:
+            raise lost(self.log_id)
+        cursor.execute(self.sql.between, (self.log_id, self.head, held[0]))
+        return cursor.fetchall()
+
+
+def suspects(sql: Statements, connection: Connection) -> list[Suspect]:
+    """Return the logs in quarantine."""
+    cursor = cursor_of(connection)
+    cursor.execute(sql.suspects, (SUSPECT,))
+    found = sorted(map(_standing, cursor.fetchall()), key=attrgetter("log_id"))
+    return [suspect_of(each) for each in found]
+
+
+def _may_judge(connection: Connection) -> bool:
+    """Whether this transaction alone looks at the logs of dead processes; SQLite has one writer.
+
+    It does not wait for another one: each has rows locked already, and they would wait for each
+    other. Whoever looks for work comes back.
+    """
+    if connection.dialect.name == "sqlite":
+        return True
+    return bool(connection.exec_driver_sql(_TRY_LOCK).scalar())
+
+
+def _standing(row: Sequence[Any]) -> Standing:
+    log_id, owner, lease_until, is_stuck, *counts = row
+    return Standing(LogId(log_id), owner, lease_until, bool(is_stuck), *counts)
+
+
+def _erased(log_id: LogId) -> str:
+    return f"log {log_id!r} was erased"
+
+
+def lost(log_id: LogId) -> LeaseLost:
+    """Return the signal for a holder that holds no more."""
+    return LeaseLost(f"another process has log {log_id!r}, or what was written before was not")

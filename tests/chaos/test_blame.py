@@ -1,0 +1,144 @@
+"""A task that kills its process fails, and the tasks beside it are done: with real processes."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.core.limits import Limits
+
+PROGRAM = Path(__file__).with_name("crowd.py")
+MOST_DEATHS = 40
+Calls = list[tuple[str, dict[str, Any]]]
+CLOCK = SystemClock()
+
+
+class Crowd:
+    """Starts one process after the other on a project, until one has seen all tasks end."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.deaths = 0
+        self._process = subprocess.Popen(
+            [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def see_through(self, calls: Calls, watch: Callable[[int], None] = lambda pid: None) -> None:
+        """Restart the process whenever it dies; `watch` is called with the id of each."""
+        assert self._process.stdin
+        assert self._process.stdout
+        while True:
+            spec = {"directory": str(self._directory), "calls": calls}
+            self._process.stdin.write(json.dumps(spec) + "\n")
+            self._process.stdin.flush()
+            watch(int(self._process.stdout.readline()))
+            if self._process.stdout.readline() == "0\n":
+                return
+            calls, self.deaths = [], self.deaths + 1
+            assert self.deaths <= MOST_DEATHS, ends(self._directory)
+
+    def close(self) -> None:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._process.stdout.close()
+
+
+def crowd(innocent: int, poison: int = 0, *, kills_after: float = 0.2, takes: float = 1) -> Calls:
+    """Return calls of tools, the poison in the middle."""
+    harmless: Calls = [("innocent", {"number": n, "seconds": takes}) for n in range(innocent)]
+    lethal: Calls = [("poison", {"number": n, "seconds": kills_after}) for n in range(poison)]
+    half = innocent // 2
+    return [*harmless[:half], *lethal, *harmless[half:]]
+
+
+def ends(directory: Path) -> Counter[tuple[str, str]]:
+    """Return how many tasks of each tool ended how."""
+    asked = (
+        "SELECT json_extract(asked.body, '$.tool_id'), tasks.status FROM tasks "
+        "JOIN events AS asked ON asked.log_id = tasks.log_id AND asked.seq = tasks.first_seq"
+    )
+    return Counter((tool, status) for tool, status in _rows(directory, asked))
+
+
+def reasons(directory: Path) -> list[str]:
+    """Return why tasks failed."""
+    failed = (
+        "SELECT json_extract(body, '$.error.message') FROM events WHERE kind = 'task_ended' "
+        "AND json_extract(body, '$.status') = 'failed'"
+    )
+    return [reason for (reason,) in _rows(directory, failed)]
+
+
+def _rows(directory: Path, statement: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(directory / ".penstock" / "penstock.db")
+    try:
+        return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+CROWDS: dict[str, tuple[Calls, int]] = {
+    "one among fifty": (crowd(49, 1), 12),
+    "two among twenty": (crowd(18, 2), 20),
+    "one that takes nearly as long as the others": (crowd(19, 1, kills_after=0.8), 11),
+}
+
+
+@pytest.mark.slow("a dozen real processes that die one after the other")
+@pytest.mark.parametrize(("calls", "deaths"), CROWDS.values(), ids=list(CROWDS))
+def test_the_poison_fails_and_the_innocent_are_done(
+    tmp_path: Path, calls: Calls, deaths: int
+) -> None:
+    workers = Crowd(tmp_path)
+    workers.see_through(calls)
+    workers.close()
+    wanted = Counter((tool, "failed" if tool == "poison" else "succeeded") for tool, _ in calls)
+    assert ends(tmp_path) == wanted
+    assert workers.deaths <= deaths
+    for reason in reasons(tmp_path):
+        assert "in the call of 'poison', 5 times with no other suspect at work" in reason
+
+
+@pytest.mark.slow("seven real processes, of which six are killed")
+def test_kills_from_outside_fail_nothing(tmp_path: Path) -> None:
+    """Twelve tasks, killed six times in a row in the middle of their calls."""
+    workers, left = Crowd(tmp_path), iter(range(6))
+
+    def kill(pid: int) -> None:
+        if next(left, None) is not None:
+            threading.Event().wait(0.5)
+            os.kill(pid, signal.SIGKILL)
+
+    workers.see_through(crowd(12), kill)
+    workers.close()
+    assert (workers.deaths, ends(tmp_path)) == (6, Counter({("innocent", "succeeded"): 12}))
+
+
+@pytest.mark.slow("two real processes on one database, started again whenever they die")
+def test_two_processes_of_one_database_find_the_poison_together(tmp_path: Path) -> None:
+    first, second = Crowd(tmp_path), Crowd(tmp_path)
+    calls = crowd(11, 1, kills_after=0.3)
+    threads = [
+        threading.Thread(target=first.see_through, args=(calls,)),
+        threading.Thread(target=second.see_through, args=([],)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    first.close()
+    second.close()
+    assert ends(tmp_path) == Counter({("innocent", "succeeded"): 11, ("poison", "failed"): 1})
+    assert first.deaths + second.deaths <= 2 * Limits().recoveries + 6
