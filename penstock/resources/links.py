@@ -26,10 +26,12 @@ BARE = Label()
 class Links:
     """Signs links, and knows its own."""
 
-    def __init__(self, key: bytes, clock: Clock, seconds: int) -> None:
+    def __init__(self, key: bytes, clock: Clock, seconds: int, *, root: str = "") -> None:
+        """Sign links with a key; `root` is the path that the server is mounted at."""
         self._key = sha256(b"penstock blob links" + key).digest()
         self._clock = clock
         self._seconds = seconds
+        self._root = root
 
     def to(self, blob_id: BlobId, ends: Moment | None = None, label: Label = BARE) -> str:
         """Return a link to the bytes, which works until a moment, or as long as links do."""
@@ -37,7 +39,7 @@ class Links:
         said = {"exp": until, "type": label.media_type, "name": label.name}
         signed = said | {"sig": self._signed(blob_id, until, label)}
         query = urlencode({key: text for key, text in signed.items() if text}, errors="replace")
-        return f"/api/blobs/{blob_id}?{query}"
+        return f"{self._root}/api/blobs/{blob_id}?{query}"
 
     def of(self, stored: StoredFile) -> str:
         """Return a link to a file; an image without a name needs no label to be shown."""

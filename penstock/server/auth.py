@@ -26,6 +26,7 @@ from penstock.core.errors import (
 )
 from penstock.core.profile import Profile
 from penstock.server.requests.cookies import Cookies
+from penstock.server.requests.mount import path_of
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
 from penstock.server.site import ADDRESS, FULL, PROFILE, ServerLifecycle, Site
@@ -35,7 +36,7 @@ HEALTH = "/api/health"
 """Liveness: answered from memory, so that a database that hangs does not restart the process."""
 READY = "/api/ready"
 OPEN = {
-    *("/", "/page.css", "/page.js", "/view.js", "/plain.css", "/login"),
+    *("/", "/page.css", "/page.js", "/runs.js", "/view.js", "/plain.css", "/login"),
     *(HEALTH, "/api/session", "/openapi.json"),
 }
 """What needs no key."""
@@ -104,7 +105,7 @@ class Entrance:
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         _check_address(scope)
-        headers, path = Headers(scope=scope), scope["path"]
+        headers, path = Headers(scope=scope), path_of(scope)
         site = self._lifecycle.site
         if path == HEALTH or (site is None and path == READY):
             self._check_health(scope, headers, site)
@@ -141,7 +142,7 @@ class Entrance:
         """Count the request for its profile, else for its address. Raises RateLimited."""
         profile: Profile | None = scope[PROFILE]
         caller = profile.profile_id if profile else scope[ADDRESS]
-        kind = kind_of(scope["method"], scope["path"])
+        kind = kind_of(scope["method"], path_of(scope))
         now = site.runtime.parts.clock.now()
         if spent := self._rates.count(caller, kind, now):
             extra += [(name.lower().encode(), text.encode()) for name, text in

@@ -1,6 +1,7 @@
 """What the routes of one server share."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from penstock.app.runtime import Runtime
@@ -15,6 +16,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.resources.links import Links
 from penstock.server.requests.key_presence import KeyPresence
+from penstock.server.requests.mount import root_of
 from penstock.server.streams.sse import Streams
 
 PROFILE = "penstock.profile"
@@ -54,6 +56,13 @@ class Site(Struct, frozen=True, kw_only=True):
             key_presence=KeyPresence(exist, parts.clock, wait_seconds=limits.key_look_seconds),
             lifecycle=lifecycle,
         )
+
+    def below(self, root: str) -> "Site":
+        """Return the same, mounted at this path: links to stored bytes begin with it."""
+        parts = self.runtime.parts
+        links = Links(parts.key, parts.clock, parts.limits.blob_url_seconds, root=root)
+        history = History(parts.log, parts.projections, links.of)
+        return replace(self, links=links, history=history)
 
     @property
     def limits(self) -> Limits:
@@ -103,7 +112,8 @@ class ServerLifecycle:
 def site_of(request: Request) -> Site:
     """Return what serves this request."""
     lifecycle: ServerLifecycle = request.app.state.lifecycle
-    return lifecycle.get()
+    site, root = lifecycle.get(), root_of(request.scope)
+    return site.below(root) if root else site
 
 
 def allowed(request: Request, permission: str) -> Profile:

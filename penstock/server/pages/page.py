@@ -20,9 +20,9 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 _FOLDER = Path(__file__).with_suffix("")
-_HTML, _STYLE, _SCRIPT, _VIEW, _PLAIN = (
+_HTML, _STYLE, _SCRIPT, _RUNS, _VIEW, _PLAIN = (
     (_FOLDER / name).read_bytes()
-    for name in ("index.html", "page.css", "page.js", "view.js", "plain.css")
+    for name in ("index.html", "page.css", "page.js", "runs.js", "view.js", "plain.css")
 )
 _LONGEST = b"{content_chars}"
 """Where the page says how long a message may be."""
@@ -46,6 +46,12 @@ async def style() -> Response:
 async def script() -> Response:
     """Return what it does."""
     return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript")
+
+
+@router.api_route("/runs.js", methods=_METHODS)
+async def runs() -> Response:
+    """Return how it finds the questions of runs."""
+    return Response(_RUNS, headers=HEADERS, media_type="text/javascript")
 
 
 @router.api_route("/view.js", methods=_METHODS)

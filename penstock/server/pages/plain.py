@@ -2,7 +2,10 @@
 
 from html import escape
 
+from starlette.requests import Request
 from starlette.responses import Response
+
+from penstock.server.requests.mount import way_up
 
 HEADERS = {
     "cache-control": "no-store",
@@ -18,16 +21,20 @@ _PAGE = (
     '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     "<title>{title}</title>"
-    '<link rel="icon" href="data:,"><link rel="stylesheet" href="/plain.css"></head>\n'
+    '<link rel="icon" href="data:,"><link rel="stylesheet" href="{up}plain.css"></head>\n'
     "<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
 )
 
 
 def html_page(
-    title: str, *parts: str, status: int = 200, headers: dict[str, str] | None = None
+    request: Request,
+    title: str,
+    *parts: str,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
 ) -> Response:
-    """Return a page; the title is text, the parts are markup."""
-    body = _PAGE.format(title=escape(title), body="\n".join(parts))
+    """Return the page that answers a request; the title is text, the parts are markup."""
+    body = _PAGE.format(title=escape(title), body="\n".join(parts), up=way_up(request.scope))
     return Response(body, status, {**HEADERS, **(headers or {})}, media_type="text/html")
 
 

@@ -10,6 +10,7 @@ from penstock.core.errors import Unauthenticated
 from penstock.server.pages.plain import FORM, HEADERS, element, html_page
 from penstock.server.requests.bodies import Form, read_body, read_json
 from penstock.server.requests.cookies import Cookies
+from penstock.server.requests.mount import way_up
 from penstock.server.requests.rates import WrongKeys
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
@@ -21,7 +22,7 @@ KEY = Form({"key": {"type": "string", "minLength": 1, "writeOnly": True}}, requi
 WRONG = "This key does not count here. Keys are made with: penstock keys create NAME"
 _OWN_ORIGIN = {"referrer-policy": "same-origin"}
 _ASKS = (
-    '<form method="post" action="/api/session"><label for="key">Key</label> '
+    '<form method="post" action="{up}api/session"><label for="key">Key</label> '
     '<input id="key" name="key" type="password" autocomplete="off" placeholder="pk_…" required> '
     "<button>Sign in</button></form>"
 )
@@ -29,9 +30,9 @@ _DONE = answers(None, 204)
 
 
 @router.api_route("/login", methods=["GET", "HEAD"], include_in_schema=False)
-async def show_sign_in() -> Response:
+async def show_sign_in(request: Request) -> Response:
     """Return the page that takes a key."""
-    return html_page("Sign in to penstock", _ASKS, headers=_OWN_ORIGIN)
+    return _page(request)
 
 
 @router.post(
@@ -49,14 +50,15 @@ async def sign_in(request: Request) -> Response:
     wrong.check(address, now)
     is_form = request.headers.get("content-type", "").startswith(FORM)
     key = await _form_key(request) if is_form else await _json_key(request)
-    done = RedirectResponse("/", 303, HEADERS) if is_form else Response(status_code=204)
+    done = Response(status_code=204)
+    if is_form:
+        done = RedirectResponse(way_up(request.scope), 303, HEADERS)
     try:
         return await signed_in(request, key, done)
     except Unauthenticated:
         wrong.count(address)
         if is_form:
-            said = element("p", WRONG, "problem")
-            return html_page("Sign in to penstock", said, _ASKS, status=401, headers=_OWN_ORIGIN)
+            return _page(request, element("p", WRONG, "problem"), status=401)
         raise
 
 
@@ -77,6 +79,12 @@ async def signed_in(request: Request, key: str, response: Response) -> Response:
     made = _cookies(request).made(request.scope, token, sign_ins.seconds)
     response.headers["set-cookie"] = made
     return response
+
+
+def _page(request: Request, *parts: str, status: int = 200) -> Response:
+    form = _ASKS.format(up=way_up(request.scope))
+    title = "Sign in to penstock"
+    return html_page(request, title, *parts, form, status=status, headers=_OWN_ORIGIN)
 
 
 async def _json_key(request: Request) -> str:

@@ -11,6 +11,7 @@ from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import READ
 from penstock.server.pages.plain import HEADERS, element, html_page, link
+from penstock.server.requests.mount import way_up
 from penstock.server.routes.conversations import directory_of
 from penstock.server.routes.router import Router
 from penstock.server.site import PROFILE, admitted, site_of
@@ -26,9 +27,9 @@ async def show_conversation(
     conversation_id: str, request: Request, before: str | None = None
 ) -> Response:
     """Return the newest messages of a conversation, or those before one of them."""
-    site = site_of(request)
+    site, up = site_of(request), way_up(request.scope)
     if request.scope.get(PROFILE) is None:
-        return RedirectResponse("/login", 303, HEADERS)
+        return RedirectResponse(f"{up}login", 303, HEADERS)
     profile = admitted(request, READ)
     session = await site.runtime.parts.projections.find_session(SessionId(conversation_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
@@ -36,12 +37,14 @@ async def show_conversation(
     directory_of(site, session.agent)
     wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
     found = await site.history.page(session.session_id, wanted)
-    live = f"/#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"
+    live = f"{up}#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"
     parts = [_message(each) for each in found.messages]
     if found.has_more:
         query = urlencode({"before": found.messages[0]["id"]})
-        parts.insert(0, link(f"/c/{quote(conversation_id, safe='')}?{query}", "Older messages"))
-    return html_page(session.title or "Conversation", *parts, link(live, "Go on in the chat"))
+        parts.insert(0, link(f"{up}c/{quote(conversation_id, safe='')}?{query}", "Older messages"))
+    return html_page(
+        request, session.title or "Conversation", *parts, link(live, "Go on in the chat")
+    )
 
 
 def _message(message: dict[str, Any]) -> str:

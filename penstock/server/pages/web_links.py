@@ -9,6 +9,7 @@ from penstock.core.clock import to_iso
 from penstock.core.errors import LinkExpired
 from penstock.server.pages.plain import FORM, HEADERS, button_to, element, html_page
 from penstock.server.pages.sign_in import signed_in
+from penstock.server.requests.mount import way_up
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
@@ -18,11 +19,12 @@ router = Router(tags=["web links"])
 
 
 @router.api_route("/link/{token}", methods=["GET", "HEAD"], include_in_schema=False)
-async def show_link(token: str) -> Response:
+async def show_link(token: str, request: Request) -> Response:
     """Return the page of a link; what only looks at it does not use it."""
     said = "This link works once. The button opens a conversation in this browser."
-    button = button_to(f"/api/links/{quote(token, safe='')}", "Open the conversation")
-    return html_page("penstock", element("p", said), button)
+    address = f"{way_up(request.scope)}api/links/{quote(token, safe='')}"
+    button = button_to(address, "Open the conversation")
+    return html_page(request, "penstock", element("p", said), button)
 
 
 @router.post("/api/links/{token}", responses=answers("OpenedLink"), response_class=Json)
@@ -34,10 +36,10 @@ async def open_link(token: str, request: Request) -> Response:
         opened = await site.kept.web_links.open(token)
     except LinkExpired as error:
         if is_form:
-            return html_page("penstock", element("p", str(error), "problem"), status=403)
+            return html_page(request, "penstock", element("p", str(error), "problem"), status=403)
         raise
     if is_form:
-        there = RedirectResponse(f"/c/{opened.session_id}", 303, HEADERS)
+        there = RedirectResponse(f"{way_up(request.scope)}c/{opened.session_id}", 303, HEADERS)
         return there if opened.key is None else await signed_in(request, opened.key, there)
     return Json(
         {

@@ -1,6 +1,6 @@
 """The cookie of a browser that is signed in, and which pages may use it."""
 
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -8,6 +8,7 @@ from starlette.types import Scope
 
 from penstock.app.sections import ServerSection
 from penstock.core.errors import OriginNotAllowed
+from penstock.server.requests.mount import root_of
 
 NAME = "penstock_session"
 READING = {"GET", "HEAD"}
@@ -28,7 +29,8 @@ class Cookies:
     def made(self, scope: Scope, token: str, seconds: int) -> str:
         """Return the header that sets the cookie; no seconds take it away."""
         is_secure = scope["scheme"] == "https" or self._public.startswith("https:")
-        rules = f"Max-Age={seconds}; Path=/; HttpOnly; SameSite=Strict"
+        place = quote(root_of(scope)) or "/"
+        rules = f"Max-Age={seconds}; Path={place}; HttpOnly; SameSite=Strict"
         return f"{NAME}={token}; {rules}" + ("; Secure" if is_secure else "")
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:

@@ -15,6 +15,7 @@ from penstock.core.canonical import compact
 from penstock.core.envelope import ErrorDetail
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
+from penstock.server.requests.mount import path_of
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ async def on_error(request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that is not there."""
     assert isinstance(error, HTTPException)  # noqa: S101  registered for it alone
-    path, said = request.url.path, cut(request.url.path, NAME_CHARACTERS)
+    path, said = path_of(request.scope), cut(request.url.path, NAME_CHARACTERS)
     if error.status_code == 405:  # noqa: PLR2004
         described = methods_of(request.app.openapi()["paths"], path)
         allowed = ", ".join(described) or (error.headers or {}).get("Allow", "")

@@ -18,6 +18,7 @@ from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.schema import Problem, json_type
 from penstock.server.requests.bodies import ID, Form, key_of, read_json
 from penstock.server.requests.lists import Number, page_of
+from penstock.server.requests.mount import root_of
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, document, takes
@@ -104,7 +105,8 @@ async def _document(request: Request) -> Response:
     profile: Profile | None = request.scope.get(PROFILE)
     site: Site | None = request.app.state.lifecycle.site
     tools = _direct(site).of(profile) if site and profile else ()
-    return Json(with_tools(document(request.app), tools))
+    made, root = with_tools(document(request.app), tools), root_of(request.scope)
+    return Json({**made, "servers": [{"url": root}]} if root else made)
 
 
 DOCUMENT = Route("/openapi.json", _document, include_in_schema=False)

@@ -13,12 +13,13 @@ from penstock.server.pages.page import HEADERS
 from tests.kit.server import HERE, in_memory, served
 
 FOLDER = Path(page.__file__).with_suffix("")
-SCRIPTS = ["page.js", "view.js"]
+SCRIPTS = ["page.js", "runs.js", "view.js"]
 NAMES = ["index.html", "page.css", *SCRIPTS]
 FILES = [
     ("/", "text/html; charset=utf-8", "index.html"),
     ("/page.css", "text/css; charset=utf-8", "page.css"),
     ("/page.js", "text/javascript; charset=utf-8", "page.js"),
+    ("/runs.js", "text/javascript; charset=utf-8", "runs.js"),
     ("/view.js", "text/javascript; charset=utf-8", "view.js"),
 ]
 POLICY = {
@@ -72,7 +73,7 @@ def test_the_policy_lets_nothing_in_but_our_own() -> None:
     assert HEADERS["referrer-policy"] == "no-referrer"
 
 
-@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/view.js"])
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/runs.js", "/view.js"])
 async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
     """The page asks for the key itself, so it comes without one."""
     async with served() as server:
@@ -139,3 +140,10 @@ def test_who_stands_at_a_fork_may_note_let_decide_and_cancel() -> None:
     script = read_scripts()
     for part in ("notes: notes.value", "allowDecide", "{ decide: true }", "{ cancel: true }"):
         assert part in script
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_address_begins_at_the_root_of_the_host(name: str) -> None:
+    """The server may be mounted below a prefix."""
+    text = (FOLDER / name).read_text()
+    assert not re.findall(r"""(?:href|src|action)="/|["'`]/(?:api/|page|view|runs|login)\b""", text)

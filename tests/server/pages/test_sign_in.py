@@ -26,9 +26,9 @@ async def test_the_page_takes_a_key_and_leads_to_the_chat() -> None:
         refused = await server.client.get(AGENTS)
         done = await server.client.post(LOGIN, content=f"key={key}", headers=FORM)
         taken = await server.client.get(AGENTS)
-    assert (page.status_code, 'action="/api/session"' in page.text) == (200, True)
+    assert (page.status_code, 'action="./api/session"' in page.text) == (200, True)
     assert (refused.status_code, taken.status_code) == (401, 200)
-    assert (done.status_code, done.headers["location"]) == (303, "/")
+    assert (done.status_code, done.headers["location"]) == (303, "../")
     rules = done.headers["set-cookie"].partition("; ")[2]
     assert rules == "Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"
 

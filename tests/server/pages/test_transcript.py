@@ -26,7 +26,7 @@ async def test_a_transcript_is_plain_text_whatever_was_said() -> None:
 async def test_a_transcript_leads_to_the_chat() -> None:
     async with served() as server:
         name = (await server.say("Hi")).headers["x-conversation-id"]
-        assert f'href="/#assistant/{name}"' in (await server.client.get(f"/c/{name}")).text
+        assert f'href="../#assistant/{name}"' in (await server.client.get(f"/c/{name}")).text
 
 
 async def test_a_long_transcript_has_pages() -> None:
@@ -35,7 +35,7 @@ async def test_a_long_transcript_has_pages() -> None:
         for _ in range(AT_ONCE // 2):
             await server.say("/call", conversationId=name)
         newest = (await server.client.get(f"/c/{name}")).text
-        older = newest.partition(f'href="/c/{name}?')[2].partition('"')[0]
+        older = newest.partition(f'href="../c/{name}?')[2].partition('"')[0]
         oldest = (await server.client.get(f"/c/{name}?{older}")).text
     assert (newest.count("<article>"), oldest.count("<article>")) == (AT_ONCE, 2)
     assert "Older messages" not in oldest
@@ -52,5 +52,5 @@ async def test_who_is_not_signed_in_is_led_to_where_that_is_done() -> None:
         led = await server.client.get(path)
         others = await server.client.get(path, headers=bob)
         nothing = await server.client.get("/c/conv_x", headers=bob)
-    assert (led.status_code, led.headers["location"]) == (303, "/login")
+    assert (led.status_code, led.headers["location"]) == (303, "../login")
     assert (others.status_code, nothing.status_code) == (404, 404)

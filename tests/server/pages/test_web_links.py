@@ -210,9 +210,9 @@ async def test_the_button_of_a_link_leads_to_the_conversation() -> None:
             f"{URL}/{token}", headers=FORM | {"origin": "null", "sec-fetch-site": "same-origin"}
         )
         again = await server.client.post(f"{URL}/{token}", headers=FORM)
-        page = await server.client.get(there.headers["location"])
+        page = await server.client.get(there.url.join(there.headers["location"]))
         other = await server.client.get(f"{CHATTING}/conversations")
-    assert (there.status_code, there.headers["location"]) == (303, f"/c/{conversation}")
+    assert (there.status_code, there.headers["location"]) == (303, f"../../c/{conversation}")
     assert there.headers["set-cookie"].startswith("penstock_session=")
     assert (again.status_code, again.headers["content-type"]) == (403, "text/html; charset=utf-8")
     assert (page.status_code, other.status_code) == (200, 404)
@@ -222,7 +222,7 @@ async def test_the_button_of_a_link_needs_no_cookie_on_this_machine() -> None:
     async with served() as server:
         token, conversation = await link_of(server)
         there = await server.client.post(f"{URL}/{token}", headers=FORM | {"origin": "null"})
-    assert (there.status_code, there.headers["location"]) == (303, f"/c/{conversation}")
+    assert (there.status_code, there.headers["location"]) == (303, f"../../c/{conversation}")
     assert "set-cookie" not in there.headers
 
 

@@ -1,7 +1,9 @@
 // The page of penstock: one reducer (view.js) folds the frames of a chat into a view, one loop keeps the
 // stream alive, one painter shows the view. What others wrote only ever becomes the text of a node.
+// Addresses are relative to the page, which may be mounted anywhere.
 
-import { add, fold, newView, recall } from "/view.js";
+import { lookIntoRuns } from "./runs.js";
+import { add, takeQuestion, fold, markWaits, newView, recall } from "./view.js";
 
 const PATIENCE = [300, 700, 1500, 2000]; // milliseconds between two tries
 const SILENCE = 60_000; // the server pings more often than this
@@ -28,7 +30,7 @@ async function ask(path, { headers = {}, body, ...more } = {}) {
   throw new Refused(response.status, error);
 }
 const read = async (path) => (await ask(path)).json();
-const chat = (more = "") => `/api/agents/${encodeURIComponent(at.agent)}/chat${more}`;
+const chat = (more = "") => `api/agents/${encodeURIComponent(at.agent)}/chat${more}`;
 const isAway = (error) => error instanceof Refused ? error.status >= 500 || error.status === 429
   : error instanceof TypeError || error.name === "AbortError"; // so a lost connection is called
 const said = (error) => (!(error instanceof Refused) && isAway(error) ? "The server cannot be reached; try again in a moment." : error.message);
@@ -64,6 +66,7 @@ async function follow(pending = null) {
       else for await (const [id, frame] of framesOf(response, cut)) {
         if (at.stream !== me) return;
         fold(at.view, frame, id);
+        watchRuns(at.view);
         paintSoon();
         if (at.view.state === "idle") break;
       }
@@ -76,6 +79,26 @@ async function follow(pending = null) {
     if (at.view.state === "idle") return settle(cut);
     await new Promise((done) => setTimeout(done, PATIENCE[Math.min(missed, PATIENCE.length - 1)]));
   }
+}
+/** Ask what is asked in runs, for as long as the task waits for them. */
+async function watchRuns(view) {
+  if (view.isWatched || view.state !== "waiting" || !view.runs.length) return;
+  view.isWatched = true;
+  while (at.view === view && view.state === "waiting") {
+    try {
+      await lookIntoRuns(view, read);
+    } catch (error) {
+      if (!isAway(error)) { tell(`A run waits for an answer that this page cannot show: ${said(error)}`); break; }
+    }
+    paintSoon();
+    await new Promise((done) => setTimeout(done, PATIENCE.at(-1)));
+  }
+  view.isWatched = false;
+}
+function answeredInRun(question) {
+  takeQuestion(at.view, question);
+  markWaits(at.view);
+  paintSoon();
 }
 function resume(signal) {
   const query = new URLSearchParams({ conversationId: at.conversation });
@@ -91,7 +114,13 @@ function arrived(response) {
   history.replaceState(null, "", `#${encodeURIComponent(at.agent)}/${id}`);
   listConversations();
 }
-const settle = (cut) => { at.stream = null; cut.abort(); listConversations(); };
+function settle(cut) {
+  at.stream = null;
+  cut.abort();
+  at.view.runs = []; // none is waited for: what they asked is answered or withdrawn
+  lookIntoRuns(at.view, read).catch(() => {}).finally(paintSoon);
+  listConversations();
+}
 function giveUp(pending, error) {
   [at.stream, at.view.state] = [null, "idle"];
   at.view.items = at.view.items.filter((each) => each.kind !== "user" || each.id !== null);
@@ -142,9 +171,9 @@ function paintCall({ name, arguments: given, argumentsText, result, waits, cut }
   if (result === null) return node;
   const preview = result.success ? result.resultPreview : [result.error, result.suggestion].filter(Boolean).join("\n");
   node.append(make("div", { className: "preview" }, preview ?? ""));
-  const own = (each) => new URL(each.url, location.href).origin === location.origin;
-  for (const each of (result.images ?? []).filter(own)) node.append(make("img", { src: each.url, alt: `An image from ${name}`, loading: "lazy" }));
-  for (const each of (result.files ?? []).filter(own)) node.append(make("a", { href: each.url, download: "" }, `${each.mimeType}, ${each.bytes} bytes`));
+  const blob = ({ url }) => `api/blobs/${url.split("api/blobs/").at(-1)}`; // of this server alone, wherever it is mounted
+  for (const each of result.images ?? []) node.append(make("img", { src: blob(each), alt: `An image from ${name}`, loading: "lazy" }));
+  for (const each of result.files ?? []) node.append(make("a", { href: blob(each), download: "" }, `${each.mimeType}, ${each.bytes} bytes`));
   const whole = result.success && result.result !== null ? pretty(result.result) : preview;
   if (whole !== preview) node.append(make("details", {}, make("summary", {}, "Whole result"), make("pre", { tabIndex: 0 }, whole)));
   return node;
@@ -166,7 +195,8 @@ function paintQuestion(item) {
     const parts = [...form.elements].filter((each) => !each.disabled);
     parts.forEach((each) => (each.disabled = true));
     try {
-      await ask(`/api/questions/${encodeURIComponent(item.id)}/answer`, { body });
+      const { question } = await (await ask(`api/questions/${encodeURIComponent(item.id)}/answer`, { body })).json();
+      if (item.inRun) answeredInRun(question); // no frame of the chat says it
       byId("content").focus();
     } catch (error) {
       problem.textContent = said(error);
@@ -264,7 +294,7 @@ async function open() {
   const view = newView();
   Object.assign(at, { stream: null, view });
   try {
-    const { agents } = await read("/api/agents?limit=200").catch(ofLink);
+    const { agents } = await read("api/agents?limit=200").catch(ofLink);
     if (view !== at.view) return;
     show("key", false);
     tell(agents.length ? "" : "This project has no agent yet.");
@@ -315,7 +345,7 @@ function send(event) {
   follow({ content, stream: true, ...(at.conversation && { conversationId: at.conversation }) });
 }
 const stop = () => (at.view.task === null ? tell("The server has not taken the message in yet.")
-  : ask(`/api/tasks/${encodeURIComponent(at.view.task)}/cancel`, { method: "POST" }).catch((error) => tell(said(error))));
+  : ask(`api/tasks/${encodeURIComponent(at.view.task)}/cancel`, { method: "POST" }).catch((error) => tell(said(error))));
 function begin() {
   const go = (agent, conversation = "") => (location.hash = `${encodeURIComponent(agent)}/${conversation}`);
   byId("composer").onsubmit = send;

@@ -1,6 +1,6 @@
 // What frames fold into: the view that the page shows. It knows neither the server nor the document.
 
-export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0 });
+export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0, runs: [] });
 
 /** Fold one frame into the view. What each type of frame means stands in FOLDS alone. */
 export function fold(view, frame, id) {
@@ -35,7 +35,7 @@ const FOLDS = {
     change(view, "call", call, { waits: false });
     view.state = "working";
   },
-  suspended: (view) => (view.state = "waiting"),
+  suspended: (view, frame) => Object.assign(view, { state: "waiting", runs: frame.runs ?? [] }),
   message_complete(view, frame) {
     const said = view.items.slice(view.turn).findLast((each) => ["text", "call"].includes(each.kind));
     if (frame.content && said?.kind !== "text") add(view, { kind: "text", text: frame.content });
@@ -43,14 +43,27 @@ const FOLDS = {
     view.state = "idle";
   },
   error(view, frame) {
-    for (const { kind, id, status, result } of view.items) {
-      if (status === "open") change(view, kind, id, { status: "cancelled" });
+    for (const { kind, id, status, result, inRun } of view.items) {
+      if (status === "open" && !inRun) change(view, kind, id, { status: "cancelled" });
       if (result === null) change(view, kind, id, { cut: true });
     }
     add(view, { kind: "error", code: frame.code, message: frame.message });
     view.state = "idle";
   },
 };
+
+/** Take in a question of a run that the task waits for, or what became of it. */
+export function takeQuestion(view, record) {
+  const { id, kind, status, answer } = record;
+  const known = view.items.find((each) => each.kind === "question" && each.id === id);
+  if (!known) add(view, { ...record, asks: kind, kind: "question", inRun: true });
+  else if (known.status !== status) change(view, "question", id, { status, answer });
+}
+/** Say of calls that wait for runs whether it is for a person. */
+export function markWaits(view) {
+  const waits = view.items.some((each) => each.inRun && each.status === "open");
+  for (const each of view.items) if (each.kind === "call" && each.result === null && !each.waits !== !waits) change(view, "call", each.id, { waits });
+}
 
 /** Take in a message of the history, which is over. */
 export function recall(view, message) {

@@ -1,0 +1,120 @@
+"""The page at `/` asks what a run of a flow asks: its scripts, run on what a real server says."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deno import find_deno_bin
+
+from penstock.server.pages import page
+from tests.kit.flow_server import flow_server
+from tests.kit.server import CHAT, InMemoryServer, frames
+
+SCRIPTS = Path(page.__file__).with_suffix("")
+PROGRAM = """
+import {{ fold, newView }} from "{folder}/view.js";
+import {{ lookIntoRuns }} from "{folder}/runs.js";
+const {{ said, looks, end }} = {given};
+const view = newView();
+for (const [id, frame] of said) fold(view, frame, id);
+const shown = [];
+for (const answers of looks) {{
+  await lookIntoRuns(view, async (path) => answers[path]);
+  shown.push(structuredClone(view.items));
+  if (end) fold(view, end[1], end[0]);
+}}
+console.log(JSON.stringify({{ state: view.state, shown }}));
+"""
+
+
+def run(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Fold frames, then look into runs as often as there are answers of the API."""
+    program = folder / "program.mjs"
+    program.write_text(PROGRAM.format(folder=SCRIPTS.as_uri(), given=json.dumps(given)))
+    ran = subprocess.run(
+        [find_deno_bin(), "run", "--no-config", "--no-remote", "--no-lock", str(program)],
+        capture_output=True,
+        check=False,
+        env={"DENO_DIR": str(folder / "deno"), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"},
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    seen: dict[str, Any] = json.loads(ran.stdout)
+    return seen
+
+
+async def look(server: InMemoryServer, run_id: str, *question_ids: str) -> dict[str, Any]:
+    """Return what the API says of a run and its questions, by the path that the page asks for."""
+    paths = [f"api/tasks/{run_id}", *(f"api/questions/{each}" for each in question_ids)]
+    return {path: (await server.client.get(f"/{path}")).json() for path in paths}
+
+
+@pytest.mark.slow("starts deno")
+async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answered(
+    tmp_path: Path,
+) -> None:
+    """The stream says `{"type":"suspended","questions":[],"runs":[…]}`."""
+    async with flow_server(tmp_path / "project") as server:
+        streamed = await server.client.post(CHAT, json={"content": "/dom:asks", "stream": True})
+        said = frames(streamed.text)
+        (run_id,), questions = said[-1][1]["runs"], said[-1][1]["questions"]
+        (asked,) = (await server.client.get("/api/questions?status=open")).json()["questions"]
+        before = await look(server, run_id, asked["id"])
+        url = f"/api/questions/{asked['id']}/answer"
+        assert (await server.client.post(url, json={"value": "Go"})).status_code == 200
+        after = await look(server, run_id, asked["id"])
+    assert (said[-1][1]["type"], questions) == ("suspended", [])
+    seen = run(tmp_path, {"said": said, "looks": [before, before, after]})
+    assert seen["state"] == "waiting"
+    first, again, last = (
+        {each["kind"]: each for each in items if each["kind"] in {"question", "call"}}
+        for items in seen["shown"]
+    )
+    assert first == again
+    assert (first["question"]["text"], first["question"]["status"]) == ("Go on?", "open")
+    assert [each["label"] for each in first["question"]["options"]] == ["Go", "Stop"]
+    assert (first["question"]["asks"], first["call"]["waits"]) == ("fork", True)
+    assert (last["question"]["status"], last["question"]["answer"]) == ("answered", {"value": "Go"})
+    assert last["call"]["waits"] is False
+
+
+@pytest.mark.slow("starts deno")
+def test_what_a_run_within_a_run_asks_is_asked_too(tmp_path: Path) -> None:
+    said = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["outer"]}]]
+    question = {"id": "q", "kind": "ask_user", "text": "Where to?", "status": "open"}
+    answers = {
+        "api/tasks/outer": {"questions": [], "runs": ["inner", "outer"]},
+        "api/tasks/inner": {"questions": ["q"], "runs": []},
+        "api/questions/q": question,
+    }
+    (items,) = run(tmp_path, {"said": said, "looks": [answers]})["shown"]
+    assert [(each["asks"], each["text"]) for each in items] == [("ask_user", "Where to?")]
+
+
+@pytest.mark.slow("starts deno")
+@pytest.mark.parametrize(
+    ("end", "became"),
+    [
+        ({"type": "message_complete", "content": "Done."}, "answered"),
+        ({"type": "error", "code": "CANCELLED", "message": "stopped"}, "cancelled"),
+    ],
+)
+def test_what_became_of_a_question_is_what_the_server_says(
+    tmp_path: Path, end: dict[str, Any], became: str
+) -> None:
+    """Somebody else answered it, and the task went on before the page looked again."""
+    said = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["r"]}]]
+    question = {"id": "q", "kind": "ask_user", "text": "Where to?"}
+    before = {
+        "api/tasks/r": {"questions": ["q"], "runs": []},
+        "api/questions/q": question | {"status": "open"},
+    }
+    after = {
+        "api/tasks/r": {"questions": [], "runs": []},
+        "api/questions/q": question | {"status": became, "answer": {"value": "Rome"}},
+    }
+    given = {"said": said, "looks": [before, after], "end": ["9", end]}
+    (_, items) = run(tmp_path, given)["shown"]
+    assert (items[0]["status"], items[0]["answer"]) == (became, {"value": "Rome"})
