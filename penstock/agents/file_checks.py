@@ -17,7 +17,7 @@ from penstock.manifest.authored_kinds import meant, named_items
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.front_matter import FrontMatter
 from penstock.manifest.source import Place
-from penstock.manifest.template import Kind, parse
+from penstock.manifest.template import Kind, parse, single_braces
 from penstock.models.names import ROLES
 from penstock.tools.session_guard import ALWAYS, ARCHITECT, AUTHORING
 
@@ -61,7 +61,8 @@ def check_body(matter: FrontMatter, charter: Charter) -> None:
     """Note what the instructions read in vain, each once."""
     declared = {each.name for each in charter.inputs}
     template = parse(matter.body)
-    if not template.refs and not template.broken:
+    singles = {each.text: each for each in reversed([*single_braces(matter.body)])}
+    if not (template.refs or template.broken or singles):
         return
     places = _Lines(matter)
     for name, offset in {
@@ -72,6 +73,9 @@ def check_body(matter: FrontMatter, charter: Charter) -> None:
             places.warn("body-input-unknown", said, offset)
     for text, offset in {each.text: each.offset for each in reversed(template.broken)}.items():
         places.warn("body-template-unknown", f"{quoted(text)} in the body is left as it is", offset)
+    for text, single in singles.items():
+        said = f"{quoted(text)} in the body is not expanded"
+        places.warn("template-single-brace", said, single.offset, f'write "{single.meant}"')
 
 
 def body_inputs(body: str) -> frozenset[str]:
@@ -87,12 +91,12 @@ class _Lines:
         lines = matter.body.split("\n")
         self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
 
-    def warn(self, code: str, message: str, offset: int) -> None:
+    def warn(self, code: str, message: str, offset: int, advice: str | None = None) -> None:
         """Note a warning at a place of the body."""
         line = bisect_right(self._starts, offset) - 1
         column = offset - self._starts[line] + 1
         place = Place(line=self._matter.body_line + line, column=column)
-        self._matter.head.problem(code, message, place, severity=Severity.WARNING)
+        self._matter.head.problem(code, message, place, advice, severity=Severity.WARNING)
 
 
 def _check_missing(node: Node, name: str) -> None:

@@ -16,6 +16,13 @@ from penstock.core.canonical import compact
 OPENING, CLOSING, LITERAL = "${{", "}}", "$${{"
 _PLACE = re.compile(r"\$?\$\{\{")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+_SINGLE = re.compile(
+    r"(?<![${])\{[ \t]*("
+    rf"task|(?:input|config|flow\.input)\.{_NAME.pattern}"
+    rf"|result\.{_NAME.pattern}(?:\.{_NAME.pattern})*"
+    rf"|loop\.{_NAME.pattern}\.(?:iteration|max)|fork\.{_NAME.pattern}\.(?:answer|notes)"
+    r")[ \t]*\}(?!\})"
+)
 _MOST_KEPT = 4_096
 """Templates that stay parsed."""
 _LONGEST_KEPT = 8_192
@@ -68,6 +75,22 @@ class Broken(Struct, frozen=True):
 
 
 Piece = str | Ref | Broken
+
+
+class SingleBrace(Struct, frozen=True):
+    """A place in single braces: older files have them, and nothing expands them."""
+
+    text: str
+    """The place as it is written."""
+    meant: str
+    """The place that would be expanded."""
+    offset: int
+
+
+def single_braces(text: str) -> Iterator[SingleBrace]:
+    """Yield every `{…}` that would name a value in double braces behind a dollar sign."""
+    for found in _SINGLE.finditer(text):
+        yield SingleBrace(found[0], f"{OPENING}{found[1]}{CLOSING}", found.start())
 
 
 class Missing:

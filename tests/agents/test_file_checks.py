@@ -151,7 +151,21 @@ def test_the_architect_has_the_tools_of_the_architect() -> None:
             "${{input.a.b}}",
             ['7 warning body-template-unknown: "${{input.a.b}}" in the body is left as it is'],
         ),
-        ("${{input.a}} ${{task}} ${{result.x.y}} ${{config.K}} $${{x}} {task}", []),
+        ("${{input.a}} ${{task}} ${{result.x.y}} ${{config.K}} $${{x}}", []),
+        ("{tasks} {{task}} {input} ${task} {result.x.y", []),
+        (
+            "Do {task},\nthen { input.a } and {input.a}; again {task}. {fork.x.answer}",
+            [
+                '7 warning template-single-brace: "{task}" in the body is not expanded; '
+                'write "${{task}}"',
+                '8 warning template-single-brace: "{ input.a }" in the body is not expanded; '
+                'write "${{input.a}}"',
+                '8 warning template-single-brace: "{input.a}" in the body is not expanded; '
+                'write "${{input.a}}"',
+                '8 warning template-single-brace: "{fork.x.answer}" in the body is not expanded; '
+                'write "${{fork.x.answer}}"',
+            ],
+        ),
         ("", []),
     ],
 )

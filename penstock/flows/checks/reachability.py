@@ -135,6 +135,16 @@ class Reachability:
             arrival = self._arrivals[arrival.segment + 1]
             yield tuple(ran), arrival.steps
 
+    def follows(self, segment: int) -> bool:
+        """Whether the next segment may run after this one without a jump to it.
+
+        Of a segment that nothing leads to, whether it would.
+        """
+        here = self._of_segment[segment]
+        entered = [each for each in here if each in self._entered]
+        is_last = segment + 1 == len(self._members)
+        return not is_last and any(self._arrivals[each].falls for each in entered or here)
+
     def runs_anyway(self, target: str) -> bool:
         """Whether a step also runs when nothing fails."""
         segment, bit = self.segments.of[target], self._bit(target)
@@ -148,6 +158,17 @@ class Reachability:
             if route.field != ON_ERROR
         }
         return any(self._arrivals[self._jumps[each]].active & bit for each in calm)
+
+    @cached_property
+    def _entered(self) -> set[int]:
+        """The arrivals that a run may come to."""
+        found, ahead = set[int](), [0] if self._arrivals else []
+        while ahead:
+            arrival = ahead.pop()
+            if arrival not in found:
+                found.add(arrival)
+                ahead += self._exits[arrival]
+        return found
 
     @cached_property
     def _after(self) -> list[int]:

@@ -1,6 +1,5 @@
 """The templates of steps: whether each place names what there is."""
 
-import re
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic, nearest
@@ -10,17 +9,10 @@ from penstock.flows.checks.view import FlowView, TemplateUse
 from penstock.flows.definition import AnyStep, Fork, LoopDecision, Shell
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import FOUND_CHARACTERS
-from penstock.manifest.template import CLOSING, OPENING, Broken, Fault, Kind, Ref
+from penstock.manifest.template import CLOSING, OPENING, Broken, Fault, Kind, Ref, single_braces
 
 KNOWN = (
     'known: task, input, result, loop, fork, config, flow.input; write "$${{" for a literal "${{"'
-)
-_NAME = "[A-Za-z0-9_-]+"
-_SINGLE = re.compile(
-    r"(?<![${])\{[ \t]*("
-    rf"task|(?:input|config|flow\.input)\.{_NAME}|result\.{_NAME}(?:\.{_NAME})*"
-    rf"|loop\.{_NAME}\.(?:iteration|max)|fork\.{_NAME}\.(?:answer|notes)"
-    r")[ \t]*\}(?!\})"
 )
 
 
@@ -106,11 +98,10 @@ def _loops(view: FlowView, step: AnyStep) -> bool:
 
 
 def _check_single(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:
-    for found in _SINGLE.finditer(str(written.node.value)):
-        said = f'"{cut(found[0], FOUND_CHARACTERS)}" in {written.step.label} is not expanded'
-        advice = f'write "${{{{{found[1]}}}}}"'
-        at = view.place(written, found.start())
-        yield written.step.warning("template-single-brace", said, at, advice)
+    for found in single_braces(str(written.node.value)):
+        said = f'"{cut(found.text, FOUND_CHARACTERS)}" in {written.step.label} is not expanded'
+        at = view.place(written, found.offset)
+        yield written.step.warning("template-single-brace", said, at, f'write "{found.meant}"')
 
 
 def _check_quotes(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:

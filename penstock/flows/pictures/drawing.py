@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.flows.definition import AnyStep, Flow, Step
-from penstock.flows.pictures.graph import jumps, only_known
+from penstock.flows.pictures.graph import followed, jumps, only_known
 from penstock.flows.segments import Segments
 
 LETTER = 7.2
@@ -108,6 +108,8 @@ class Drawing(Struct, frozen=True, kw_only=True):
     needs: Sequence[tuple[Node, Node]]
     """Steps, each with one that it waits for, which comes first."""
     lanes: Sequence[Lane]
+    followed: Sequence[int]
+    """The segments after which the next one may run without a jump."""
 
 
 def drawing(flow: Flow) -> Drawing:
@@ -124,7 +126,7 @@ def drawing(flow: Flow) -> Drawing:
         for step in flow.steps
         for before in segments.blockers(step)
     ]
-    return _framed(boxes, nodes, needs, lanes)
+    return replace(_framed(boxes, nodes, needs, lanes), followed=followed(flow))
 
 
 def letters(text: str) -> int:
@@ -292,6 +294,7 @@ def _framed(
             )
             for each in lanes
         ],
+        followed=(),
     )
 
 

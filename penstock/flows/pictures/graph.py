@@ -1,9 +1,10 @@
 """A flow as a picture in Mermaid: segments as boxes, dependencies as arrows, jumps with labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from penstock.flows.checks.reachability import Reachability
 from penstock.flows.definition import (
     AgentDecision,
     AnyStep,
@@ -34,8 +35,7 @@ def mermaid(flow: Flow) -> str:
     for step in flow.steps:
         here = ids.of(step.step_id)
         lines += [f"  {ids.of(each)} --> {here}" for each in segments.blockers(step)]
-    for number in range(1, len(segments.all)):
-        lines.append(f"  s{number} --> s{number + 1}")
+    lines += [f"  s{number + 1} --> s{number + 2}" for number in followed(flow)]
     for step in flow.steps:
         here = ids.of(step.step_id)
         lines += [f"  {here} -. {_quoted(why)} .-> {ids.to(target)}" for why, target in jumps(step)]
@@ -73,6 +73,20 @@ def jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
         yield "on_complete", step.on_complete
     if step.on_error is not None:
         yield ON_ERROR, step.on_error
+
+
+def followed(flow: Flow) -> Sequence[int]:
+    """Return the segments, from 0, after which the next one may run without a jump to it.
+
+    None follows a step with `end: true` or `on_complete`, nor a step that always jumps.
+    """
+    order = {step_id: number for number, step_id in enumerate(flow.by_id)}
+    steps = [
+        replace(each, blocked_by=tuple(n for n in each.blocked_by if order[n] < order[step_id]))
+        for step_id, each in flow.by_id.items()
+    ]  # a wait for a later step is an error; such a flow is drawn all the same
+    ways = Reachability(steps)
+    return [number for number in range(len(ways.segments.all)) if ways.follows(number)]
 
 
 def only_known(flow: Flow) -> Flow:

@@ -66,7 +66,8 @@ def _parts(made: Drawing) -> Iterator[str]:
     for number, box in enumerate(made.segments, 1):
         label = f'<text class="small" x="{_number(box.x + 8)}" y="{_number(box.y + 15)}">'
         yield f'<g class="segment-{number}">{_rect(box, "segment")}{label}{number}</text></g>'
-    for one, other in zip(made.segments, made.segments[1:], strict=False):
+    for number in made.followed:
+        one, other = made.segments[number], made.segments[number + 1]
         yield f'<g class="next">{_path(_down(one, other), "next")}</g>'
     for before, after in made.needs:
         line = _curve(before.box, after.box)

@@ -1,5 +1,7 @@
 """A flow as Mermaid text."""
 
+import pytest
+
 from penstock.flows.pictures.graph import mermaid
 from tests.flows.texts import read
 from tests.kit.worked import W1, W6
@@ -30,6 +32,60 @@ def test_what_is_next_in_the_file_follows_and_a_loop_has_two_ways_out() -> None:
     again = next(line for line in lines if "again: agent-loop-decision" in line)
     assert again == '    n4{"again: agent-loop-decision"}'
     assert lines[-2:] == ['  n4 -. "loop" .-> n2', '  n4 -. "exit" .-> n5']
+
+
+SHELL = "- {{id: a, command: make{}}}\n- {{id: b, agent: scout}}\n"
+CAPPED = """\
+- {id: a, agent: s}
+- {id: q, agent: s, task: t, branches: {r: a, g: b}, max_iterations: 2}
+- {id: x, command: y}
+- {id: b, agent: s}
+"""
+JOINED = """\
+- {id: pick, question: Q, branches: {One: a, Two: b}}
+- {id: a, agent: scout}
+- {id: b, agent: scout, end: true}
+- {id: c, agent: scout}
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "arrows"),
+    [
+        (SHELL.format(""), ["s1 --> s2"]),
+        (SHELL.format(", end: true"), []),
+        (SHELL.format(", on_complete: a"), []),
+        ("- {id: a, agent: s, end: true}\n- {id: b, agent: s}\n", []),
+        (
+            "- {id: a, agent: s, on_complete: b}\n- {id: x, command: y}\n- {id: b, agent: s}\n",
+            ["s2 --> s3"],
+        ),
+        (JOINED, ["s2 --> s3"]),
+        (JOINED.replace("scout, end", "scout, blockedBy: [a], end"), []),
+        ("- {id: q, question: Q, branches: {A: b}}\n- {id: b, agent: s}\n", []),
+        ("- {id: q, check: b, present: b, absent: b}\n- {id: b, agent: s}\n", []),
+        (
+            CAPPED,
+            ["s1 --> s2", "s2 --> s3", "s3 --> s4"],
+        ),
+    ],
+    ids=[
+        "on",
+        "end",
+        "jump",
+        "end of agents",
+        "an unreached one would",
+        "one of two ends",
+        "both wait for the end",
+        "fork",
+        "conditional",
+        "capped way back",
+    ],
+)
+def test_the_next_segment_follows_where_control_may_fall_through(
+    steps: str, arrows: list[str]
+) -> None:
+    assert [each.strip() for each in drawn(steps) if " --> s" in each] == arrows
 
 
 def test_ways_have_the_words_of_their_branches() -> None:
