@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,18 +59,29 @@ async def search(
     try:
         async with asyncio.timeout(seconds):
             await _spoken(process, _request(root, files, wanted), said)
+            await process.wait()
     except TimeoutError:
         return SearchHits(lines=_lines(said), is_late=True)
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        if process.returncode is None:
+            _kill(process.pid)
+            await process.wait()
     end = said[-1] if said else {}
     return SearchHits(
         lines=_lines(said),
         is_cut=end.get("cut", False),
         bad_pattern=end.get("bad_pattern", ""),
     )
+
+
+def _kill(pid: int) -> None:
+    """End the process.
+
+    `Process.kill` polls it first, and so takes the exit code of one that just ended away from
+    asyncio, which then writes "Unknown child process pid" to stderr (CPython gh-87744).
+    """
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _request(root: Path, files: Sequence[FoundFile], wanted: SearchQuery) -> bytes:

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from penstock.resources.project.search import SearchHits, SearchQuery, search
 from penstock.resources.project.walk import FoundFile
 
@@ -25,6 +27,17 @@ async def test_nothing_is_found_in_no_files(tmp_path: Path) -> None:
 async def test_a_bad_pattern_is_said(tmp_path: Path) -> None:
     found = await search(tmp_path, [], SearchQuery(pattern="("))
     assert "unterminated" in found.bad_pattern
+
+
+@pytest.mark.slow("starts 48 processes")
+async def test_no_search_takes_the_exit_code_of_its_process_away_from_the_loop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loop wrote "Unknown child process pid N" after every fourth search."""
+    for _ in range(6):
+        some = (search(tmp_path, [], SearchQuery(pattern="x")) for _ in range(8))
+        assert {found.is_late for found in await asyncio.gather(*some)} == {False}
+    assert [each.message for each in caplog.records if each.name == "asyncio"] == []
 
 
 async def test_a_pattern_that_never_ends_is_cut_while_the_loop_goes_on(tmp_path: Path) -> None:
