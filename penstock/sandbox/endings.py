@@ -28,8 +28,9 @@ from penstock.sandbox.messages import Message
 from penstock.sandbox.places import point_at_new
 from penstock.sandbox.script import Bounds, Script
 
-_LONGEST_MESSAGE = 2000
-_LONGEST_NAME = 200
+_MOST_SAID = 512 * 1024
+"""Characters of a message or a name that are read. What is kept of them is cut later
+(`error_chars`), when the secrets are out: half a secret is harder to find."""
 _LONGEST_STACK = 8192
 _MOST_READ = 4 * _LONGEST_STACK
 _OURS = re.compile(r"\((?:flo:|ext:|native\)|<anonymous>\))|\b(?:flo:guest|ext:)")
@@ -102,8 +103,8 @@ def _too_large(bounds: Bounds) -> OutputTooLarge:
 def _thrown(said: Any, script: Script) -> CallError:
     if not isinstance(said, dict):
         return ScriptError("the script threw an error that cannot be read")
-    message = str(said.get("message", ""))[:_LONGEST_MESSAGE]
-    name = str(said.get("name", "Error"))[:_LONGEST_NAME]
+    message = str(said.get("message", ""))[:_MOST_SAID]
+    name = str(said.get("name", "Error"))[:_MOST_SAID]
     kind, code = said.get("kind"), str(said.get("code", ""))
     if kind == "tool" and is_free(code):
         return _failed(said, message, code)

@@ -37,7 +37,7 @@ def failure(spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: in
         return error
     trace = secrets.text(without_surrogates("".join(format_exception(error))))
     log.error("tool %s failed\n%s", spec.tool_id, trace)
-    failed = ToolFailed(cut(_said(error), most))
+    failed = ToolFailed(cut(secrets.text(_said(error)), most))  # a part of a secret is not found
     failed.trace = trace if len(trace) <= TRACE_CHARACTERS else f"…{trace[-TRACE_CHARACTERS:]}"
     return failed
 

@@ -1,5 +1,7 @@
 """A secret that a script was given, and every place where people and models look."""
 
+import base64
+from hashlib import sha256
 from pathlib import Path
 
 import httpx2
@@ -132,3 +134,96 @@ async def test_a_secret_is_in_no_stream_no_history_no_request_and_no_file(
 
 def _files(root: Path) -> list[Path]:
     return [each for each in root.rglob("*") if each.is_file()]
+
+
+LINES = [f"{number:02}Zq/+8Kx" * 6 for number in range(12)]
+KEY = "\n".join(["-----BEGIN KEY-----", *LINES, "-----END KEY-----"])
+SPELLS = """
+    const hex = (t: string) => [...t].map((c) => c.charCodeAt(0).toString(16).padStart(2, "0"));
+    const forms = (t: string) => [
+      t,
+      JSON.stringify(JSON.stringify({ t: JSON.stringify([t]) })),
+      btoa(t).replace(/(.{76})/g, "$1\\r\\n"),
+      JSON.stringify(btoa(`x${t}`).replace(/(.{64})/g, "$1\\n")),
+      btoa(`xy${t}`).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", ""),
+      hex(t).map((c) => `%${c}`).join(""),
+      encodeURIComponent(encodeURIComponent(JSON.stringify(t))),
+      hex(t).join(""),
+      [...t].map((c) => `&#${c.charCodeAt(0)};`).join(""),
+      new TextEncoder().encode(t),
+      ...t.split("\\n"),
+    ];
+    const said = (work: () => unknown) => {
+      try {
+        return String(work());
+      } catch (error: any) {
+        return `${error.message} ${error.stack}`;
+      }
+    };
+    export async function run() {
+      const t = await flo.vault.get({ scope: "profile", key: "token" });
+      const word = await flo.vault.get({ scope: "profile", key: "word" });
+      const told = [...forms(t).filter((form) => typeof form === "string"), ...forms(word)];
+      const parsed = [t, word, `{"a": ${word}}`].map((text) => said(() => JSON.parse(text)));
+      const named = said(() => (null as any)[LONG_NAME(t)]);
+      const use = (tool_id: string, input: any) => flo.callTool({ tool_id, input, wait: false });
+      for (const text of [...told, ...parsed, named]) {
+        if (typeof text !== "string") continue;
+        console.log(text);
+        await flo.task.emitEvent({ event_type: "told", message: text, payload: { text } });
+        await use("echo", { text });
+        await use("fails", { text });
+      }
+      await use("ask_user", { question: told.join("\\n") });
+      await use("write_text_file", { path: "task://a", content: t });
+      const read = new TextDecoder().decode(await flo.fs.readBytes("task://a"));
+      return { told, parsed, named, read };
+    }
+    const LONG_NAME = (t: string) => t.split("\\n").slice(1, 4).join("");
+"""
+
+
+def traces_of(secret: str) -> dict[str, str]:
+    """Return the middle of each spelling of a secret: at its ends base64 mixes bytes."""
+    content = secret.encode()
+    found = {
+        "as it is": secret,
+        "base64": base64.b64encode(content).decode(),
+        "base64 behind one": base64.b64encode(b"x" + content).decode(),
+        "base64url behind two": base64.urlsafe_b64encode(b"xy" + content).decode(),
+        "hex": content.hex(),
+        "percent": "".join(f"%{byte:02x}" for byte in content),
+        "entities": "".join(f"&#{byte};" for byte in content),
+        "number by number": ", ".join(map(str, content)),
+    }
+    middle = {name: len(text) // 2 for name, text in found.items()}
+    return {name: text[max(3, middle[name] - 8) : middle[name] + 8] for name, text in found.items()}
+
+
+@pytest.mark.slow("a whole project, opened")
+async def test_no_spelling_of_a_secret_is_in_anything_that_is_recorded(
+    project: ProjectFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of them is returned, printed, told, handed on, asked and thrown."""
+    vault = "[{key: token, scope_kinds: [profile]}, {key: word, scope_kinds: [profile]}]"
+    helpers = "[write_text_file, echo, fails, ask_user]"
+    project.tool("uses", SPELLS, vault=vault, script_tools=helpers)
+    project.tool("echo", "export const run = (given: any) => given;")
+    project.tool("fails", FAILS.replace("{ t }", "{ text: t }"), direct_call="false")
+    async with project.opened() as runtime:
+        database_parts = runtime.parts.database_parts
+        assert database_parts is not None
+        for key, value in (("token", KEY), ("word", WORD)):
+            await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), key, value)
+        envelope = await runtime.call("uses", {})
+    assert envelope.error is None, envelope
+    assert envelope.output["read"] == "[secret:token]"
+    written = sha256(KEY.encode()).hexdigest()  # the file: what a tool writes is its own
+    recorded = [each.read_bytes() for each in _files(project.root) if each.name != written]
+    places = {"files": b"".join(recorded).decode("latin-1"), "log": caplog.text}
+    places["output"] = str(envelope.output)
+    traces = [(word, name, each) for word in (KEY, WORD) for name, each in traces_of(word).items()]
+    traces += [(KEY, f"line {number}", line[:20]) for number, line in enumerate(LINES)]
+    traces += [(WORD, "what an engine quotes", "s3cr3t")]
+    found = [(name, place) for place in places for _, name, each in traces if each in places[place]]
+    assert found == []

@@ -1,7 +1,9 @@
 """A secret that was given out is in nothing that is recorded or shown."""
 
 import base64
+import html
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.resources.redact import Redactor
+from penstock.resources.spellings import PlainForm
 from tests.kit.json_values import FEW
 
 SECRET = 'pä"ss wörd/+&=\n'  # noqa: S105  what is to be taken out
@@ -157,4 +160,141 @@ def test_a_text_that_nearly_is_a_large_secret_takes_no_time(text: str) -> None:
     redactor = given_out("a" * 65_536)
     assert redactor.text(text) == text
     assert redactor.text(text + "a" * 65_537) == f"{text}{AGAIN}a"
+    assert redactor.text(f"{text}…") == f"{text}…"
     assert not redactor.holds_secret([text])
+
+
+def spelled_out(secret: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in secret.encode())
+
+
+def wrapped(secret: str) -> str:
+    return base64.encodebytes(f"{{{secret * 5}}}".encode()).decode()
+
+
+KEY = "\n".join(["-----BEGIN KEY-----", *(f"{n:04}/+q" * 8 for n in range(9)), "-----END KEY-----"])
+SECRETS = ["s3cr3t-value-77", 'quo"te\\back\nline', "Ärger & Söhne <1>", KEY]
+SPELL: list[Callable[[str], str]] = [
+    lambda each: each,
+    json.dumps,
+    lambda each: json.dumps(json.dumps({"a": each})),
+    lambda each: json.dumps(json.dumps(json.dumps([each]), ensure_ascii=False)),
+    spelled_out,
+    lambda each: spelled_out(each).replace("%", "%25"),
+    lambda each: quote(json.dumps({"a": each})),
+    html.escape,
+    lambda each: "".join(f"&#{ord(letter)};" for letter in each),
+    lambda each: "".join(f"&#x{ord(letter):X};" for letter in each),
+    lambda each: each.encode().hex(),
+    lambda each: each.encode().hex().upper(),
+    wrapped,
+    lambda each: json.dumps(wrapped(each)),
+    lambda each: wrapped(each).replace("+", "-").replace("/", "_").replace("=", ""),
+    lambda each: base64.b64encode(json.dumps({"a": each}).encode()).decode(),
+    repr,
+]
+PLACES: list[Callable[[str], Any]] = [
+    lambda text: text,
+    lambda text: f"say {text}, and more",
+    lambda text: {"a": [{"b": text}]},
+    lambda text: {text: None},
+    lambda text: {"bytes": f"x{text}".encode()},
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
+@pytest.mark.parametrize("spell", SPELL, ids=range(len(SPELL)))
+@pytest.mark.parametrize("place", PLACES, ids=range(len(PLACES)))
+def test_a_secret_is_found_in_every_spelling_at_every_place(
+    secret: str, spell: Callable[[str], str], place: Callable[[str], Any]
+) -> None:
+    """What stands around it stays, and nothing that is decoded again brings it back."""
+    redactor, value = given_out(secret), place(spell(secret))
+    assert redactor.holds_secret(value)
+    cleaned = redactor.json(value)
+    assert AGAIN in str(cleaned)
+    assert not redactor.holds_secret(cleaned)
+    assert secret not in PlainForm(str(cleaned)).text
+    if isinstance(value, str) and value.startswith("say"):
+        assert cleaned.startswith("say ")
+        assert cleaned.endswith(", and more")
+
+
+@pytest.mark.parametrize("line", KEY.split("\n")[1:-1])
+def test_a_key_is_found_line_by_line(line: str) -> None:
+    assert given_out(KEY).json([line]) == [AGAIN]
+    assert given_out(KEY).text(f"| {line} |") == f"| {AGAIN} |"
+    assert given_out(KEY).text("-----BEGIN KEY-----") == "-----BEGIN KEY-----"
+
+
+TOKEN = "Zx9-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3
+MESSAGES = [
+    ("unexpected token: 'Zx9'", "unexpected token: '{}'"),
+    ("at <anon>: unexpected token: 'abcdefghijkl' (1)", "at <anon>: unexpected token: '{}' (1)"),
+    (
+        "Unexpected token 'Z', \"Zx9-abcdef\"... is not valid JSON",
+        "Unexpected token 'Z', \"{}\"... is not valid JSON",
+    ),
+    (
+        "Unexpected token '9', ...\"yz012345678\"... is not valid JSON",
+        "Unexpected token '9', ...\"{}\"... is not valid JSON",
+    ),
+    (
+        json.dumps("Unexpected token 'Z', \"Zx9-abcdef\"... is not valid JSON"),
+        json.dumps("Unexpected token 'Z', \"{}\"... is not valid JSON"),
+    ),
+    (f"cannot read property '{TOKEN[:63]}' of null", "cannot read property '{}' of null"),
+    (f"wanted a number, found '{TOKEN[:79]}", "wanted a number, found '{}"),
+    (f"input is not valid: {TOKEN[:8]}…", "input is not valid: {}…"),
+    (f'{{"a": "<{TOKEN[:50]}…>"}}', '{"a": "<{}…>"}'),
+    (f"{TOKEN[:7]}…", f"{TOKEN[:7]}…"),
+    (f"{TOKEN[:20]}, and more…", f"{TOKEN[:20]}, and more…"),
+    ("unexpected token: 'hello'", "unexpected token: 'hello'"),
+    ("the word 'Zx9-abcdef' in a text", "the word 'Zx9-abcdef' in a text"),
+]
+
+
+@pytest.mark.parametrize(("message", "shown"), MESSAGES)
+def test_what_engines_quote_of_a_secret_is_found(message: str, shown: str) -> None:
+    """QuickJS and V8 show the beginning of what they could not read, or of a name."""
+    assert given_out(TOKEN).text(message) == shown.replace("{}", AGAIN)
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-16-le", "utf-16-be", "utf-16"])
+def test_bytes_lose_a_secret_and_nothing_else(coding: str) -> None:
+    content = b"\x00\xff" + f"<{TOKEN}>".encode(coding) + b"\xfe\x80"
+    wanted = content.replace(TOKEN.encode(coding[:9]), AGAIN.encode(coding[:9]))
+    if coding == "utf-16":
+        wanted = content.replace(TOKEN.encode("utf-16-le"), AGAIN.encode("utf-16-le"))
+    redactor = given_out(TOKEN)
+    assert redactor.bytes(content) == redactor.json({"a": content})["a"] == wanted
+    assert redactor.bytes(b"\x00\xff\xfe") == b"\x00\xff\xfe"
+    assert Redactor().bytes(content) is content
+
+
+def test_secrets_that_overlap_go_together() -> None:
+    redactor = Redactor()
+    redactor.add("one", "abcd")
+    redactor.add("two", 'abcd"efgh')
+    assert redactor.text('x abcd\\"efgh y') == "x [secret:two] y"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%25" * 100_000,
+        "%" * 200_000,
+        "\\" * 200_000,
+        "&" * 100_000 + "&amp;" * 20_000,
+        "\n \r" * 100_000,
+        "unexpected token: '" * 10_000,
+        ("a" * 59 + "…") * 3000,
+        "a" * 20_000 + "…",
+        "'" + "a" * 100_000 + "'" * 1000,
+        '"' * 50_000 + " is not valid JSON" * 100,
+    ],
+    ids=range(10),
+)
+def test_a_text_that_is_made_to_be_slow_is_not(text: str) -> None:
+    """Each pass is linear: these take some milliseconds, and a test may take a second."""
+    assert given_out("s3cr3t", "a" * 60).text(text) is not None

@@ -249,7 +249,8 @@ class OutputKeeper:
         path = invocation.place(KEEP, shape, Effect.WRITE)
         settled = invocation.ledger.find(path)
         if settled is None:
-            kept = await invocation.inside.artifacts.keep(data, mime, name=name)
+            shown = invocation.caller.secrets.bytes(data)
+            kept = await invocation.inside.artifacts.keep(shown, mime, name=name)
             files = redacted_files((kept,), invocation.caller.secrets)
             settled = invocation.record(path, KEEP, Envelope.success(None), files=files)
         (stored,) = settled.files

@@ -100,7 +100,7 @@ class FetchCalls:
             "status": answer.status,
             "url": clean(answer.url),
             "headers": {name: clean(value) for name, value in answer.headers.items()},
-            "body": _cleaned(answer.body, access.secrets),
+            "body": access.secrets.bytes(answer.body),
         }
 
     async def _request(self, wanted: FetchArguments) -> Request:
@@ -141,10 +141,3 @@ def _shape(arguments: Any) -> dict[str, Any]:
 def _went_well(settled: CallSettled) -> bool:
     output = settled.envelope.output
     return settled.envelope.ok and isinstance(output, dict) and output.get("status", 0) < FAILED
-
-
-def _cleaned(body: bytes, secrets: Redactor) -> bytes:
-    """Return the body without secrets; one that is no text keeps what it is."""
-    if not secrets.has_any:
-        return body
-    return secrets.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -1,0 +1,255 @@
+r"""How a text may be spelled: what is looked for of a secret, and a plain form of what is searched.
+
+A secret is looked for in a text as it is, and in the plain form of the text. There percent and HTML
+escapes are decoded (up to three layers), `\u` escapes are characters, and backslashes and line
+breaks are gone: JSON in JSON at any depth, base64 with line breaks, and `%63%41` become what they
+stand for. The plain form takes a few passes, each linear in the text. Where its characters came
+from is worked out only when something was found.
+
+This is a net under the rules of egress, not a wall: a script that has a secret can write it in a
+way that nothing here expects. `docs/vault.md` lists what is found, and `tests/resources` has a
+table of spellings and places.
+"""
+
+import base64
+import html
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+LEAST_OF_A_PART = 16
+"""Characters of a line, or of a text in a JSON object, that is looked for by itself."""
+MOST_PARTS = 100
+"""Parts of one secret that are looked for by themselves."""
+_LEAST_OF_BASE64 = 6
+"""Characters of a piece of base64 that is in no other text by chance."""
+_LAYERS = 3
+_ODD = re.compile(r"[%&\\\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_PERCENT = re.compile(r"(?:%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+")
+_QUICK = re.compile(r"%[%0-9A-Fa-f]+")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
+_CODE = re.compile(r"\\(?:u00|x)([2-7][0-9A-Fa-f])")
+"""Other characters keep the digits of their escapes: few secrets have any, many texts do."""
+_ESCAPES = {r"\n": "\n", r"\r": "\n", r"\f": "\n", r"\b": "\n", r"\t": "\t", "\\": ""}
+_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+"""What `str.splitlines` splits at, with the white space after it."""
+_UNICODE = re.compile(r"u([0-9a-f]{4})")
+_NO_PART = re.compile(r"-----|://|@|\s")
+
+Decode = Callable[[re.Match[str]], str] | str
+Place = Callable[[int, int], tuple[int, int]]
+"""Returns where a stretch of the plain form came from."""
+
+
+class PlainForm:
+    """A text without escapes and line breaks, and the way back."""
+
+    __slots__ = ("_steps", "text")
+
+    def __init__(self, source: str) -> None:
+        self.text = source
+        self._steps: list[tuple[str, re.Pattern[str], Decode]] = []
+        for _ in range(_LAYERS):
+            before = self.text
+            if "%" in before:
+                self._step(_PERCENT, _percent, _unquoted(before))
+            if "&" in before:
+                self._take(_ENTITY, _entity)
+            if self.text == before:
+                break
+        if "\\" in self.text:
+            self._take(_CODE, _code)
+            for escape, character in _ESCAPES.items():
+                self._step(
+                    re.compile(re.escape(escape)), character, self.text.replace(escape, character)
+                )
+        lines = self.text.splitlines()
+        if lines:
+            self._step(_BREAK, "", "".join([lines[0], *map(str.lstrip, lines[1:])]))
+
+    def origins(self) -> Place:
+        """Return what finds the place of a stretch in the source."""
+        steps = [_origins(*step) for step in reversed(self._steps)]
+
+        def place(start: int, end: int) -> tuple[int, int]:
+            for begins, sources in steps:
+                first = bisect_right(begins, start) - 1
+                last = bisect_right(begins, end - 1) - 1
+                into, over = start - begins[first], end - begins[last]
+                start = sources[first] + (into if _is_same(begins, sources, first) else 0)
+                end = sources[last] + over
+                if not _is_same(begins, sources, last):
+                    end = sources[last + 1]
+            return start, end
+
+        return place
+
+    def _take(self, pattern: re.Pattern[str], decode: Decode) -> None:
+        self._step(pattern, decode, pattern.sub(decode, self.text))
+
+    def _step(self, pattern: re.Pattern[str], decode: Decode, outcome: str) -> None:
+        """Note what a pass did; what looks the same was left as it is."""
+        if outcome != self.text:
+            self._steps.append((self.text, pattern, decode))
+            self.text = outcome
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is its own plain form, as nearly all short ones are."""
+    return _ODD.search(text) is None
+
+
+def spellings(value: str) -> Iterator[str]:
+    """Yield what is looked for of a secret: in a text, and in the plain form of one."""
+    plain = PlainForm(value).text
+    for spelled in dict.fromkeys((value, plain, plain.replace("\t", ""), *_coded(value))):
+        yield spelled
+        yield spelled.lower()  # as a host, which has no capitals
+        yield spelled.replace(" ", "+")  # as a form
+        yield spelled.replace("\\", "/")  # as the path of a URL
+    with suppress(UnicodeError):
+        yield value.lower().encode("idna").decode()
+    for content in _contents(value):
+        yield content.hex()
+        yield content.hex().upper()
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(content).decode().rstrip("=")
+            yield from _pieces(content, encode)
+
+
+def parts(value: str) -> Iterator[str]:
+    """Yield the parts of a secret that are as good as the whole, at most so many.
+
+    Of several lines each, and of a JSON object each text in it; but for what is short, has spaces,
+    or is an address.
+    """
+    waiting, left = [value], MOST_PARTS
+    while waiting and left:
+        each = waiting.pop()
+        if each.lstrip()[:1] in {"{", "["}:
+            with suppress(ValueError, RecursionError):
+                waiting += _texts_in(json.loads(each))
+                continue
+        for line in map(str.strip, each.splitlines()[:left]):
+            if len(line) >= LEAST_OF_A_PART and line != value and not _NO_PART.search(line):
+                left -= 1
+                yield line
+
+
+def _texts_in(value: Any) -> list[str]:
+    found, waiting = [], [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            found.append(each)
+        elif isinstance(each, dict | list):
+            waiting += each.values() if isinstance(each, dict) else each
+    return found
+
+
+def _coded(value: str) -> Iterator[str]:
+    """Yield the plain form of a secret in JSON that is all ASCII."""
+    if not value.isascii():
+        spelled = json.dumps(value)[1:-1]
+        for each in (
+            spelled,
+            re.sub(r"u[0-9a-f]{4}", lambda code: "u" + code[0][1:].upper(), spelled),
+        ):
+            yield PlainForm(each).text
+
+
+def _contents(value: str) -> set[bytes]:
+    """Return the bytes of a secret: UTF-8, a byte for each character (`btoa`), and in JSON."""
+    in_json = (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
+    found = {value.encode(), *(each.encode() for each in in_json)}
+    with suppress(UnicodeEncodeError):
+        found.add(value.encode("latin-1"))
+    return found
+
+
+def _pieces(content: bytes, encode: Callable[[bytes], bytes]) -> Iterator[str]:
+    """Yield what of its base64 is there wherever the secret is a part of what was encoded."""
+    for before in range(3):
+        whole = encode(bytes(before) + content).decode()
+        piece = whole[-(-before * 8 // 6) : (before + len(content)) * 8 // 6]
+        if len(piece) >= _LEAST_OF_BASE64:
+            yield piece
+
+
+# ---- the plain form ----
+
+
+def _unquoted(text: str) -> str:
+    """Decode percent escapes. The quick pattern finds a long run of them 50 times as fast."""
+    return _PERCENT.sub(_percent, text) if "%u" in text else _QUICK.sub(_quickly, text)
+
+
+def _quickly(found: re.Match[str]) -> str:
+    run = found[0]
+    if len(run) == 3 * run.count("%") and not run[::3].strip("%"):
+        return _percent(found)
+    return _PERCENT.sub(_percent, run)
+
+
+def _percent(found: re.Match[str]) -> str:
+    """Decode percent escapes: UTF-8, else a byte for each character, and those of `escape`."""
+    escapes = found[0]
+    if "u" in escapes:
+        units = re.sub("%u(....)|%(..)", _unit, escapes)
+        return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    content = bytes.fromhex(escapes.replace("%", ""))
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _unit(found: re.Match[str]) -> str:
+    return chr(int(found[1] or found[2], 16))
+
+
+def _entity(found: re.Match[str]) -> str:
+    return html.unescape(found[0])
+
+
+def _code(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16))
+
+
+def _origins(source: str, pattern: re.Pattern[str], decode: Decode) -> tuple[list[int], list[int]]:
+    """Return where stretches begin in the outcome of a pass, and where in its source."""
+    begins, sources = [0], [0]
+
+    def add(outcome: int, length: int) -> None:
+        begins.append(begins[-1] + outcome)
+        sources.append(sources[-1] + length)
+
+    for found in pattern.finditer(source):
+        same = found.start() - sources[-1]
+        add(same, same)
+        for outcome, length in _widths(
+            found[0], found.expand(decode) if isinstance(decode, str) else decode(found)
+        ):
+            add(outcome, length)
+    add(len(source) - sources[-1], len(source) - sources[-1])
+    return begins, sources
+
+
+def _widths(escapes: str, outcome: str) -> list[tuple[int, int]]:
+    """Return the lengths of what was decoded, and of its escapes: each character of a percent run.
+
+    What is decoded in one go is replaced in one go.
+    """
+    if escapes[0] != "%" or "u" in escapes:
+        return [(len(outcome), len(escapes))]
+    if 3 * len(outcome) == len(escapes):
+        return [(1, 3)] * len(outcome)
+    return [(1, 3 * len(each.encode())) for each in outcome]
+
+
+def _is_same(begins: list[int], sources: list[int], number: int) -> bool:
+    """Whether a stretch was left as it is."""
+    return begins[number + 1] - begins[number] == sources[number + 1] - sources[number]
