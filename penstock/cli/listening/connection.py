@@ -141,7 +141,7 @@ class BoundedConnection(asyncio.Protocol):
         if self.cycle.response_complete:
             self._drained_since = self._drained_since or now
             if now - self._drained_since > limits.head_seconds:
-                self._cut()
+                self.transport.close()  # not reset: its client may not have read the answer yet
         elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
             self._body_since += passed
         elif now - self._body_since > limits.body_seconds + (
