@@ -1,6 +1,7 @@
 """One model answer and its calls."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from penstock.agents.call_runner import CallRunner
@@ -13,6 +14,7 @@ from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected
 from penstock.core.errors import ModelError
 from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
 from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.core.world import World
@@ -22,6 +24,8 @@ from penstock.models.model import Model, ModelRequest
 from penstock.models.retry import wait_seconds
 from penstock.models.usage import price
 from penstock.tools.deadline import Deadline
+
+log = logging.getLogger(__name__)
 
 CLOSING_NOTE = (
     "\n\nNo tools are left. Answer the person now, in words, from what you have; "
@@ -210,14 +214,18 @@ class Turns:
                     self._agent_model.model, request, closing
                 )
             except ModelError as error:
-                wait = wait_seconds(attempt, error, world.limits)
+                lack = exhaustion_of(error)
+                wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, world.limits)
                 if wait is None:
                     raise
+                if lack is None:
+                    attempt += 1
+                else:  # it says nothing about the model, so it is no attempt
+                    log.warning("a call of a model waits: %s", lack)
                 self._restart = bool(live.units)
             finally:
                 bus.end(live)
             await world.clock.sleep(wait)
-            attempt += 1
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls that are to be run now; the others are settled, or are settled here."""

@@ -14,6 +14,7 @@ from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.core.errors import PenstockError
+from penstock.core.exhaustion import is_out_of_files
 from penstock.manifest.discover import walk
 from penstock.manifest.resources import is_resource
 from penstock.tools.registry import Registry
@@ -90,6 +91,8 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
     async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
         while True:
             await self.runtime.parts.clock.sleep(SECONDS)
+            if is_out_of_files():
+                continue  # files would seem to be gone, and tools with them
             now = await asyncio.to_thread(file_stamps, self.settings.root, READ)
             if now != before:
                 before = now

@@ -19,6 +19,7 @@ from penstock.core.errors import (
     PromptNotResolved,
 )
 from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.signals import Suspend
@@ -90,6 +91,7 @@ class ChatWork:
             park(held, task, heard=heard)
             return
         except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
+            raise_exhaustion(error)
             outcome = detail(error)
         if isinstance(outcome, ErrorDetail):
             self._closer.end(held, task, failed(task, outcome))

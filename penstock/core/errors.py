@@ -7,6 +7,7 @@ PenstockError                 docstring = default message; `code` = the class na
 │   ├── StoreFull             no space is left
 │   ├── StoreReadOnly         the place cannot be written
 │   ├── StoreLocked           another process holds the file
+│   ├── OutOfResources        no file, thread or memory is left for now
 │   ├── StoreTooNew           made by a newer version
 │   ├── StoreCorrupt          a row or the file does not read back
 │   └── StoreClosed           the database was closed
@@ -92,6 +93,10 @@ class StoreReadOnly(StoreError):
 
 class StoreLocked(StoreError):
     """Another process holds the database. Stop it, or wait, and try again."""
+
+
+class OutOfResources(StoreError):
+    """No file descriptor, thread or memory is left for now; nothing was lost. Try again soon."""
 
 
 class StoreTooNew(StoreError):

@@ -18,6 +18,7 @@ from penstock.core.events import (
     TaskEnded,
     TaskResumed,
 )
+from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import EXPIRED, QuestionStatus
@@ -93,7 +94,10 @@ class Activations:
         except StoreError:
             await self._give_back(lease)
             raise
-        except Exception:
+        except Exception as error:
+            if (lack := exhaustion_of(error)) is not None:
+                await self._give_back(lease)
+                raise lack from error
             log.exception("the work on log %s broke off", log_id)
         return None
 
@@ -242,7 +246,8 @@ class Activations:
                 await self._fail(held, task)
         except StoreError:
             raise
-        except Exception:
+        except Exception as error:
+            raise_exhaustion(error)  # it says nothing about the task, which waits for its turn
             log.exception("task %s failed", task.task_id)
             await self._fail(held, task)
         finally:

@@ -17,11 +17,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
+from penstock.core.exhaustion import exhaustion_of
 from penstock.core.ids import new_id
 from penstock.server.auth import Entrance
 from penstock.server.pages import page, sign_in, transcript, web_links
 from penstock.server.requests.cookies import Cookies
-from penstock.server.requests.problem import answer, on_error, on_http_error, unexpected
+from penstock.server.requests.problem import (
+    answer,
+    on_error,
+    on_http_error,
+    problem,
+    unexpected,
+)
 from penstock.server.requests.rates import Rates, WrongKeys
 from penstock.server.routes import (
     agents,
@@ -159,7 +166,8 @@ class ErrorMiddleware:
         except ClientDisconnect:
             log.info("request %s: its client went away in the middle of the body", request_id)
         except Exception as error:
-            refusal = unexpected(error, request_id)
+            lack = exhaustion_of(error)
+            refusal = problem(lack, request_id) if lack else unexpected(error, request_id)
             if not begun:
                 await refusal(scope, receive, stamped)
 

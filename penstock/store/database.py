@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from penstock.core.errors import ConfigError, StoreClosed, StoreFull, StoreReadOnly
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import new_secret
 from penstock.core.limits import Limits
 from penstock.store.failures import failure_of
@@ -81,7 +82,12 @@ class Database:
         if self._readers is None:
             return await self.write(unit)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._read, self._readers, unit)
+        try:
+            reading = loop.run_in_executor(self._threads, self._read, self._readers, unit)
+        except RuntimeError as error:  # no thread could be started
+            raise_exhaustion(error)
+            raise
+        return await reading
 
     async def try_write(self) -> None:
         """Write what is there already, to learn whether anything can be. Raises StoreError."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.core.clock import Moment
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import new_id
 from penstock.store.objects import failure
 
@@ -74,6 +75,9 @@ async def _asked(work: Callable[[], _Found]) -> _Found:
         return await asyncio.to_thread(work)
     except OSError as error:
         raise failure(error) from error
+    except RuntimeError as error:  # no thread could be started
+        raise_exhaustion(error)
+        raise
 
 
 def _read(path: Path) -> bytes | None:

@@ -4,7 +4,15 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from penstock.core.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
+from penstock.core.errors import (
+    OutOfResources,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+)
+from penstock.core.exhaustion import exhaustion_of, is_out_of_files
 
 _SQLITE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
@@ -28,6 +36,8 @@ _POSTGRES: dict[str, type[StoreError]] = {
     "58": StoreError,  # the system around the server
     "XX": StoreCorrupt,
 }
+_AMBIGUOUS = {StoreError, StoreReadOnly}
+"""What SQLite and libpq also say when they can open no further file or socket."""
 _TRY_AGAIN = {"40001", "40P01"}
 """Postgres gave way to another transaction: serialization, deadlock."""
 
@@ -37,7 +47,9 @@ def failure_of(error: BaseException, place: str) -> StoreError | None:
     driver = driver_error(error)
     kind = _kind_of(driver)
     if kind is None:
-        return None
+        return exhaustion_of(error)
+    if kind in _AMBIGUOUS and is_out_of_files():
+        kind = OutOfResources
     text = str(driver).strip() or type(driver).__name__
     return kind(f"{(kind.__doc__ or '').strip()} {place}: {text}")
 

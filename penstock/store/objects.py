@@ -6,6 +6,7 @@ from typing import Protocol
 
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
+from penstock.core.exhaustion import exhaustion_of
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -46,6 +47,8 @@ class Objects(Protocol):
 
 def failure(error: Exception) -> StoreError:
     """Return what went wrong with the place as a whole."""
+    if (lack := exhaustion_of(error)) is not None:
+        return lack
     said, number = brief(error), error.errno if isinstance(error, OSError) else None
     if number in _FULL or "No space left" in said or "quota" in said.lower():
         return StoreFull(f"no space is left for blobs; nothing was lost: {said}")

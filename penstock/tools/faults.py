@@ -19,6 +19,7 @@ from penstock.core.call_errors import (
     ToolTimeout,
 )
 from penstock.core.canonical import without_surrogates
+from penstock.core.exhaustion import exhaustion_of
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
@@ -38,6 +39,7 @@ def failure(spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: in
     trace = secrets.text(without_surrogates("".join(format_exception(error))))
     log.error("tool %s failed\n%s", spec.tool_id, trace)
     failed = ToolFailed(cut(secrets.text(_said(error)), most))  # a part of a secret is not found
+    failed.retryable = exhaustion_of(error) is not None
     failed.trace = trace if len(trace) <= TRACE_CHARACTERS else f"…{trace[-TRACE_CHARACTERS:]}"
     return failed
 

@@ -9,6 +9,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
+from penstock.core.exhaustion import raise_exhaustion
+
 Job = Callable[[], None]
 
 
@@ -43,7 +45,12 @@ class Threads:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(outcome.tell, waiter)
 
-        self._put(job)
+        try:
+            self._put(job)
+        except RuntimeError as error:
+            waiter.cancel()  # a thread that is started later must not do the job after all
+            raise_exhaustion(error)
+            raise
         return await waiter
 
     @contextmanager
@@ -82,7 +89,13 @@ class Threads:
             self._started += 1
             self._free += 1
             name = f"penstock-tool-{self._started}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+            except RuntimeError:
+                self._started -= 1
+                self._free -= 1
+                if not self._started:
+                    raise  # else another thread comes for the job
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

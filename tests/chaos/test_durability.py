@@ -55,6 +55,11 @@ SHOWN = {
         KILLED,
         "store/test_sql_log.py::test_a_process_that_was_frozen_and_came_back_can_change_nothing",
     ],
+    "no file descriptor or thread is left": [
+        "engine/test_activation.py::test_a_lack_of_resources_is_no_fault_of_the_task",
+        "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_instead_of_failing",
+        "cli/listening/test_connection.py::test_a_connection_too_many_is_answered",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",
         "journeys/test_transcripts.py::test_coming_back_after_any_frame",

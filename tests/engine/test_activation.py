@@ -1,6 +1,7 @@
 """An activation: takes the lease, does what there is to do, gives it back."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 
@@ -8,7 +9,7 @@ import pytest
 
 from penstock.core.changes import FileChanges
 from penstock.core.clock import Moment
-from penstock.core.errors import StoreFull
+from penstock.core.errors import OutOfResources, StoreFull
 from penstock.core.events import (
     CancelRequested,
     Entry,
@@ -144,6 +145,30 @@ async def test_a_full_disk_is_no_fault_of_the_task() -> None:
     log.is_full = False
     await active.run()
     assert await active.events() == [TaskStarted(), ended()]
+
+
+@pytest.mark.parametrize("lack", [OSError(errno.EMFILE, "files"), OutOfResources()])
+async def test_a_lack_of_resources_is_no_fault_of_the_task(lack: Exception) -> None:
+    """However often it comes: the log is free again for the next try, and no crash is counted."""
+    lacks = [lack] * 7
+
+    async def work(held: HeldLog, task: TaskState) -> None:
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+            await held.commit()
+        if lacks:
+            raise RuntimeError("on top") from lacks.pop()
+        held.add(ended(), task.task_id)
+
+    active = ActiveLog(work)
+    await active.say()
+    for _ in range(7):
+        with pytest.raises(OutOfResources):
+            await active.run()
+    await active.run()
+    events = await active.events()
+    assert (events[0], events[-1]) == (TaskStarted(), ended())
+    assert set(events[1:-1]) <= {TaskResumed(crashed=False)}
 
 
 class StuckLog(MemoryLog):

@@ -1,6 +1,8 @@
 """The model call: what is tried again, what is taken back, what fails the task."""
 
 import asyncio
+import errno
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -8,9 +10,14 @@ from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.cli.interaction.conversation import frames
+from penstock.core.errors import ModelUnavailable
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.ids import ASSISTANT
+from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
+from penstock.models.config import ModelConfig
+from penstock.models.model import ModelEvent, ModelRequest
+from penstock.models.openai import OpenAIModel
 from penstock.models.scripted import (
     Hold,
     ScriptedModel,
@@ -24,6 +31,9 @@ from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent
 from tests.kit.logs import events, kinds
+from tests.kit.model_server import Canned, delta, fake_server
+from tests.kit.model_server import events as chunks_of
+from tests.kit.resources import no_files_left
 from tests.kit.tools import Act
 
 
@@ -40,6 +50,49 @@ async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) ->
         assert reply
         assert reply.content == "Here."
         assert "ReplyRestarted" not in await kinds(runtime, sent.session_id)
+
+
+class ModelWithoutFiles(ScriptedModel):
+    """Lacks a file for its connection more often than a call is tried."""
+
+    lacks = 7
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if self.lacks:
+            self.lacks -= 1
+            raise ModelUnavailable("broke off") from OSError(errno.EMFILE, "Too many open files")
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_try_that_lacked_a_file_does_not_count() -> None:
+    clock, model = FakeClock(), ModelWithoutFiles([fail(503), fail(503), say("Here.")])
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        await clock.elapse(20)
+        async with asyncio.timeout(10):
+            reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert reply.content == "Here."
+
+
+async def test_a_model_call_waits_for_a_file_instead_of_failing() -> None:
+    """What this process lacks says nothing about the model or the task."""
+    clock = FakeClock()
+    chunks = [delta(content="Here."), delta("stop")]
+    async with fake_server(Canned(chunks_of(*chunks))) as server:
+        config = ModelConfig(name="m", provider="openai", model="m", base_url=server.url)
+        model, place = OpenAIModel(config, Limits()), MemoryStorage(clock=clock)
+        async with memory_runtime(model=model, place=place) as runtime:
+            with no_files_left():
+                sent = await runtime.send(NewMessage(content="Hi"))
+                await clock.elapse(60)
+                assert not server.bodies
+            await clock.elapse(3)
+            async with asyncio.timeout(10):
+                reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert reply.content == "Here."
 
 
 async def test_a_reply_that_is_tried_again_in_silence_was_announced_once() -> None:

@@ -47,6 +47,18 @@ async def test_an_unexpected_error_shows_nothing_but_an_id(
     assert "a secret" in caplog.text
 
 
+async def test_a_lack_of_files_or_threads_is_503_and_says_when_to_come_back() -> None:
+    async with served() as server:
+
+        async def broken(request: Request) -> None:
+            raise RuntimeError("can't start new thread")
+
+        server.app.add_api_route("/api/broken", broken)
+        response = await server.client.get("/api/broken")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert response.json()["error"]["code"] == "NOT_READY"
+
+
 async def test_pages_of_listed_origins_may_use_the_api() -> None:
     """Chat API 10.1: "Every answer has `X-Request-Id`", also one before the request."""
     section = ServerSection(cors_origins=("https://app.example",))

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import Moment
-from penstock.core.errors import StoreError
+from penstock.core.errors import OutOfResources, StoreError
 from penstock.store.disk import Disk
+from tests.kit.resources import no_files_left
 
 
 async def test_nothing_but_the_file_is_left(tmp_path: Path) -> None:
@@ -53,6 +54,16 @@ async def test_a_folder_that_went_away_is_not_made_again(tmp_path: Path, left: s
     with pytest.raises(StoreError, match="the blobs cannot be reached"):
         await disk.put("name", b"x")
     assert not disk.folder.is_dir()
+
+
+async def test_bytes_that_no_file_can_be_opened_for_are_put_later(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    await disk.put("name", b"x")  # a thread is there from now on
+    with no_files_left():
+        for asked in (disk.put("other", b"y"), disk.find("name")):
+            with pytest.raises(OutOfResources):
+                await asked
+    assert await disk.put("other", b"y", anew=True)
 
 
 async def test_a_folder_in_the_place_of_a_file_is_a_failure_of_the_store(tmp_path: Path) -> None:

@@ -1,15 +1,29 @@
 """What a driver's error means."""
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from penstock.core.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
+from penstock.core.errors import (
+    OutOfResources,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+)
+from penstock.store.database import open_database
 from penstock.store.failures import failure_of, is_conflict
+from tests.kit.resources import no_files_left, no_threads_left
 
 ROLLED_BACK_WITH_MORE = 3 << 8
+ONE = text("SELECT 1")
 
 
 def sqlite_error(code: int) -> sqlite3.OperationalError:
@@ -69,3 +83,15 @@ def test_a_conflict_may_be_tried_again() -> None:
     assert is_conflict(OperationalError("UPDATE", {}, psycopg.errors.SerializationFailure("said")))
     assert not is_conflict(psycopg.errors.UniqueViolation("said"))
     assert not is_conflict(ValueError("said"))
+
+
+@pytest.mark.parametrize("nothing_left", [no_files_left, no_threads_left])
+async def test_what_cannot_be_read_for_want_of_resources_is_read_later(
+    tmp_path: Path, nothing_left: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """It is not called a database that nobody may read."""
+    database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
+    with nothing_left(), pytest.raises(OutOfResources):
+        await database.read(lambda each: each.execute(ONE))
+    assert await database.read(lambda each: each.execute(ONE).scalar()) == 1
+    await database.close()

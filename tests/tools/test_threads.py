@@ -5,8 +5,10 @@ import threading
 
 import pytest
 
+from penstock.core.errors import OutOfResources
 from penstock.testing.clock import settle
 from penstock.tools.threads import Threads
+from tests.kit.resources import no_threads_left
 
 
 async def test_what_a_function_returns_or_raises_comes_back() -> None:
@@ -14,6 +16,32 @@ async def test_what_a_function_returns_or_raises_comes_back() -> None:
     assert await threads.run(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
         await threads.run(lambda: 1 // 0)
+    threads.close()
+
+
+async def test_a_function_that_no_thread_can_be_started_for_never_runs() -> None:
+    """Else a write that was reported as failed would be done later, by the next thread."""
+    threads, ran = Threads(2), list[str]()
+    with no_threads_left(), pytest.raises(OutOfResources):
+        await threads.run(lambda: ran.append("first"))
+    await threads.run(lambda: ran.append("second"))
+    await threads.run(lambda: ran.append("third"))
+    assert ran == ["second", "third"]
+    threads.close()
+
+
+async def test_a_function_waits_for_a_busy_thread_where_no_other_can_be_started() -> None:
+    threads, release = Threads(2), threading.Event()
+    first = asyncio.ensure_future(threads.run(lambda: release.wait(5)))
+    await settle(rounds=2)
+    with no_threads_left():
+        second = asyncio.ensure_future(threads.run(lambda: 2))
+        await settle(rounds=2)
+    assert not second.done()
+    release.set()
+    assert (await first, await second) == (True, 2)
+    both = threading.Barrier(2)
+    await asyncio.gather(*[threads.run(lambda: both.wait(5)) for _ in range(2)])
     threads.close()
 
 

@@ -11,6 +11,7 @@ from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import Status
 from penstock.core.errors import ConfigError, ModelError
 from penstock.core.events import CallSettled
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.flow_events import AgentReminded
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
@@ -100,6 +101,7 @@ class AgentSession:
         except ModelError as error:
             return failed("api_error", str(error), is_hard=True)
         except ConfigError as error:
+            raise_exhaustion(error)
             return failed("model_unresolved", str(error))
         return ended
 

@@ -159,7 +159,8 @@ async def test_a_trickle_does_not_hold_a_connection(protocol: Protocol) -> None:
 
 @PROTOCOLS
 async def test_hundreds_of_half_requests_leave_room_for_a_whole_one(protocol: Protocol) -> None:
-    async with bounded_server(protocol, SLOW, ROOMY) as port:
+    patient = replace(SLOW, head_seconds=0.5)
+    async with bounded_server(protocol, patient, ROOMY) as port:
         half = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
         for _, writer in half:
             writer.write(b"GET /api/health HTTP/1.1\r\nhost")

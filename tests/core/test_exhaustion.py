@@ -1,0 +1,87 @@
+"""Which errors say that the process has nothing left for now, and which say something else."""
+
+import errno
+import os
+import socket
+import threading
+
+import pytest
+
+from penstock.core.errors import OutOfResources, StoreFull
+from penstock.core.exhaustion import exhaustion_of, is_out_of_files, raise_exhaustion
+from tests.kit.resources import no_files_left, no_threads_left
+
+NO_FILE = OSError(errno.EMFILE, "Too many open files")
+
+
+def raised_from(cause: BaseException) -> Exception:
+    """Return an error that was raised because of another."""
+    top = ValueError("on top")
+    top.__cause__ = cause
+    return top
+
+
+def handling(cause: BaseException, *, hidden: bool = False) -> Exception:
+    """Return an error that was raised while another was handled, perhaps `from None`."""
+    top = ValueError("on top")
+    top.__context__ = cause
+    top.__suppress_context__ = hidden
+    return top
+
+
+LACKS = [
+    NO_FILE,
+    OSError(errno.ENFILE, "Too many open files in system"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    OSError(errno.ENOBUFS, "No buffer space available"),
+    RuntimeError("can't start new thread"),
+    raised_from(NO_FILE),
+    raised_from(raised_from(NO_FILE)),
+    handling(NO_FILE),
+    ExceptionGroup("all attempts failed", [ConnectionRefusedError(), raised_from(NO_FILE)]),
+    OutOfResources(),
+]
+OTHERS = [
+    OSError(errno.ENOENT, "No such file"),
+    OSError("no number"),
+    RuntimeError("can't"),
+    MemoryError(),
+    StoreFull(),
+    socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+    handling(NO_FILE, hidden=True),
+    ExceptionGroup("all attempts failed", [ConnectionRefusedError()]),
+]
+
+
+@pytest.mark.parametrize("error", LACKS, ids=repr)
+def test_a_lack_is_found_among_the_causes(error: Exception) -> None:
+    assert isinstance(exhaustion_of(error), OutOfResources)
+    with pytest.raises(OutOfResources):
+        raise_exhaustion(error)
+
+
+@pytest.mark.parametrize("error", OTHERS, ids=repr)
+def test_every_other_error_says_something_else(error: Exception) -> None:
+    assert exhaustion_of(error) is None
+    raise_exhaustion(error)
+
+
+def test_errors_that_are_each_others_cause_come_to_an_end() -> None:
+    one, other = ValueError(), ValueError()
+    one.__cause__, other.__cause__ = other, one
+    assert exhaustion_of(one) is None
+
+
+def test_what_the_system_raises_counts() -> None:
+    with no_files_left():
+        assert is_out_of_files()
+        for begin in (socket.socket, os.pipe, lambda: socket.getaddrinfo("localhost", 80)):
+            with pytest.raises(OSError) as raised:  # noqa: PT011  its number is asked for below
+                begin()
+            assert exhaustion_of(raised.value) is not None
+        unnamed = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        assert exhaustion_of(unnamed) is not None
+    assert not is_out_of_files()
+    with no_threads_left(), pytest.raises(RuntimeError) as refused:
+        threading.Thread(target=int).start()
+    assert exhaustion_of(refused.value) is not None

@@ -1,0 +1,39 @@
+"""A process that has no file descriptor or thread left, for the time of a block."""
+
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_TOO_MUCH = 1 << 46
+"""Bytes of a stack that no machine gives to a thread."""
+
+
+@contextmanager
+def no_files_left() -> Iterator[None]:
+    """Take every descriptor there is; what is open stays open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken) + 1, hard))
+    try:
+        while True:
+            try:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                break
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in taken:
+            os.close(each)
+
+
+@contextmanager
+def no_threads_left() -> Iterator[None]:
+    """Let no thread start; those that run go on."""
+    usual = threading.stack_size(_TOO_MUCH)
+    try:
+        yield
+    finally:
+        threading.stack_size(usual)
