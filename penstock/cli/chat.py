@@ -19,6 +19,7 @@ from penstock.cli.exit_codes import FINE, INTERRUPTED
 from penstock.cli.interaction.asking import ask
 from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
+from penstock.cli.terminal.keyboard import forget_typed
 from penstock.cli.terminal.output import note, print_json
 from penstock.cli.terminal.render import Screen
 from penstock.core.errors import NotFound, PenstockError
@@ -172,6 +173,7 @@ class _Talk:
         """Return the person's answer; None when nobody is there, or later."""
         self._screen.end_line()
         if self._is_asking:
+            forget_typed()
             try:
                 return ask(question, input)
             except EOFError:

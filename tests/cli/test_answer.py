@@ -152,7 +152,7 @@ def test_a_fork_takes_notes_and_may_be_cancelled(
 def test_a_person_at_a_fork_lets_the_agent_decide(fork: str, run: Run) -> None:
     """14.2, fork: "`{decide: true}` when the step names an agent"."""
     ended, out, _ = run("answer", fork, "--decide")
-    assert (ended, '"notes": "I am the offline model' in out) == (0, True), out
+    assert (ended, '"notes": "I choose ' in out) == (0, True), out
 
 
 @pytest.mark.slow(reason="opens a store for each command")

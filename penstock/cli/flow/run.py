@@ -31,10 +31,10 @@ from penstock.cli.interaction.stopping import TaskStopper
 from penstock.cli.terminal.output import note, print_json
 from penstock.cli.terminal.plain import clean
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import InvalidAnswer, NotFound
-from penstock.core.events import Record, TaskEnded, TaskSuspended
-from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.question import QuestionRecord
+from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
+from penstock.core.events import Event, QuestionAsked, Record, TaskEnded, TaskSuspended
+from penstock.core.ids import LogId, QuestionId, TaskId, new_id
+from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Live
 from penstock.flows.reading.flow import flow_of
@@ -123,6 +123,9 @@ class _WatchedRun:
         self._task_id = TaskId(new_id("task"))
         self._shown = 0
         self._stopping: TaskStopper | None = None
+        self._postponed: set[QuestionId] = set()
+        """Questions that the person answers later."""
+        self._answered: set[QuestionId] = set()
 
     def through(self, texts: Mapping[str, str]) -> int:
         """Start the run, go with it to its end, print its result; returns the exit code."""
@@ -167,8 +170,30 @@ class _WatchedRun:
                 self._board.take(item)
                 if isinstance(item, Record):
                     self._shown = item.seq
-                    if isinstance(item.event, TaskEnded | TaskSuspended):
+                    if isinstance(item.event, QuestionAsked):
+                        self._ask_at_once(item.event.question.question_id)
+                    if self._stops(item.event):
                         return
+
+    def _stops(self, event: Event) -> bool:
+        """Whether the run has ended, or waits for something that was not answered since."""
+        if isinstance(event, TaskSuspended):
+            return self._answered.isdisjoint(event.questions)
+        return isinstance(event, TaskEnded)
+
+    def _ask_at_once(self, question_id: QuestionId) -> None:
+        """Put a question to the person while other steps are at work; the board goes aside."""
+        if not self._is_asking or self._stopping is not None:
+            return
+        record = self._background.do(self._found(question_id))
+        if record is not None and record.status is QuestionStatus.OPEN:
+            with self._board.aside():
+                if not self._ask(record):
+                    self._postponed.add(question_id)
+                    note("The other steps go on; the question stays open.")
+
+    async def _found(self, question_id: QuestionId) -> QuestionRecord | None:
+        return await self._runtime.parts.projections.find_question(question_id)
 
     def _next(self, feed: Feed[Item]) -> Item | None:
         while True:
@@ -218,43 +243,51 @@ class _WatchedRun:
 
         After a question of a run that it waits for comes the next one there, until that is over.
         """
-        asked: QuestionRecord | None = reply.questions[0]
-        while asked is not None:
-            if not self._ask(asked, reply):
-                return False
+        open_ones = (
+            each for each in reply.questions if each.question.question_id not in self._postponed
+        )
+        asked, is_taken = next(open_ones, None), False
+        while asked is not None and (is_taken := self._ask(asked)):
             is_own = asked.task_id == self._task_id or self._stopping is not None
             asked = None if is_own else self._next_in(reply)
-        return True
+        if not is_taken:
+            show_waiting(reply.questions)
+        return is_taken
 
     def _next_in(self, reply: Reply) -> QuestionRecord | None:
         feed = self._background.feed(asked_in(self._runtime, reply.runs))
         with on_interrupt(feed.interrupt):
             return self._next(feed)
 
-    def _ask(self, asked: QuestionRecord, reply: Reply) -> bool:
+    def _ask(self, asked: QuestionRecord) -> bool:
         """Put a question to the person until it is answered, or the run aborted.
 
         False when it stays open.
         """
-        is_taken = False
+        is_taken, question_id = False, asked.question.question_id
+
+        def is_over() -> bool:
+            record = self._background.do(self._found(question_id))
+            return record is None or record.status is not QuestionStatus.OPEN
+
         while self._is_asking and self._stopping is None and not is_taken:
             try:
                 with on_interrupt(None):
-                    body = ask_here(asked)
+                    body = ask_here(asked, is_over)
+                if body is None:
+                    break
+                self._background.do(self._runtime.answer(question_id, body))
             except KeyboardInterrupt:
                 if self._wants_abort():
                     self._abort()
-                continue
-            if body is None:
-                break
-            try:
-                self._background.do(self._runtime.answer(asked.question.question_id, body))
             except InvalidAnswer as error:
                 note(clean(str(error)))
+            except (AlreadyAnswered, QuestionClosed) as error:
+                note(clean(str(error)))
+                is_taken = True
             else:
                 is_taken = True
-        if not is_taken and self._stopping is None:
-            show_waiting(reply.questions)
+        self._answered |= {question_id} if is_taken else set()
         return is_taken or self._stopping is not None
 
 

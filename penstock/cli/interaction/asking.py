@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import convert
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
+from penstock.cli.terminal.keyboard import forget_typed, never, read_line
 from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean
 from penstock.cli.terminal.render import Screen
@@ -46,15 +48,17 @@ def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
     return body
 
 
-def ask_here(record: QuestionRecord) -> dict[str, Any] | None:
-    """Put a question to who sits at the terminal; None when the person answers later.
+def ask_here(record: QuestionRecord, is_over: Callable[[], bool] = never) -> dict[str, Any] | None:
+    """Put a question to the person at the terminal; None when the person answers later.
 
-    It is shown on stderr: what a command prints stays what a program reads.
+    It is shown on stderr: what a command prints stays what a program reads. What was typed before
+    does not count. Raises QuestionClosed once `is_over` says that nobody waits for the answer.
     """
     part = question_record(record)
+    forget_typed()
     Screen(Console(highlight=False, stderr=True)).question(part)
     try:
-        return ask(part, input)
+        return ask(part, partial(read_line, is_over=is_over))
     except EOFError:
         return None
 

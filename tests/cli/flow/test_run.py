@@ -1,6 +1,7 @@
 """`penstock flow run`: exit codes, inputs, questions at a terminal, Ctrl-C."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,72 @@ def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
         terminal.type("2")
         terminal.until("✓ tell")
         assert terminal.ended() == 0
+
+
+HOLD = """
+from penstock import tool
+
+@tool(effect="none")
+def hold(gate: str) -> str:
+    \"\"\"Wait until somebody writes into a pipe.\"\"\"
+    with open(gate) as pipe:
+        said = pipe.read()
+    if said == "fail":
+        raise ValueError("it was told to fail")
+    return said
+"""
+HOLDER = "---\nname: holder\ndescription: d\ntools: hold\n---\nHold.\n"
+ASKER = "---\nname: asker\ndescription: d\ntools:\n---\nAsk.\n"
+BESIDE = """
+steps:
+  - {id: slow, agent: holder, task: "hold gate=GATE"}
+  - {id: ask, agent: asker, task: 'ask_user question="Which colour?" type=input'}
+  - {id: end, agent: asker, blockedBy: [slow, ask], task: "So: ${{result.ask}}"}
+"""
+
+
+@pytest.fixture
+def gate(flows: Path) -> Path:
+    """A pipe that keeps a step at work until somebody writes into it; the other step asks."""
+    gate = flows / "gate"
+    os.mkfifo(gate)
+    (flows / "tools/hold.py").write_text(HOLD)
+    (flows / "agents/holder.md").write_text(HOLDER)
+    (flows / "agents/asker.md").write_text(ASKER)
+    laid(flows, {"beside.yaml": HEAD + BESIDE.replace("GATE", str(gate))})
+    return gate
+
+
+def test_a_question_is_asked_while_another_step_is_at_work(flows: Path, gate: Path) -> None:
+    """It was asked 17 s later, and what was typed meanwhile answered it unseen."""
+    with Terminal("flow", "run", "beside", cwd=flows) as terminal:
+        terminal.type("typed before anything was asked")
+        terminal.until("? Which colour?")
+        terminal.until("answer> ")
+        terminal.type("blue")
+        gate.write_text("done")
+        terminal.until("✓ end")
+        assert "So: answer: blue" in terminal.until("\n")
+        assert terminal.ended() == 0
+
+
+def test_a_question_for_later_is_named_when_nothing_else_is_left(flows: Path, gate: Path) -> None:
+    with Terminal("flow", "run", "beside", cwd=flows) as terminal:
+        terminal.until("answer> ")
+        terminal.leave()
+        terminal.until("The other steps go on;")
+        gate.write_text("done")
+        terminal.until("answer it: penstock answer q_")
+        assert terminal.ended() == 4
+
+
+def test_a_prompt_ends_with_its_question(flows: Path, gate: Path) -> None:
+    """Another step fails, so the run ends and nobody waits for the answer."""
+    with Terminal("flow", "run", "beside", cwd=flows) as terminal:
+        terminal.until("answer> ")
+        gate.write_text("fail")
+        terminal.until("the question was answered elsewhere, or withdrawn")
+        assert terminal.ended() == 1
 
 
 def test_a_task_and_inputs_that_are_needed_are_asked_for(flows: Path) -> None:

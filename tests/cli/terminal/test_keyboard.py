@@ -1,0 +1,64 @@
+"""What a person types, on a pseudo terminal."""
+
+import os
+import pty
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.cli.terminal.keyboard import forget_typed, read_line
+from penstock.core.errors import QuestionClosed
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The person's end of the terminal that stdin is."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "r") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        yield ours
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (b"blue\n", "blue"),
+        (b"\n", ""),
+        ("früh\n".encode(), "früh"),
+        (b"one\ntwo\n", "one"),
+        (b"half\x04\x04", "half"),
+    ],
+)
+def test_a_line_is_what_stands_before_its_end(
+    person: int, typed: bytes, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.write(person, typed)
+    assert read_line("answer> ") == line
+    assert capsys.readouterr() == ("", "answer> ")
+
+
+def test_ctrl_d_at_the_beginning_is_the_end(person: int) -> None:
+    os.write(person, b"\x04")
+    with pytest.raises(EOFError):
+        read_line("answer> ")
+
+
+@pytest.mark.parametrize("early", [b"yes\n", b"ye", b"yes\nno\n"])
+def test_what_was_typed_before_a_question_is_forgotten(person: int, early: bytes) -> None:
+    os.write(person, early)
+    forget_typed()
+    os.write(person, b"blue\n")
+    assert read_line("answer> ") == "blue"
+
+
+@pytest.mark.slow("waits until the prompt looks up")
+def test_a_prompt_ends_when_nobody_waits_for_the_answer_any_more(person: int) -> None:
+    os.write(person, b"half a l")
+    with pytest.raises(QuestionClosed):
+        read_line("answer> ", lambda: True)
+
+
+def test_a_line_that_is_there_counts_although_the_prompt_could_end(person: int) -> None:
+    os.write(person, b"blue\n")
+    assert read_line("answer> ", lambda: True) == "blue"
