@@ -90,6 +90,7 @@ class _Nothing:
     """A host that has nothing to give."""
 
     seed = bytes(32)
+    task = ""
 
     def __init__(self, clock: Clock) -> None:
         self.begins_ms = clock.now()

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from penstock.app.settings import Settings
 from penstock.resources.cipher import KEY_FILE
 from penstock.resources.project.loaded import LoadedFiles
+from penstock.sandbox.processes.turns import Turns
 from penstock.tools.resources import ProjectFolder
 
 _SQLITE = "sqlite:///"
@@ -14,7 +17,7 @@ _BESIDE = ("", "-wal", "-shm")
 
 def folder_of(settings: Settings) -> ProjectFolder:
     """Return the folder: where data, blobs and the database lie in it is hidden from agents."""
-    root = settings.root.resolve()
+    root, limits = settings.root.resolve(), settings.all_limits
     places = [settings.data_path, settings.data_path / KEY_FILE, Path(settings.blob_place)]
     if settings.database.startswith(_SQLITE):
         file = settings.database.removeprefix(_SQLITE)
@@ -25,5 +28,10 @@ def folder_of(settings: Settings) -> ProjectFolder:
         root=root,
         private=tuple(private),
         loaded=LoadedFiles(),
-        shell=settings.flows.shell_settings,
+        shell=replace(
+            settings.flows.shell_settings,
+            turns=Turns(limits.shell_commands),
+            processes=limits.shell_processes,
+            memory_mb=limits.shell_memory_mb,
+        ),
     )

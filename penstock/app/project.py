@@ -145,7 +145,7 @@ def load_project(
     given = with_global_tools((*TOOLS, *added, *plugins.tools.values()), chosen)
     python = with_global_tools(loaded.tools, chosen)
     bundle = load_bundle(root, _neighbours(loaded, given, settings))
-    sandbox = sandbox or ProjectSandbox(settings.cache_path, settings.sandbox)
+    sandbox = sandbox or sandbox_of(settings)
     bundle, scripts = _scripts(bundle, settings, sandbox)
     preface = None
     if bundle.prompts is not None:
@@ -183,7 +183,7 @@ def check_project(settings: Settings, *further: Look, engine: Engine | None = No
 
     With an engine, as if every script ran in it.
     """
-    sandbox = ProjectSandbox(settings.cache_path, settings.sandbox, only=engine)
+    sandbox = sandbox_of(settings, engine)
     project = load_project(settings, sandbox=sandbox)
     found = [*project.diagnostics, *(each for look in further for each in look(project))]
     return ProjectCheck(
@@ -192,6 +192,12 @@ def check_project(settings: Settings, *further: Look, engine: Engine | None = No
         skills=project.bundle.skill_count,
         flows=len(find_flows(settings.root).files),
     )
+
+
+def sandbox_of(settings: Settings, only: Engine | None = None) -> ProjectSandbox:
+    """Return where the scripts of a project run; `only` is the engine of all, if it is given."""
+    bound = settings.limits.processes
+    return ProjectSandbox(settings.cache_path, settings.sandbox, only=only, processes=bound)
 
 
 def _reserved(plugins: PluginApi) -> dict[str, str]:

@@ -15,6 +15,7 @@ from penstock.core.late import late
 from penstock.manifest.bundle import Bundle
 from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.processes.turns import Turns
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 log = logging.getLogger(__name__)
@@ -27,9 +28,19 @@ class ProjectSandbox:
     """The Sandbox of a project: each script in the engine that it wants, or in the project's."""
 
     def __init__(
-        self, cache: Path, chosen: SandboxSection = USUAL, *, only: Engine | None = None
+        self,
+        cache: Path,
+        chosen: SandboxSection = USUAL,
+        *,
+        only: Engine | None = None,
+        processes: int = 0,
     ) -> None:
-        """`only` is the engine of every script, whatever it wishes for."""
+        """`only` is the engine of every script, whatever it wishes for.
+
+        `processes` are those of all engines together at once; 0 is what the machine can have.
+        """
+        self._processes = processes
+        self._turns: Turns | None = None
         self._cache = cache
         self._chosen = chosen
         self._only = only
@@ -98,6 +109,13 @@ class ProjectSandbox:
             self._engines[name] = self._opened(name)
         return self._engines[name]
 
+    @property
+    def _shared_turns(self) -> Turns:
+        """Return the places that all engines share."""
+        if self._turns is None:
+            self._turns = Turns(self._processes)
+        return self._turns
+
     def _opened(self, name: str) -> Sandbox:
         clock, cache = SystemClock(), self._cache
         if self._told:
@@ -110,11 +128,11 @@ class ProjectSandbox:
         layers = _available(self.layers) if self._chosen.hardened else []
         if name == DENO:
             opened: Sandbox = late("penstock.sandbox.processes.deno:open_deno")(
-                clock, cache, layers
+                clock, cache, layers, self._shared_turns
             )
         elif layers:
             opened = late("penstock.sandbox.processes.wasm_apart:open_wasm_apart")(
-                clock, cache, layers
+                clock, cache, layers, self._shared_turns
             )
         else:
             opened = late("penstock.sandbox.wasm.quickjs:QuickJs")(clock, cache)

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from penstock.app.mocked_tools import MockedEgress, MockedTool
 from penstock.app.mocks import Mocks
 from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
-from penstock.app.project import Project, load_project
+from penstock.app.project import Project, load_project, sandbox_of
 from penstock.app.runtime import Runtime
-from penstock.app.scripts import ProjectSandbox
 from penstock.app.sections import Engine, in_engine
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import Storage, assemble
@@ -155,7 +154,7 @@ def load_for_trial(
     """Read a project, with the texts that mocks give to scripts; all run in the engine, if any."""
     given: dict[str, Any] = {"runtime_config": dict(texts)} if texts else {}
     settings = load(root, **given, **in_engine(engine))
-    sandbox = ProjectSandbox(settings.cache_path, settings.sandbox, only=engine)
+    sandbox = sandbox_of(settings, engine)
     return settings, load_project(settings, sandbox=sandbox)
 
 

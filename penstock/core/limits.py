@@ -29,6 +29,15 @@ class Limits:
     """What one attempt of a script may ask of its host, of all kinds."""
     recorded_bytes: int = 64 * MIB
     """Results of what one attempt of a script asks of its host, together, as they are recorded."""
+    processes: int = 0
+    """Processes of scripts at once, with spares (engine `deno`, or hardened); further scripts wait,
+    tasks in turn. 0: four a core, if half of the memory has 256 MiB for each, but at least four."""
+    shell_commands: int = 4
+    """Shell commands at once; further ones wait, tasks in turn."""
+    shell_processes: int = 1024
+    """Processes and threads of one enclosed shell command; with more it is stopped."""
+    shell_memory_mb: int = 4096
+    """Memory of one enclosed shell command, all its processes together; with more it is stopped."""
     events: int = 1000
     """Events that one attempt of a tool may emit, its progress among them; others are dropped."""
     event_bytes: int = 32 * KIB

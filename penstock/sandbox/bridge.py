@@ -42,6 +42,11 @@ class Bridge(Protocol):
         ...
 
     @property
+    def task(self) -> str:
+        """Whose entry it is: where processes are scarce, tasks take turns."""
+        ...
+
+    @property
     def begins_ms(self) -> int:
         """What the script's clock shows until the first host call is delivered."""
         ...

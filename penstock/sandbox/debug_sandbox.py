@@ -78,8 +78,8 @@ class DebugSandbox:
             process.kill()
         self._threads.shutdown()
 
-    async def _attached(self) -> Process:
-        """Return a process that somebody looks at."""
+    async def _attached(self, _memory_mb: int, _task: str, **_: bool) -> Process:
+        """Return a process that somebody looks at; these are not counted."""
         at = f"127.0.0.1:{free_port(self._port)}"
         process = Process(command(self._folder, 512, inspect=at), self._threads)
         self._running.add(process)

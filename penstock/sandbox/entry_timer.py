@@ -81,6 +81,12 @@ class EntryTimer:
             return ToolTimeout(
                 f"the script computed for more than {self._cpu_ms} ms", details={"reason": "cpu"}
             )
+        if reason == "queued":
+            return ToolTimeout(
+                f"the script waited {self._seconds:g} s for a process: as many as "
+                "limits.processes allows are at work",
+                details={"reason": "queued"},
+            )
         if reason in {"cancelled", "closed"}:
             return Cancelled(f"the script was ended: {reason}")
         return ToolTimeout(f"the script took longer than {self._seconds:g} s")

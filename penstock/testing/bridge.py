@@ -25,7 +25,9 @@ class FakeBridge:
         answers: Mapping[str, Answer] | None = None,
         *,
         seed: bytes = bytes(32),
+        task: str = "",
     ) -> None:
+        self.task = task
         self._answers: dict[str, Answer] = dict(answers or {})
         self._seed = seed
         self.now_ms = BEGINS_MS

@@ -18,6 +18,7 @@ from penstock.sandbox.processes.shell import (
     ShellEnd,
     run_shell,
 )
+from penstock.sandbox.processes.turns import Turns
 from penstock.tools.threads import Threads
 
 _MOST_REFUSALS = 20
@@ -30,6 +31,12 @@ class ShellSettings(Struct, frozen=True, kw_only=True):
     is_on: bool = False
     has_network: bool = False
     is_enclosed: bool = True
+    turns: Turns | None = None
+    """So many commands at once; None is any number."""
+    processes: int = 1024
+    """Of one command, with threads."""
+    memory_mb: int = 4096
+    """Of one command."""
 
 
 OFF = ShellSettings()
@@ -44,6 +51,8 @@ class ShellRun(Struct, frozen=True, kw_only=True):
     """Of each stream: the first and the last half."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Besides PATH, LANG and HOME."""
+    task: str = ""
+    """Tasks take turns where commands wait."""
     grace_seconds: float = GRACE_SECONDS
     """Between SIGTERM and SIGKILL when the time is over."""
 
@@ -62,24 +71,29 @@ async def run_in_project(
     Of what an enclosed command changed, the project takes over what the agent may write; the rest
     is in `refusals`. If the call is cancelled, nothing is taken over.
     """
-    enclosure = await threads.run(partial(_enclosure, files, settings))
     refused: list[Refused] = []
 
     async def take(changes: Path) -> None:
         refused.extend(await threads.run(partial(take_changes, files, changes)))
 
-    end = await run_shell(
-        ShellCommand(
-            text=run.text,
-            folder=files.root,
-            enclosure=enclosure,
-            seconds=run.seconds,
-            most_bytes=run.most_bytes,
-            environment=run.environment,
-            grace_seconds=run.grace_seconds,
-        ),
-        take,
-    )
+    place = await settings.turns.take(run.task) if settings.turns is not None else None
+    try:
+        enclosure = await threads.run(partial(_enclosure, files, settings))
+        end = await run_shell(
+            ShellCommand(
+                text=run.text,
+                folder=files.root,
+                enclosure=enclosure,
+                seconds=run.seconds,
+                most_bytes=run.most_bytes,
+                environment=run.environment,
+                grace_seconds=run.grace_seconds,
+            ),
+            take,
+        )
+    finally:
+        if place is not None:
+            place.give_back()
     if end.refused:
         raise NotPermitted(
             f"the system does not confine commands here ({end.refused}), so none runs; "
@@ -97,6 +111,8 @@ def _enclosure(files: ProjectFiles, settings: ShellSettings) -> Enclosure | None
         kept=around.kept,
         writable=around.writable,
         network=settings.has_network,
+        processes=settings.processes,
+        memory_mb=settings.memory_mb,
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.app.folder import folder_of
 from penstock.app.settings import load
@@ -34,4 +35,7 @@ def test_where_data_lies_is_private(
 
 def test_the_settings_say_whether_commands_run(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text("[flows]\nshell = true\n")
-    assert folder_of(load(tmp_path)).shell == ShellSettings(is_on=True)
+    shell = folder_of(load(tmp_path, limits={"shell_commands": 3, "shell_memory_mb": 50})).shell
+    assert shell.turns is not None
+    assert shell.turns.most == 3
+    assert replace(shell, turns=None) == ShellSettings(is_on=True, memory_mb=50)

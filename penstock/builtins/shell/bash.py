@@ -39,7 +39,8 @@ async def bash(input: Json, invocation: Invocation) -> Any:
     _look(input, files, settings)
     command = input["command"]
     seconds = input.get("timeout", SECONDS)
-    run = ShellRun(text=command, seconds=seconds, most_bytes=MOST_BYTES)
+    task = invocation.ledger.task.task_id
+    run = ShellRun(text=command, seconds=seconds, most_bytes=MOST_BYTES, task=task)
     end = await run_in_project(run, files, settings, invocation.inside.threads)
     if end.is_late:
         raise ToolTimeout(

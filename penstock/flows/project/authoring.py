@@ -90,10 +90,11 @@ def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
     except CallError:
         return WrittenFlow(path=path, error=f"path is outside the project: {path}")
     real = place.real
-    if files.is_hidden(real):
-        return WrittenFlow(path=path, error=f"path is outside the project: {path}")
     is_named = name not in {"", *SUFFIXES} and real.endswith(SUFFIXES)
-    if not is_named or not any(real.startswith(f"{each}/") for each in FOLDERS):
+    is_below = any(real.startswith(f"{each}/") for each in FOLDERS)
+    if files.is_hidden(real) and (is_named or not is_below):
+        return WrittenFlow(path=path, error=f"path is outside the project: {path}")
+    if not is_named or not is_below:
         return WrittenFlow(path=path, error=WHERE)
     if (flow := _inside(files.root, real)) is not None:
         said = f"{flow} is a flow of its own: nothing else in its folder is one"

@@ -56,6 +56,7 @@ class ShellSteps:
             text=text,
             seconds=step.timeout,
             most_bytes=STREAM_BYTES,
+            task=ledger.task.task_id,
             environment={
                 **variables,
                 "PENSTOCK_RUN_ID": ledger.task.task_id,

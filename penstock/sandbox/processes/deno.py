@@ -14,6 +14,7 @@ from penstock.core.clock import Clock
 from penstock.sandbox.blobs import open_cache
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command, Process
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
+from penstock.sandbox.processes.turns import Turns
 from penstock.sandbox.script import DENO
 from penstock.sandbox.sources import SDK, guest_source
 
@@ -30,13 +31,19 @@ _HEAP_MB = 32
 """What V8 and our part of the world take of the heap, beyond the script's memory."""
 
 
-def open_deno(clock: Clock, cache: Path, layers: Sequence[str] = ()) -> ProcessSandbox:
+def open_deno(
+    clock: Clock, cache: Path, layers: Sequence[str] = (), turns: Turns | None = None
+) -> ProcessSandbox:
     """Return the Sandbox. Raises ToolNotConfigured where Deno is not installed."""
     if missing := missing_deno():
         raise ToolNotConfigured(missing)
     folder = folder_of(cache)
     return ProcessSandbox(
-        DENO, clock, lambda memory_mb: command(folder, memory_mb, layers), send_world
+        DENO,
+        clock,
+        lambda memory_mb: command(folder, memory_mb, layers),
+        send_world,
+        turns=turns,
     )
 
 

@@ -8,12 +8,17 @@ The project in there is an overlayfs mount: the command reads the real files, an
 changes is kept in `changes/upper` of its scratch folder; its starter takes over what may be. A
 mount inside the project is not seen by overlayfs; it is bound there read-only. What is protected is
 read-only in there as well, so that a command learns at once what would be refused in the end.
+
+The first process in there counts the memory, the processes and the threads of the others five times
+a second, and ends all of them over the bounds of the plan. The system's own limits hold beside it:
+data of each process, and, unless penstock runs as root, the number of processes.
 """
 
 import ctypes
 import fcntl
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -45,6 +50,12 @@ _LOWER, _CHANGES, _WHOLE = ".lower", ".changes", ".whole"
 """Where mounts are prepared in the new root; they are gone before the command begins."""
 _PR_SET_PDEATHSIG, _PR_SET_SECUREBITS = 1, 28
 _NO_ROOT = 0x3
+_ENDED = {signal.SIGCHLD}
+_LOOK_SECONDS = 0.2
+"""Between two looks at what the processes of the command take together."""
+_THREADS = 17
+"""Of the fields of /proc/PID/stat behind the name."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -68,21 +79,56 @@ def _begin(plan: Mapping[str, Any]) -> NoReturn:
     with _refusing(plan):
         _call(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _make_root(plan)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDED)
         command = os.fork()
         if not command:
             _become(plan)
     while True:
-        process, status = os.wait()
-        if process == command:
-            _report(plan, {"code": os.waitstatus_to_exitcode(status)})
+        signal.sigtimedwait(_ENDED, _LOOK_SECONDS)
+        if (code := _reaped(command)) is not None:
+            _report(plan, {"code": code})
             os._exit(0)
+        if over := _over(plan):
+            _report(plan, {"code": -signal.SIGKILL, "over": f"\npenstock stopped this: {over}\n"})
+            os._exit(0)
+
+
+def _reaped(command: int) -> int | None:
+    """Reap all that has ended; returns the code of the command, if it is among them."""
+    code = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == command:
+                code = os.waitstatus_to_exitcode(ended[1])
+    return code
+
+
+def _over(plan: Mapping[str, Any]) -> str:
+    """Return which bound the processes in here exceed together, or nothing."""
+    threads = memory = 0
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            _, resident, shared, *_ = (place / "statm").read_text().split()
+            threads += int(fields[_THREADS])
+            memory += (int(resident) - int(shared)) * _PAGE
+    if threads > plan["processes"]:
+        most = plan["processes"]
+        return f"it has more than {most} processes and threads (limits.shell_processes)"
+    if memory > plan["memory"]:
+        return f"it has more than {plan['memory'] >> 20} MiB of memory (limits.shell_memory_mb)"
+    return ""
 
 
 def _become(plan: Mapping[str, Any]) -> NoReturn:
     with _refusing(plan):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDED)
         _call(_libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0))
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_DATA, plan["memory"])
+        _limit(resource.RLIMIT_NPROC, plan["processes"])
         allowed = {
             "execute": ["/"],
             "read": [],
@@ -93,6 +139,13 @@ def _become(plan: Mapping[str, Any]) -> NoReturn:
         LAYERS["no_new_privs"](allowed)
         LAYERS["landlock"](allowed)
         os.execve(plan["argv"][0], plan["argv"], plan["environment"])  # noqa: S606  what it is for
+
+
+def _limit(kind: int, most: int) -> None:
+    """Set a limit of the system for each process, unless a lower one holds already."""
+    _, hard = resource.getrlimit(kind)
+    found = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (found, found))
 
 
 def _enter_namespaces(*, network: bool) -> None:

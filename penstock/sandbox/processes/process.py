@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from penstock.sandbox.processes.frames import Frames, frame_of
+from penstock.sandbox.processes.turns import Place
 
 CONFINE = Path(__file__).with_name("confine.py")
 SYSTEM = ("/lib", "/lib64", "/usr/lib")
@@ -73,6 +74,8 @@ class Process:
         self._reaped: Future[int] | None = None
         self.is_ready = False
         """It has said that it can begin."""
+        self.place: Place | None = None
+        """Held until it is reaped; None where processes are not counted."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
@@ -146,6 +149,11 @@ class Process:
                 said = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
         return f"{code}\n{said[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"
 
+    async def reaped(self) -> None:
+        """End it, and wait until the system has forgotten it."""
+        self.kill()
+        await asyncio.wrap_future(self._reap())
+
     def line(self) -> bytes:
         """Wait for a line of its stderr; nothing when there will be none. A call of a thread."""
         return self._child.stderr.readline() if self._child.stderr is not None else b""
@@ -165,6 +173,8 @@ class Process:
     def close(self) -> None:
         """End it, and close what it was spoken to through."""
         self.kill()
+        if self.place is not None and self._reaped is not None:
+            self._reaped.add_done_callback(self.place.leave_from(asyncio.get_running_loop()))
         self._socket.close()
         if self._child.stderr is not None:
             self._child.stderr.close()

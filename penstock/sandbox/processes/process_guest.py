@@ -17,6 +17,8 @@ _PATIENCE = 0.25
 _MEMORY = ("out of memory", "CodeRange", "allocation failed", "MemoryError")
 """What engines say on stderr when they end because they have no memory."""
 _KILLED = -9
+TakeProcess = Callable[..., Awaitable[Process]]
+"""Takes megabytes of memory and a task, and `again`; returns a process that is ready."""
 _MOST_FRAME = 64 * MIB
 
 
@@ -27,24 +29,30 @@ class ProcessGuest:
     what the script says, and asks what can be answered at once.
     """
 
-    def __init__(self, request: EntryRequest, take: Callable[[], Awaitable[Process]]) -> None:
+    def __init__(self, request: EntryRequest, take: TakeProcess) -> None:
         self._request = request
         self._timer = request.timer
         self._take_process = take
+        self._taking: asyncio.Future[Process] | None = None
         self._process: Process | None = None
         self._world = world_of(request)
         self._rejected = 0
         self._is_idle = True
+        self._delivered: list[Delivery] = []
+        """To bring another process to where this one is."""
+        self._evictions = 0
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand these over until the script asks for something; returns those that have to wait."""
-        begin_step(self._world, self._request.bounds, held)
+        if self._process is not None and self._process.place is not None:
+            self._process.place.work()
         process = await self._opened()
+        begin_step(self._world, self._request.bounds, held)
         self._timer.begin(is_sliced=False)
         limit = asyncio.timeout(max(self._timer.computing_left, 0))
         try:
             async with limit:
-                return await self._step(process, deliveries)
+                rest = await self._step(process, deliveries)
         except EOFError:
             raise await self._broken(process) from None
         except ValueError as error:
@@ -55,6 +63,10 @@ class ProcessGuest:
             raise TimeoutError(self._timer.alarm() or "timeout") from None
         finally:
             self._timer.end()
+        self._delivered += deliveries[: len(deliveries) - len(rest)]
+        if process.place is not None and self._is_idle:
+            process.place.rest(self._give_way, self._evictions)
+        return rest
 
     def take(self) -> list[Message]:
         """Return what the script has said since the last time."""
@@ -66,6 +78,8 @@ class ProcessGuest:
         process = self._process
         if process is None:
             return []
+        if process.place is not None:
+            process.place.work()
         with suppress(TimeoutError, EOFError, ValueError):
             async with asyncio.timeout(min(_PATIENCE, max(self._timer.left, 0))):
                 while not self._is_idle:
@@ -80,6 +94,8 @@ class ProcessGuest:
     def stop(self, reason: str) -> None:
         """End what it computes, at once."""
         self._timer.ended = self._timer.ended or reason
+        if self._taking is not None:
+            self._taking.cancel()
         if self._process is not None:
             self._process.kill()
 
@@ -90,19 +106,63 @@ class ProcessGuest:
             self._process = None
 
     async def _opened(self) -> Process:
-        """Return the process, with the modules of the script in it."""
-        if self._process is None:
-            limit = asyncio.timeout(max(self._timer.left, 0))
-            try:
-                async with limit:
-                    self._process = await self._take_process()
-            except TimeoutError:
-                if not limit.expired():
-                    raise
-                raise TimeoutError("timeout") from None
-            self._process.bound(_MOST_FRAME + self._request.bounds.message_bytes)
-            self._process.write("script", plan_of(self._request.script).encode())
-        return self._process
+        """Return the process, with the modules of the script in it, and what it has computed."""
+        if self._process is not None:
+            return self._process
+        limit = asyncio.timeout(max(self._timer.left, 0))
+        try:
+            async with limit:
+                self._process = await self._taken()
+                return await self._entered(self._process)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError("timeout" if self._process else "queued") from None
+
+    async def _entered(self, process: Process) -> Process:
+        process.bound(_MOST_FRAME + self._request.bounds.message_bytes)
+        process.write("script", plan_of(self._request.script).encode())
+        try:
+            await self._bring(process)
+        except EOFError:
+            raise await self._broken(process) from None
+        return process
+
+    async def _taken(self) -> Process:
+        """Wait for a process; who was evicted is before new ones of its task."""
+        bounds, task = self._request.bounds, self._request.bridge.task
+        taking = self._take_process(bounds.memory_mb, task, again=self._evictions > 0)
+        self._taking = asyncio.ensure_future(taking)
+        try:
+            return await self._taking
+        except asyncio.CancelledError:
+            self._taking.cancel()
+            if self._timer.ended:
+                raise TimeoutError(self._timer.ended) from None
+            raise
+        finally:
+            self._taking = None
+
+    async def _bring(self, process: Process) -> None:
+        """Bring a process to where an evicted one was: what it says was heard, and costs nothing.
+
+        The clock, chance and the order of answers repeat, so the script does the same.
+        """
+        if not self._delivered:
+            return
+        before, self._world = self._world, world_of(self._request)
+        self._world.is_muted = True
+        for delivery in self._delivered:
+            await self._step(process, [delivery])
+        self._world.is_muted = False
+        self._world.messages, self._world.said = before.messages, before.said
+
+    def _give_way(self) -> None:
+        """End the process for others; the script goes on in another one."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+            self._evictions += 1
 
     async def _step(self, process: Process, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         self._is_idle = False

@@ -13,6 +13,7 @@ from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.guest import EntryRequest
 from penstock.sandbox.processes.process import Command
 from penstock.sandbox.processes.process_guest import ProcessGuest
+from penstock.sandbox.processes.turns import Turns
 from penstock.sandbox.processes.warm_processes import Begin, WarmProcesses
 from penstock.sandbox.script import Bounds, Script
 
@@ -21,12 +22,18 @@ class ProcessSandbox:
     """Runs each script in a process that was begun before, and is killed behind it."""
 
     def __init__(
-        self, name: str, clock: Clock, command: Callable[[int], Command], begin: Begin
+        self,
+        name: str,
+        clock: Clock,
+        command: Callable[[int], Command],
+        begin: Begin,
+        *,
+        turns: Turns | None = None,
     ) -> None:
-        """`name` is that of the engine."""
+        """`name` is that of the engine; `turns` are shared with other engines."""
         self._name = name
         self._clock = clock
-        self._processes = WarmProcesses(command, begin)
+        self._processes = WarmProcesses(command, begin, turns or Turns())
         self._entries: set[Entry] = set()
         self._left = asyncio.Event()
         self._is_closed = False
@@ -41,9 +48,7 @@ class ProcessSandbox:
             raise Cancelled("the sandbox is closed")
         timer = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
         request = EntryRequest(script=script, bridge=bridge, bounds=bounds, timer=timer)
-        entry = Entry(
-            request, ProcessGuest(request, lambda: self._processes.take(bounds.memory_mb))
-        )
+        entry = Entry(request, ProcessGuest(request, self._processes.take))
         self._entries.add(entry)
         try:
             return await entry.run(input)
@@ -58,6 +63,7 @@ class ProcessSandbox:
     async def close(self) -> None:
         """End whatever still runs."""
         self._is_closed = True
+        self._processes.turns.close()
         for entry in self._entries:
             entry.stop()
         while self._entries:

@@ -36,6 +36,10 @@ class Enclosure(Struct, frozen=True, kw_only=True):
     hidden: Sequence[str] = ()
     kept: Sequence[str] = ()
     """Read and not written, whatever is around it."""
+    processes: int = 1024
+    """Processes and threads at once."""
+    memory_mb: int = 4096
+    """Of all processes together."""
     writable: Sequence[str] = ("",)
     """Places where what the command writes is kept apart; nothing reaches the project by itself."""
     network: bool = False
@@ -138,7 +142,7 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
         return ShellEnd(
             code=said.get("code", code),
             stdout=out.text(),
-            stderr=err.text(),
+            stderr=err.text() + said.get("over", ""),
             is_truncated=out.is_truncated or err.is_truncated,
             is_late=is_late,
             refused=said.get("refused", ""),
@@ -202,6 +206,8 @@ def _plan(enclosure: Enclosure, folder: Path, scratch: Path) -> dict[str, Any]:
         "kept": list(enclosure.kept),
         "writable": [str(folder / each) for each in enclosure.writable],
         "network": enclosure.network,
+        "processes": enclosure.processes,
+        "memory": enclosure.memory_mb << 20,
     }
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from penstock.core.errors import ConfigError
 from penstock.sandbox.processes.process import Command, Process
+from penstock.sandbox.processes.turns import Turns
 
 _REAPERS = 4
 Begin = Callable[[Process], None]
@@ -14,11 +15,17 @@ Begin = Callable[[Process], None]
 
 
 class WarmProcesses:
-    """Keeps one process ready for each size of memory that was asked for."""
+    """Keeps one process ready for each size of memory that was asked for.
 
-    def __init__(self, command: Callable[[int], Command], begin: Begin) -> None:
+    Spares are counted with those at work: together they are never more than there are places.
+    """
+
+    def __init__(
+        self, command: Callable[[int], Command], begin: Begin, turns: Turns | None = None
+    ) -> None:
         self._command = command
         self._begin = begin
+        self.turns = turns or Turns()
         self._spare: dict[int, deque[Process]] = {}
         self._counts: dict[int, int] = {}
         self._is_closed = False
@@ -31,17 +38,19 @@ class WarmProcesses:
         for process in list(self._spare[memory_mb]):
             await self._await_ready(process)
 
-    async def take(self, memory_mb: int) -> Process:
-        """Return a process that is ready, and begin the next."""
-        spare = self._spare.setdefault(memory_mb, deque())
-        process = spare.popleft() if spare else self._begun(memory_mb)
+    async def take(self, memory_mb: int, task: str = "", *, again: bool = False) -> Process:
+        """Wait for the task's turn; return a process that is ready, and begin the next."""
+        place = await self.turns.take(task, again=again)
+        process = None
         try:
-            if not process.is_alive:
-                process.close()
-                process = self._begun(memory_mb)
+            process = await self._taken(memory_mb)
+            process.place = place
             await self._await_ready(process)
         except BaseException:
-            process.close()
+            if process is None:
+                place.give_back()
+            else:
+                process.close()
             raise
         asyncio.get_running_loop().call_soon(self._refill, memory_mb)
         return process
@@ -55,9 +64,29 @@ class WarmProcesses:
             spare.clear()
         self._reaper.shutdown()
 
+    async def _taken(self, memory_mb: int) -> Process:
+        """Return a spare that lives, or a new process; then a spare of another size may end."""
+        spare = self._spare.setdefault(memory_mb, deque())
+        while spare:
+            process = spare.popleft()
+            if process.is_alive:
+                return process
+            process.close()
+        if self._room <= 0 and (others := [each for each in self._spare.values() if each]):
+            ended = max(others, key=len).pop()
+            ended.close()
+            await ended.reaped()
+        return self._begun(memory_mb)
+
+    @property
+    def _room(self) -> int:
+        spares = sum(map(len, self._spare.values()))
+        return self.turns.most - len(self.turns.held) - spares
+
     def _refill(self, memory_mb: int) -> None:
         spare = self._spare.setdefault(memory_mb, deque())
-        while not self._is_closed and len(spare) < self._counts.get(memory_mb, 1):
+        wanted = self._counts.get(memory_mb, 1)
+        while not self._is_closed and len(spare) < wanted and self._room > 0:
             spare.append(self._begun(memory_mb))
 
     def _begun(self, memory_mb: int) -> Process:

@@ -9,6 +9,7 @@ from penstock.sandbox.blobs import FOLDER as BLOBS
 from penstock.sandbox.blobs import machine_code
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
+from penstock.sandbox.processes.turns import Turns
 from penstock.sandbox.script import WASM
 from penstock.sandbox.wasm.wasi import BLOB, start_engine
 
@@ -17,12 +18,18 @@ _PYTHON_MB = 512
 """What Python, wasmtime and the machine code take, beyond the script's memory."""
 
 
-def open_wasm_apart(clock: Clock, cache: Path, layers: Sequence[str]) -> ProcessSandbox:
+def open_wasm_apart(
+    clock: Clock, cache: Path, layers: Sequence[str], turns: Turns | None = None
+) -> ProcessSandbox:
     """Return the Sandbox; what has to be compiled is compiled now."""
     if not machine_code(BLOB, cache).exists():
         start_engine(clock, cache).close()
     return ProcessSandbox(
-        WASM, clock, lambda memory_mb: command(cache, memory_mb, layers), lambda _: None
+        WASM,
+        clock,
+        lambda memory_mb: command(cache, memory_mb, layers),
+        lambda _: None,
+        turns=turns,
     )
 
 

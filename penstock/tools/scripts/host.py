@@ -49,6 +49,11 @@ class Host:
         """What earlier attempts printed: in a further one the lines have other places."""
 
     @property
+    def task(self) -> str:
+        """Its entries take turns with those of other tasks."""
+        return self._invocation.ledger.task.task_id
+
+    @property
     def seed(self) -> bytes:
         """The same chance in every entry."""
         return self._invocation.ledger.seed(self._invocation.call.path)

@@ -120,3 +120,41 @@ async def test_it_reaches_a_server_only_if_that_is_wanted(
 async def test_a_project_that_is_the_whole_system_is_refused() -> None:
     end = await enclosed(Path("/"), "true")
     assert end.refused == "the project is the whole system"
+
+
+PYTHON = Path(sys.base_prefix, "bin", "python3")
+FORKS = "import os, time\nfor _ in range(200):\n  if not os.fork(): time.sleep(60)\ntime.sleep(60)"
+THREADS = (
+    "import threading, time\n"
+    "for _ in range(200): threading.Thread(target=time.sleep, args=[60]).start()"
+)
+SHARES = (
+    "import os, time\n"
+    "for _ in range(4):\n  if not os.fork(): kept = b'x' * (40 << 20); time.sleep(60)\n"
+    "time.sleep(60)"
+)
+
+
+@pytest.mark.slow("the bound is looked at five times a second")
+@pytest.mark.parametrize(
+    ("program", "memory_mb", "bound"),
+    [
+        (FORKS, 4000, "more than 50 processes and threads (limits.shell_processes)"),
+        (THREADS, 4000, "more than 50 processes and threads (limits.shell_processes)"),
+        (SHARES, 100, "more than 100 MiB of memory (limits.shell_memory_mb)"),
+    ],
+    ids=["processes", "threads", "memory of several"],
+)
+async def test_a_command_that_takes_too_much_is_stopped(
+    project: Path, program: str, memory_mb: int, bound: str
+) -> None:
+    command = f'{PYTHON} -c "{program}"'
+    end = await enclosed(project, command, processes=50, memory_mb=memory_mb)
+    assert (end.code, end.is_late) == (-9, False)
+    assert end.stderr.endswith(f"penstock stopped this: it has {bound}\n")
+
+
+async def test_one_process_that_takes_too_much_memory_is_refused_it(project: Path) -> None:
+    program = "try: kept = b'x' * (300 << 20)\nexcept MemoryError: print('no')"
+    end = await enclosed(project, f'{PYTHON} -c "{program}"', memory_mb=100)
+    assert (end.code, end.stdout) == (0, "no\n")

@@ -1,13 +1,16 @@
 """Scripts apart: what runs is ended by closing, and nothing runs afterwards."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.core.call_errors import Cancelled, ToolTimeout
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
+from penstock.sandbox.processes.turns import Turns
 from penstock.sandbox.script import Bounds, Script
 from penstock.testing.bridge import FakeBridge, never
 from tests.kit.scripts import script_of
@@ -40,4 +43,95 @@ async def test_a_deadline_is_kept_within_fifty_milliseconds(machine_code: Path) 
     with pytest.raises(ToolTimeout, match=r"longer than 0\.2 s"):
         await sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=0.2))
     assert clock.monotonic() - begun < 0.2 + PROMPT
+    await sandbox.close()
+
+
+FANS_OUT = script_of(
+    """
+    export async function run({ depth, width }) {
+      const seen = [Math.random(), crypto.randomUUID(), Date.now()];
+      if (!depth) return 1;
+      const inner = Array.from({ length: width }, () =>
+        flo.callTool({ tool_id: "t", input: { depth: depth - 1, width } }));
+      const found = await Promise.all(inner);
+      return found.reduce((sum, each) => sum + each.output, seen.length - 2);
+    }
+    """
+)
+
+
+class Nested:
+    """A sandbox whose scripts call themselves; notes the most processes that were there at once."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self.turns = Turns(most)
+        self.sandbox = open_deno(SystemClock(), folder, turns=self.turns)
+        self.most = 0
+        self.ended: list[str] = []
+
+    async def run(self, depth: int, width: int, task: str = "a", seconds: float = 60) -> int:
+        async def call(asked: Any) -> Any:
+            given = asked["input"]
+            output = await self.run(given["depth"], given["width"], task)
+            return {"status": "success", "output": output}
+
+        given = {"depth": depth, "width": width}
+        bridge = FakeBridge({"callTool": call}, task=task)
+        found: int = await self.sandbox.run(FANS_OUT, given, bridge, Bounds(seconds=seconds))
+        self.ended.append(task)
+        return found
+
+    async def counted(self, running: asyncio.Task[int]) -> int:
+        """Return the output; count processes meanwhile."""
+        while not running.done():
+            self.most = max(self.most, processes())
+            await asyncio.wait([running], timeout=0.002)
+        return await running
+
+
+def processes() -> int:
+    """Return how many children of this process live."""
+    found = 0
+    for place in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            found += len(place.read_text().split())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("most", "depth", "width", "output"),
+    [(1, 6, 1, 7), (2, 3, 3, 40), (3, 1, 24, 25), (4, 3, 3, 40)],
+    ids=["deep in one", "wide and deep in two", "wide in three", "wide and deep in four"],
+)
+async def test_scripts_that_call_scripts_neither_deadlock_nor_exceed_the_limit(
+    machine_code: Path, most: int, depth: int, width: int, output: int
+) -> None:
+    """A script that waits is computed again in another process: it does not hold its place."""
+    nested, before = Nested(machine_code, most), processes()
+    found = await nested.counted(asyncio.create_task(nested.run(depth, width)))
+    await nested.sandbox.close()
+    assert (found, nested.most - before <= most) == (output, True)
+
+
+async def test_a_task_that_calls_many_does_not_hold_up_another(machine_code: Path) -> None:
+    nested = Nested(machine_code, 2)
+    many = asyncio.create_task(nested.run(1, 24, "many"))
+    while not nested.ended:
+        await asyncio.wait([many], timeout=0.01)
+    await nested.run(0, 0, "one")
+    assert nested.ended.count("many") < 20
+    assert await many == 25
+    await nested.sandbox.close()
+
+
+async def test_a_wait_for_a_process_that_takes_too_long_says_what_was_waited_for(
+    machine_code: Path,
+) -> None:
+    sandbox = open_deno(SystemClock(), machine_code, turns=Turns(1))
+    busy = asyncio.create_task(sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=5)))
+    await asyncio.wait([busy], timeout=0.1)
+    with pytest.raises(ToolTimeout, match=r"limits\.processes"):
+        await sandbox.run(FANS_OUT, {"depth": 0}, FakeBridge(), Bounds(seconds=0.2))
+    busy.cancel()
+    await asyncio.gather(busy, return_exceptions=True)
     await sandbox.close()

@@ -1,0 +1,165 @@
+"""Turns at a bounded number of processes: fair among tasks, and without deadlock.
+
+Guarantees that at most `most` places are held at once, and that free places go to tasks in turn: a
+task that wants a hundred does not hold up one that wants one. Everybody gets a place as long as
+holders compute for a bounded time. A script that waits for a tool which is a script itself would
+break that: it holds a place, and the inner script needs one. So a holder says when it only waits
+(`rest`). If its place is wanted for longer than its patience, it is evicted: its process ends, and
+it takes a turn again when it has something to compute (`process_guest.py` brings the new process to
+where the old one was). Each eviction doubles the patience, which bounds what is computed again.
+
+Relies on one event loop at a time. Proof: tests/sandbox/processes/test_turns.py, and with processes
+tests/sandbox/processes/test_process_sandbox.py.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.core.call_errors import Cancelled
+
+_PER_CORE, _FEWEST, _EACH_MB = 4, 4, 256
+"""Of processes where no limit is set; half of the memory is for them."""
+_PATIENCE, _MOST_PATIENCE = 0.05, 2.0
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_CLOSED = "the sandbox is closed"
+
+
+class Place:
+    """A place that is held, from `Turns.take` until `give_back`."""
+
+    def __init__(self, turns: "Turns") -> None:
+        self._turns = turns
+        self.evict: Callable[[], None] | None = None
+        """Ends the process of a holder that waits; None while it computes."""
+        self.patient_until = 0.0
+
+    def rest(self, evict: Callable[[], None], evictions: int) -> None:
+        """Note that the holder waits; `evictions` is how often it was evicted before."""
+        patience = min(_PATIENCE * 2**evictions, _MOST_PATIENCE)
+        self.patient_until = asyncio.get_running_loop().time() + patience
+        self.evict = evict
+        self._turns.make_room()
+
+    def work(self) -> None:
+        """Note that the holder computes."""
+        self.evict = None
+
+    def give_back(self) -> None:
+        """Let another one have the place; more than once is once."""
+        self.evict = None
+        self._turns.held.discard(self)
+        self._turns.make_room()
+
+    def leave_from(self, loop: asyncio.AbstractEventLoop) -> Callable[[Any], None]:
+        """Return what gives the place back from another thread, also if the loop has ended."""
+
+        def leave(_: Any) -> None:
+            self._turns.held.discard(self)
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._turns.make_room)
+
+        return leave
+
+
+class Turns:
+    """At most so many places; 0 is what cores and memory of this machine allow."""
+
+    def __init__(self, most: int = 0) -> None:
+        self.most = most or usual()
+        self.held: set[Place] = set()
+        self._wanted: dict[str, deque[asyncio.Future[Place]]] = {}
+        """By task, the one whose turn it is first."""
+        self._look: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def take(self, task: str, *, again: bool = False) -> Place:
+        """Wait for a place. Who had one takes it `again`, before the others of its task."""
+        if self._is_closed:
+            raise Cancelled(_CLOSED)
+        granted: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+        line = self._wanted.setdefault(task, deque())
+        (line.appendleft if again else line.append)(granted)
+        self.make_room()
+        try:
+            return await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled():
+                granted.result().give_back()
+            raise
+
+    def close(self) -> None:
+        """End the wait of all."""
+        self._is_closed = True
+        for line in self._wanted.values():
+            for granted in line:
+                if not granted.done():
+                    granted.set_exception(Cancelled(_CLOSED))
+        self._wanted.clear()
+
+    def make_room(self) -> None:
+        """Grant free places; where there are none, evict holders that wait."""
+        while len(self.held) < self.most and self._wanted:
+            self._grant_next()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if wanted := sum(map(len, self._wanted.values())):
+            self._evict(wanted)
+
+    def _grant_next(self) -> None:
+        """Grant a place to whose turn it is, and let the next task be first."""
+        task, line = next(iter(self._wanted.items()))
+        del self._wanted[task]
+        line = deque(each for each in line if not each.done())
+        if line:
+            place = Place(self)
+            self.held.add(place)
+            line.popleft().set_result(place)
+        if line:
+            self._wanted[task] = line
+
+    def _evict(self, wanted: int) -> None:
+        """Evict as many as are wanted of those whose patience is over; look again for the others.
+
+        An evicted one holds its place until its process is reaped, but is not evicted twice.
+        """
+        loop = asyncio.get_running_loop()
+        leaving = sum(place.evict is _gone for place in self.held)
+        resting = [place for place in self.held if place.evict not in {None, _gone}]
+        for place in sorted(resting, key=_patience)[: max(wanted - leaving, 0)]:
+            if place.patient_until > loop.time():
+                self._look = loop.call_at(place.patient_until, self.make_room)
+                return
+            evict, place.evict = place.evict, _gone
+            if evict is not None:
+                evict()
+
+
+def usual() -> int:
+    """Return how many processes a machine can well have at once, by its cores and memory."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    by_cores = _PER_CORE * (cores or 1)
+    return max(_FEWEST, min(by_cores, _memory() // 2 // (_EACH_MB << 20)))
+
+
+def _memory() -> int:
+    """Return the bytes of memory that this process may have, as far as the system says it."""
+    found = (
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if os.name == "posix" else 1 << 34
+    )
+    with suppress(OSError, ValueError):
+        found = min(found, int(_CGROUP.read_text()))
+    return found
+
+
+def _patience(place: Place) -> float:
+    return place.patient_until
+
+
+def _gone() -> None:
+    """Mark who was evicted."""
