@@ -24,7 +24,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins clean
+.PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 
 unit: .venv/dev blobs  ## Run the tests of what the rest stands on: values, manifests, the loop, the door of tools.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
+
+stress: .venv/dev   ## Open new projects from several processes at random offsets, 500 times (ARGS='--rounds N --seed N').
+	@$(BIN)/python -m scripts.stress $(ARGS)
 
 setup: .venv/dev blobs  ## Create .venv and install everything that is pinned.
 

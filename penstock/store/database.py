@@ -229,8 +229,7 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
         if is_reader:
             connection.execute("PRAGMA query_only = ON")
         else:
-            if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-                connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(connection)
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             # what is deleted is overwritten with zeros: not every SQLite is built so
             connection.execute("PRAGMA secure_delete = ON")
@@ -238,6 +237,25 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
 
     event.listen(engine, "connect", set_up)
     return engine
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log, however many processes do so at once.
+
+    SQLite does not wait for its busy timeout here: the switch begins as a reader, and a reader that
+    finds a writer is refused at once. `BEGIN IMMEDIATE` does wait, and the writer is most likely
+    another process that makes the same switch.
+    """
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        else:
+            return  # also where there is no such log, as in memory
 
 
 def _postgres(url: URL, limits: Limits, options: dict[str, Any], *, is_reader: bool) -> Engine:

@@ -198,6 +198,15 @@ async def test_who_meets_a_locked_file_waits_and_then_says_so(sqlite: Database) 
     assert await sqlite.read(names) == {"b"}
 
 
+async def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opening = asyncio.ensure_future(open_database(f"sqlite:///{tmp_path}/new.db"))
+        assert await asyncio.wait({opening}, timeout=0.2) == (set(), {opening})
+        other.execute("ROLLBACK")
+        await (await opening).close()
+
+
 async def test_a_file_that_another_process_holds_for_itself_is_refused(sqlite_url: str) -> None:
     await (await open_database(sqlite_url)).close()
     with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as other:
