@@ -11,6 +11,7 @@ from penstock.core.limits import Limits
 from penstock.models.model import ModelEvent, ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.store.projections import Page
+from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, frames, served, types
 from tests.kit.tools import Act
 
@@ -286,12 +287,14 @@ async def test_an_answer_is_given_anew() -> None:
 
 
 async def test_what_has_left_the_history_is_not_there() -> None:
+    clock = FakeClock()
     model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
-    async with served(model=model) as server:
+    async with served(model=model, clock=clock) as server:
         first = (await server.say("Hi")).json()
         name = first["userMessage"]["conversationId"]
         second = (await server.say("And?", conversationId=name)).json()
         url = f"{CHAT}/messages"
+        clock.advance(1)  # in the same millisecond the second answer would count as unseen
         again = await server.client.post(f"{url}/{first['userMessage']['id']}/regenerate")
         gone = [first["assistantMessage"], second["userMessage"], second["assistantMessage"]]
         for message in gone:
