@@ -5,6 +5,7 @@ successful look that found no key (`KeyPresence`). A request that comes before t
 or whose look fails, is answered with 503. Only `/api/health` answers without a look.
 """
 
+import asyncio
 import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from penstock.core.errors import (
     NotReady,
     OriginNotAllowed,
     PenstockError,
+    StoreError,
     Unauthenticated,
 )
 from penstock.core.profile import Profile
@@ -30,6 +32,7 @@ from penstock.server.requests.mount import path_of
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
 from penstock.server.site import ADDRESS, FULL, PROFILE, ServerLifecycle, Site
+from penstock.store.health import LOOK_SECONDS
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 HEALTH = "/api/health"
@@ -97,11 +100,19 @@ class Entrance:
             await send(message)
 
         try:
-            await self._admit(scope, extra)
+            await (self._admit_soon if path_of(scope) == READY else self._admit)(scope, extra)
         except PenstockError as error:
             await problem(error, request_id_of(scope))(scope, receive, stamped)
             return
         await self._app(scope, receive, stamped)
+
+    async def _admit_soon(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
+        """Let nobody in particular ask whether the server is ready, while the database is not."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._admit(scope, extra)
+        except (TimeoutError, StoreError):
+            scope[PROFILE] = None
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         _check_address(scope)

@@ -68,6 +68,21 @@ async def test_a_database_that_is_down_is_503_for_all_but_health(tmp_path: Path)
         assert (await server.client.get(HEALTH)).status_code == 200
 
 
+@pytest.mark.slow("the bound of a second is waited for twice: at the door, and for each check")
+@pytest.mark.parametrize("authorization", ["", "Bearer pk_x"])
+async def test_readiness_answers_in_time_while_the_database_hangs(
+    tmp_path: Path, authorization: str
+) -> None:
+    """Who asks cannot be known then, so no reason is named."""
+    async with database_at(tmp_path) as database, served(url=database) as server:
+        if authorization:
+            await server.database_parts.keys.create("ann")
+        async with hanging(database), asyncio.timeout(4):
+            headers = {"authorization": authorization} if authorization else {}
+            response = await server.client.get("/api/ready", headers=headers)
+    assert (response.status_code, response.json()) == (503, {"status": "failed"})
+
+
 async def test_a_project_that_is_not_open_yet_serves_health_alone() -> None:
     transport = httpx2.ASGITransport(create_application(in_memory))
     async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:

@@ -47,19 +47,23 @@ async def sign_in(request: Request) -> Response:
     site = site_of(request)
     wrong: WrongKeys = request.app.state.wrong_keys
     address, now = request.scope[ADDRESS], site.runtime.parts.clock.now()
-    wrong.check(address, now)
     is_form = request.headers.get("content-type", "").startswith(FORM)
     key = await _form_key(request) if is_form else await _json_key(request)
     done = Response(status_code=204)
     if is_form:
         done = RedirectResponse(way_up(request.scope), 303, HEADERS)
+    wrong.begin(address, now)
+    is_wrong = False
     try:
         return await signed_in(request, key, done)
     except Unauthenticated:
-        wrong.count(address)
+        is_wrong = True
         if is_form:
             return _page(request, element("p", WRONG, "problem"), status=401)
         raise
+    finally:
+        if not is_wrong:
+            wrong.forgive(address)
 
 
 @router.delete("/api/session", status_code=204, responses=_DONE, response_class=Response)

@@ -72,8 +72,12 @@ class WrongKeys:
         self._window = 0
         self._counts: Counter[str] = Counter()
 
-    def check(self, address: str, now: Moment) -> None:
-        """Raise RateLimited for an address that was wrong too often."""
+    def begin(self, address: str, now: Moment) -> None:
+        """Count a key that is shown now as wrong, until `forgive` is called.
+
+        It counts before it is looked up: else keys that are shown at once would all pass. Raises
+        RateLimited for an address that was wrong too often.
+        """
         window = now // (1000 * WINDOW_SECONDS)
         if window != self._window:
             self._window = window
@@ -85,10 +89,12 @@ class WrongKeys:
                 f"try again in {wait} s",
                 details={"retryAfter": wait},
             )
-
-    def count(self, address: str) -> None:
-        """Note one more."""
         self._counts[address] += 1
+
+    def forgive(self, address: str) -> None:
+        """Take back what `begin` counted: the key was right, or was never looked up."""
+        if self._counts[address]:
+            self._counts[address] -= 1
 
 
 def kind_of(method: str, path: str) -> str:

@@ -1,5 +1,6 @@
 """Signing a browser in and out."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -90,6 +91,17 @@ async def test_who_guesses_is_stopped_after_five_tries_a_minute() -> None:
     assert [each.status_code for each in tried] == [401] * 5 + [429]
     assert 0 < int(right.headers["retry-after"]) <= 60
     assert (right.status_code, later.status_code) == (429, 204)
+
+
+async def test_keys_that_are_guessed_at_once_count_like_others() -> None:
+    """Each counts before it is looked up; a right one takes nothing from later tries."""
+    async with served(clock=FakeClock()) as server:
+        key = await key_of(server)
+        for _ in range(6):
+            assert (await server.client.post(LOGIN, json={"key": key})).status_code == 204
+        guesses = [server.client.post(LOGIN, json={"key": f"pk_{n}"}) for n in range(20)]
+        statuses = [each.status_code for each in await asyncio.gather(*guesses)]
+    assert sorted(statuses) == [401] * 5 + [429] * 15
 
 
 async def test_a_cookie_is_renewed_when_half_its_time_is_over() -> None:
