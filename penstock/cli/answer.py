@@ -14,8 +14,8 @@ from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import run
 from penstock.cli.exit_codes import FAILED, OF_TASKS
 from penstock.cli.interaction.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean, compact
+from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.plain import compact
 from penstock.cli.terminal.render import envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.flow_events import FlowRequested
@@ -178,7 +178,7 @@ async def _tell_waiters(runtime: Runtime, run: LogId) -> None:
         reply = await runtime.wait(brief.waiter, seconds=_PATIENCE_SECONDS)
     except NotFound:
         return
-    note(clean(f"{brief.waiter} waited for it: {_standing(reply)}"))
+    note(f"{brief.waiter} waited for it: {_standing(reply)}")
     if reply is not None and reply.status.is_final:
         await _tell_waiters(runtime, LogId(brief.waiter))
 
@@ -207,10 +207,10 @@ def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:
             }
         )
     elif envelope is not None:
-        print(clean(envelope_text(envelope)))
+        say(envelope_text(envelope))
     elif reply.error is not None:
-        print(clean(f"{reply.error.code}: {reply.error.message}"))
+        say(f"{reply.error.code}: {reply.error.message}")
     else:
-        print(clean(reply.content))
+        say(reply.content)
     show_waiting(reply.questions)
     return OF_TASKS.get(reply.status, FAILED)

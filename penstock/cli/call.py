@@ -18,8 +18,7 @@ from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.interaction.asking import ask_here, show_waiting
 from penstock.cli.interaction.background import Background, on_interrupt
 from penstock.cli.interaction.stopping import TaskStopper
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import envelope_text
 from penstock.cli.terminal.timeline import Timeline
 from penstock.cli.terminal.trace import Trace
@@ -84,7 +83,7 @@ def call(
     if as_json:
         print_json(envelope.to_wire())
     else:
-        print(clean(envelope_text(envelope)))
+        say(envelope_text(envelope))
         if known is None:
             note("which there are: penstock tools list --direct")
     raise typer.Exit(watched.code(envelope))

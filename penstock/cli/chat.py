@@ -20,7 +20,7 @@ from penstock.cli.interaction.asking import ask
 from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
 from penstock.cli.terminal.keyboard import forget_typed
-from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import Screen
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId
@@ -133,7 +133,7 @@ class _Talk:
             try:
                 said = input(f"{name}> ").strip()
             except EOFError:
-                print()
+                say()
                 return FINE
             if said in LEAVING:
                 return FINE
@@ -177,7 +177,7 @@ class _Talk:
             try:
                 return ask(question, input)
             except EOFError:
-                print()
+                say()
         note(f"It waits for an answer: penstock answer {question['id']}")
         return None
 

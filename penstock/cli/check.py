@@ -19,7 +19,7 @@ from penstock.cli.arguments.options import EngineName, Folder, ProjectFolder, St
 from penstock.cli.arguments.project import read_settings
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
 from penstock.cli.terminal.columns import in_utf16
-from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import clean
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError, PenstockError
@@ -99,9 +99,9 @@ def show(found: ProjectCheck, *, as_json: bool | None) -> None:
         print_json(to_wire(found))
         return
     for each in found.diagnostics:
-        print(annotation(each) if as_json is False else clean(str(each)), flush=True)
+        say(annotation(each) if as_json is False else str(each))
     counts = f"{found.errors} errors, {found.warnings} warnings"
-    print(f"{found.tools} tools, {found.skills} skills, {found.flows} flows, {counts}", flush=True)
+    say(f"{found.tools} tools, {found.skills} skills, {found.flows} flows, {counts}")
 
 
 def to_wire(found: ProjectCheck) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.call import WatchedCall, not_direct
 from penstock.cli.interaction.background import Background
 from penstock.cli.terminal.findings import tell_findings
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import envelope_text
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.debug_sandbox import PATIENCE
@@ -75,7 +74,7 @@ def debug(
     if as_json:
         print_json(envelope.to_wire())
     else:
-        print(clean(envelope_text(envelope)))
+        say(envelope_text(envelope))
     raise typer.Exit(code)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
-from penstock.cli.terminal.output import print_json
+from penstock.cli.terminal.output import print_json, say
 from penstock.core.clock import SystemClock
 from penstock.core.ids import LogId, ProfileId
 from penstock.store.blobs import open_blobs
@@ -43,4 +43,4 @@ def erase(
     if as_json:
         print_json({"profile": profile, "logs": len(erased)})
     else:
-        print(f"erased {profile}: {len(erased)} conversations, calls and runs, and what it kept")
+        say(f"erased {profile}: {len(erased)} conversations, calls and runs, and what it kept")

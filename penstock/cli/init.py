@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.terminal.output import say
+from penstock.cli.terminal.plain import pasted
 from penstock.core.errors import ConfigError, NameTaken
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to make it.")]
@@ -85,10 +87,10 @@ def init(folder: Folder = Path(), *, force: Force = False) -> None:
             f"A project cannot be made in {folder}: {at}: {error.strerror or error}. "
             "Choose a folder that can be made and written: penstock init FOLDER"
         ) from None
-    print("\nIts tools/*.py run in penstock's own process, with all its rights.\n\nTry:")
+    say("\nIts tools/*.py run in penstock's own process, with all its rights.\n\nTry:")
     if folder != Path():
-        print(f"  cd {folder}")
-    print(NEXT)
+        say(f"  {pasted('cd', str(folder))}")
+    say(NEXT)
 
 
 def _write(folder: Path) -> None:
@@ -96,4 +98,4 @@ def _write(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        print(f"  {path}")
+        say(f"  {path}")

@@ -11,7 +11,7 @@ import typer
 from penstock.chat.keys import NEW_KEY, KeyRecord, Keys
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
-from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import Moment, SystemClock, to_iso
 from penstock.manifest.bundle import load_bundle
@@ -55,7 +55,7 @@ def create_key(
     if as_json:
         print_json({"name": name, "key": key})
     else:
-        print(key)
+        say(key)
         note("Keep it: it is not shown again. Send it as `Authorization: Bearer pk_…`.")
 
 
@@ -84,7 +84,7 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
 def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:
     """Revoke a key: from now on it opens nothing."""
     _with_keys(project, lambda keys: keys.revoke(name))
-    print(f"{name} opens nothing any more")
+    say(f"{name} opens nothing any more")
 
 
 COMMANDS = {"create": create_key, "list": list_keys, "revoke": revoke_key}

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from penstock.cli.arguments.examples import examples_of
 from penstock.cli.exit_codes import FAILED, FINE, WRONG_USAGE
+from penstock.cli.terminal.output import clean_logs, note
 from penstock.core.errors import PenstockError
 from penstock.core.late import late
 
@@ -91,18 +92,19 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say; return one of `exit_codes`."""
+    clean_logs()
     try:
         root()(args=arguments, prog_name=NAME)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED
     except PenstockError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        note(f"Error: {error}")
         return FAILED
     except UnicodeEncodeError:
         odd = [each for each in arguments or sys.argv[1:] if not _is_text(each)]
         if not odd:
             raise
-        print(f"Error: an argument must be text in UTF-8, found {odd[0]!r}", file=sys.stderr)
+        note(f"Error: an argument must be text in UTF-8, found {odd[0]!r}")
         return WRONG_USAGE
     return FINE
 

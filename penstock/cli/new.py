@@ -11,7 +11,7 @@ from penstock.app.project import Project, load_project
 from penstock.app.typings import typing_files
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
-from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.core.errors import NameTaken
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its id: letters, digits, _ . and -.")]
@@ -162,5 +162,5 @@ def _tell(tool: str, written: Sequence[str], also: str, *, as_json: bool) -> Non
         print_json({"tool": tool, "files": list(written)})
         return
     for name in written:
-        print(f"  {name}")
-    print(f'\nTry:\n  penstock run-tool {tool} --input \'{{"name": "Ann"}}\'\n  {also}')
+        say(f"  {name}")
+    say(f'\nTry:\n  penstock run-tool {tool} --input \'{{"name": "Ann"}}\'\n  {also}')

@@ -31,8 +31,8 @@ from penstock.cli.interaction.asking import NO, YES, answers_to, ask_here, show_
 from penstock.cli.interaction.background import Background
 from penstock.cli.terminal.excerpt import excerpt, place_of
 from penstock.cli.terminal.findings import tell_findings
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.plain import pasted, pretty
 from penstock.cli.terminal.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
@@ -187,7 +187,8 @@ class _OneTrial:
         """Return how to answer, where `penstock answer` finds nothing to go on with."""
         if not reply.questions or self._goes_on:
             return None
-        given = f"give --answer {answers_to(reply.questions[0])}"
+        ways = " or ".join(pasted("--answer", each) for each in answers_to(reply.questions[0]))
+        given = f"give {ways}"
         if self._keeps:
             return f"{given}: without `direct_call: true` nothing else goes on with this tool"
         return f"its store is gone by now: {given}, or run it at a terminal or with --store"
@@ -219,7 +220,7 @@ def _show_place(project: Project, tool_id: str, error: ErrorDetail) -> None:
     tools = {each.tool_id: each for each in project.bundle.every_tool}
     place = place_of(error, tools.get(tool_id))
     if place is not None:
-        note(clean(excerpt(project, place)))
+        note(excerpt(project, place))
 
 
 def _show(envelope: Envelope, options: Options) -> None:
@@ -227,7 +228,7 @@ def _show(envelope: Envelope, options: Options) -> None:
     if options.as_json:
         print_json(wire)
     else:
-        print(pretty(wire))
+        say(pretty(wire))
     raise typer.Exit(OF_CALLS.get(envelope.status, FAILED))
 
 

@@ -16,8 +16,7 @@ from penstock.cli.banner import banner
 from penstock.cli.listening.descriptors import room_of
 from penstock.cli.listening.server import Server, bind
 from penstock.cli.terminal.findings import tell_all
-from penstock.cli.terminal.output import note
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import note, say
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind
 
@@ -71,8 +70,7 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
         needs_key = database_parts is not None and await database_parts.keys.exist()
         if is_watched:
             reloader = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
-            await closing.enter_async_context(reloader.watched(lambda said: note(clean(said))))
+            await closing.enter_async_context(reloader.watched(note))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
-        say = partial(print, ready, flush=True)
-        await Server(app, runtime.parts.limits, room, ready=say).serve([listening])
-    print("Stopped. What was at work goes on at the next start.")
+        await Server(app, runtime.parts.limits, room, ready=partial(say, ready)).serve([listening])
+    say("Stopped. What was at work goes on at the next start.")

@@ -13,8 +13,8 @@ from penstock.cli.arguments.completion import tasks
 from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
 from penstock.cli.arguments.project import run
 from penstock.cli.interaction.stopping import ending
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.plain import pretty
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
@@ -62,7 +62,7 @@ def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson 
         if as_json:
             print_json(whole)
         else:
-            print(clean(pretty(whole)))
+            say(pretty(whole))
 
     run(project, work)
 
@@ -82,7 +82,7 @@ def task_events(
             if as_json:
                 print_json(event_part(each))
             else:
-                print(event_line(each), flush=True)
+                say(event_line(each))
 
     run(project, work)
 
@@ -95,7 +95,7 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
         if as_json:
             print_json(task_part(record))
         else:
-            print(ending(record, record.status.value))
+            say(ending(record, record.status.value))
 
     run(project, work)
 

@@ -22,8 +22,8 @@ from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.grants import ToolName, show_grants
 from penstock.cli.terminal.findings import findings_of, tell_findings
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.plain import pretty
 from penstock.cli.terminal.render import print_table
 from penstock.core.ids import LogId
 from penstock.engine.state import SessionState
@@ -122,7 +122,7 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
     if as_json:
         print_json(part)
     else:
-        print(clean(pretty(part)))
+        say(pretty(part))
 
 
 class Shelf(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from penstock.cli.arguments.options import AsJson, Folder, ProjectFolder
 from penstock.cli.arguments.project import find
 from penstock.cli.exit_codes import FAILED
 from penstock.cli.terminal.findings import tell_findings
-from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.output import note, print_json, say
 
 Out = Annotated[
     Path | None,
@@ -44,7 +44,7 @@ def types(
         print_json({"files": [_part(each, stale) for each in files]})
     else:
         for each in stale:
-            print(f"  {each.path}")
+            say(f"  {each.path}")
         done = "stale; write them with `penstock types`" if check else "written"
         note(f"{len(stale)} of {len(files)} files {done}")
     if check and stale:

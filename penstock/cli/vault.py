@@ -12,7 +12,7 @@ import typer
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
 from penstock.cli.exit_codes import FAILED
-from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import SystemClock, to_iso
 from penstock.core.profile import LOCAL
@@ -108,7 +108,7 @@ def _tell(part: dict[str, Any], said: str, *, as_json: bool) -> None:
     if as_json:
         print_json(part)
     else:
-        print(said)
+        say(said)
 
 
 def _part(secret: SecretNote) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import platform
 from importlib.metadata import version as installed
 
 from penstock.cli.arguments.options import AsJson
-from penstock.cli.terminal.output import print_json
+from penstock.cli.terminal.output import print_json, say
 
 
 def version(*, as_json: AsJson = False) -> None:
@@ -13,4 +13,4 @@ def version(*, as_json: AsJson = False) -> None:
     if as_json:
         print_json(versions)
     else:
-        print(f"penstock {versions['penstock']} (Python {versions['python']})")
+        say(f"penstock {versions['penstock']} (Python {versions['python']})")

@@ -93,7 +93,8 @@ def test_a_call_that_waits_shows_what_for_and_how_to_answer(project: Path, run: 
     assert told == (
         '? Run "mail"? Send a mail.\n'
         '  mail {"to": "Ann"}\n'
-        f"answer it: penstock answer {question} approve|reject\n"
+        f"answer it: penstock answer {question} approve\n"
+        f"       or: penstock answer {question} reject\n"
     )
 
 

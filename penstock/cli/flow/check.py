@@ -14,8 +14,7 @@ from penstock.app.project import HANDBOOK_FOLDERS
 from penstock.cli.arguments.options import AsJson, ProjectFolder, Strict
 from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.exit_codes import FAILED, FINE
-from penstock.cli.terminal.output import print_json
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import print_json, say
 from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
 from penstock.flows.dry_run.outcome import DryRun
@@ -64,10 +63,10 @@ def check(
         _print_found(diagnostics, counts, runs if dry else None)
     else:
         for each in diagnostics:
-            print(clean(str(each)))
+            say(str(each))
         for command, run in runs.items():
-            print(_walked(command, run))
-        print(", ".join(f"{count} {name}" for name, count in counts.items()))
+            say(_walked(command, run))
+        say(", ".join(f"{count} {name}" for name, count in counts.items()))
     raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
 
 

@@ -9,8 +9,8 @@ from penstock.app.flows import project_flows
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import find
 from penstock.cli.flow.run import FlowName
-from penstock.cli.terminal.output import print_json
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import print_json, say
+from penstock.cli.terminal.plain import pasted
 from penstock.core.errors import NotFound
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code.templates import DRAFT, missing_drafts
@@ -46,11 +46,11 @@ def generate(
         return
     for path in texts:
         verb = "kept" if path in kept else "would write" if dry else "wrote"
-        print(clean(f"{verb} {path}"))
+        say(f"{verb} {path}")
     if not texts:
-        print("nothing is missing")
+        say("nothing is missing")
     elif written and not dry:
-        print(f"mend each, and take {DRAFT} off its name")
+        say(f"mend each, and take {DRAFT} off its name")
 
 
 def _texts(library: ProjectFlows, command: str) -> Mapping[str, str]:
@@ -62,5 +62,7 @@ def _texts(library: ProjectFlows, command: str) -> Mapping[str, str]:
     check_local(file)
     flow = library.check(file)[0].flow
     if flow is None:
-        raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
+        raise NotFound(
+            f'"/{command}" has errors: {pasted("penstock", "flow", "check", command)} shows them'
+        )
     return missing_drafts(flow, FlowRoot(file.root).around(file, CheckContext()))

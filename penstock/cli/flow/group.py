@@ -14,8 +14,8 @@ from penstock.cli.flow.check import check
 from penstock.cli.flow.generate import generate
 from penstock.cli.flow.run import FlowName, start
 from penstock.cli.interaction.stopping import ending
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.plain import pasted, pretty
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
@@ -60,9 +60,9 @@ def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
     library = project_flows(found.settings, found.project)
     file = _file(library.files(), name)
     read, diagnostics = library.check(file)
-    print(clean("\n".join(read.lines)))
+    say("\n".join(read.lines))
     for each in diagnostics:
-        note(clean(str(each)))
+        note(str(each))
 
 
 def graph(
@@ -74,10 +74,12 @@ def graph(
     file = _file(library.files(), name)
     command, flow = file.command, library.check(file)[0].flow
     if flow is None:
-        raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
+        raise NotFound(
+            f'"/{command}" has errors: {pasted("penstock", "flow", "check", command)} shows them'
+        )
     text = svg(flow) if as_svg else mermaid(flow) + "\n"
     if out is None:
-        print(text, end="")
+        say(text, end="")
         return
     try:
         out.write_text(text, encoding="utf-8")
@@ -93,7 +95,7 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
         found = result_of(record)
         if found is None:
             raise NotFound(f"the run {run_id!r} has no result: it is {status_of(record)}")
-        print(clean(pretty(found)))
+        say(pretty(found))
 
     run(project, work)
 
@@ -133,7 +135,7 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
         await runtime.cancel(task_id)
         await runtime.wait(task_id, seconds=runtime.parts.limits.shutdown_seconds)
         record = await _found(runtime, run_id)
-        print(ending(record, status_of(record)))
+        say(ending(record, status_of(record)))
 
     run(project, work)
 

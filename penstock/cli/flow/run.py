@@ -28,8 +28,7 @@ from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
 from penstock.cli.interaction.asking import YES, ask_here, asked_in, show_waiting
 from penstock.cli.interaction.background import Background, Feed, on_interrupt
 from penstock.cli.interaction.stopping import TaskStopper
-from penstock.cli.terminal.output import note, print_json
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import note, print_json, say
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
 from penstock.core.events import Event, QuestionAsked, Record, TaskEnded, TaskSuspended
@@ -88,7 +87,7 @@ def start(options: RunOptions) -> None:
         try:
             code = _WatchedRun(runtime, background, options).through(texts)
         except NotFound as error:
-            note(f"Error: {clean(str(error))}")
+            note(f"Error: {error}")
             code = WRONG_USAGE
         except KeyboardInterrupt:
             code = INTERRUPTED
@@ -136,7 +135,7 @@ class _WatchedRun:
         self._background.do(self._runtime.start_flow(asked, task_id=self._task_id))
         is_json, is_detached = self._options.as_json, self._options.detach
         if is_detached and not is_json:
-            print(self._task_id, flush=True)
+            say(self._task_id)
         envelope = outcome_of(self._end())
         if is_json or not is_detached:
             _print_result(envelope, as_json=is_json)
@@ -281,9 +280,9 @@ class _WatchedRun:
                 if self._wants_abort():
                     self._abort()
             except InvalidAnswer as error:
-                note(clean(str(error)))
+                note(str(error))
             except (AlreadyAnswered, QuestionClosed) as error:
-                note(clean(str(error)))
+                note(str(error))
                 is_taken = True
             else:
                 is_taken = True
@@ -313,4 +312,4 @@ def _print_result(envelope: Envelope, *, as_json: bool) -> None:
     result = envelope.output or {}
     error = envelope.error.message if envelope.error else ""
     last = result.get("lastResult") or {}
-    print(clean(str(result.get("reason") or error or last.get("summary") or "")))
+    say(str(result.get("reason") or error or last.get("summary") or ""))

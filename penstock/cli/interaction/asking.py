@@ -13,7 +13,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
 from penstock.cli.terminal.keyboard import forget_typed, never, read_line
 from penstock.cli.terminal.output import note
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.plain import clean, is_plain, pasted
 from penstock.cli.terminal.render import Screen
 from penstock.core.ids import TaskId
 from penstock.core.question import Option, QuestionKind, QuestionRecord
@@ -28,6 +28,8 @@ YES = {"y", "yes", "approve"}
 NO = {"n", "no", "reject"}
 EDIT = {"e", "edit"}
 DECIDE, CANCEL = "/decide", "/cancel"
+_MOST_LINES = 6
+"""Answers that are written out; the question itself shows all."""
 _WAYS = {DECIDE: "decide", CANCEL: "cancel"}
 """What may be said at a fork besides an answer: let its agent decide, end the run."""
 
@@ -85,19 +87,35 @@ def show_waiting(waiting: Sequence[QuestionRecord], how: str | None = None) -> N
     for record in waiting:
         Screen(Console(highlight=False, stderr=True)).question(question_record(record))
         if how is None:
-            note(f"answer it: penstock answer {record.question.question_id} {answers_to(record)}")
+            note(how_to_answer(record))
     if how is not None:
         note(how)
 
 
-def answers_to(record: QuestionRecord) -> str:
-    """Return what may be said to a question, as one writes it in a command."""
+def how_to_answer(record: QuestionRecord) -> str:
+    """Return a line for each answer to a question; a shell takes each as it is."""
+    answers = answers_to(record)
+    given = ("penstock", "answer", record.question.question_id)
+    lines = [pasted(*given, each) for each in answers[:_MOST_LINES]]
+    left = len(answers) - len(lines)
+    more = f"\n       or one of {left} more: their names or numbers" if left else ""
+    return "answer it: " + "\n       or: ".join(lines) + more
+
+
+def answers_to(record: QuestionRecord) -> Sequence[str]:
+    """Return what may be said to a question; an option that no line can hold is its number."""
     question = record.question
     if question.kind is QuestionKind.APPROVAL:
-        return "approve|reject"
+        return ("approve", "reject")
     if (question.form or {}).get("type") == "confirm":
-        return "yes|no"
-    return "|".join(each.value for each in question.options) or "TEXT"
+        return ("yes", "no")
+    values = [each.value for each in question.options]
+    return [_as_word(number, each) for number, each in enumerate(values, 1)] or ("TEXT",)
+
+
+def _as_word(number: int, value: str) -> str:
+    """Return what names an option in a command: its number if its value cannot stand there."""
+    return value if is_plain(value) and not value.startswith("-") else str(number)
 
 
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 
 from penstock.app.project import Project
 from penstock.cli.terminal.output import note
-from penstock.cli.terminal.plain import clean
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 
 
@@ -19,7 +18,7 @@ def tell_findings(
     own = findings_of(project, tool_id) if tool_id is not None else []
     for each in own:
         if each not in said:
-            note(clean(str(each)))
+            note(str(each))
     others = [each for each in project.diagnostics if each not in own and each not in said]
     if others:
         errors = len(errors_of(others))
@@ -31,7 +30,7 @@ def tell_findings(
 def tell_all(project: Project) -> None:
     """Note everything that is wrong."""
     for each in sort(project.diagnostics):
-        note(clean(str(each)))
+        note(str(each))
 
 
 def findings_of(project: Project, tool_id: str) -> list[Diagnostic]:

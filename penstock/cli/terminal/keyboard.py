@@ -11,6 +11,7 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 
+from penstock.cli.terminal.output import note
 from penstock.core.errors import QuestionClosed
 
 LOOK_SECONDS = 0.5
@@ -36,12 +37,12 @@ def read_line(prompt: str, is_over: Callable[[], bool] = never) -> str:
     """
     if not sys.stdin.isatty():
         return input(prompt)
-    print(prompt, end="", file=sys.stderr, flush=True)
+    note(prompt, end="")
     keyboard, typed = sys.stdin.fileno(), b""
     while not typed.endswith(b"\n"):
         if not select.select([keyboard], [], [], LOOK_SECONDS)[0]:
             if is_over():
-                print(file=sys.stderr, flush=True)
+                note("")
                 raise QuestionClosed("the question was answered elsewhere, or withdrawn")
         elif piece := os.read(keyboard, 1 << 12):
             typed += piece

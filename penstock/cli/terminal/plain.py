@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from typing import Any
 
 from penstock.core.canonical import without_surrogates
@@ -14,11 +15,26 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", without_surrogates(text).replace("\r\n", "\n"))
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text is one line that a terminal shows as it is, so that it can be pasted."""
+    return bool(text) and "\n" not in text and clean(text) == text
+
+
+def pasted(*words: str) -> str:
+    """Return a command that a shell takes as these words when it is pasted."""
+    return shlex.join(words)
+
+
 def compact(value: Any) -> str:
     """Return a value as short JSON."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False))
+    return _escaped(json.dumps(value, ensure_ascii=False))
 
 
 def pretty(value: Any) -> str:
     """Return a value as JSON of several lines."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False, indent=2))
+    return _escaped(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _escaped(text: str) -> str:
+    """Return JSON that is the same value; json.dumps escapes only the first 32 characters."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", without_surrogates(text))

@@ -1,8 +1,11 @@
 """Texts and values as a terminal may show them."""
 
+import json
+import shlex
+
 import pytest
 
-from penstock.cli.terminal.plain import clean, compact, pretty
+from penstock.cli.terminal.plain import clean, compact, is_plain, pasted, pretty
 
 HOSTILE = [
     ("\x1b[2Jgone", "\ufffd[2Jgone"),
@@ -23,3 +26,22 @@ def test_values_are_json_in_one_line_or_in_several() -> None:
     value = {"a": "é\ud83d"}
     assert compact(value) == '{"a": "é\ufffd"}'
     assert pretty(value) == '{\n  "a": "é\ufffd"\n}'
+
+
+@pytest.mark.parametrize("text", ["\x9b31m", "\x1b[2J", "abc\u202etxt", "\x7f", "é 漢"])
+def test_json_is_the_same_value_and_cannot_steer_the_terminal(text: str) -> None:
+    for shown in (compact([text]), pretty([text])):
+        assert json.loads(shown) == [text]
+        assert clean(shown) == shown
+
+
+@pytest.mark.parametrize("word", ["Ann", "Quick fix", "it's", "$(reboot) `x` !", "a|b", ""])
+def test_a_command_is_pasted_as_its_words(word: str) -> None:
+    assert shlex.split(pasted("penstock", "answer", word)) == ["penstock", "answer", word]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("Quick fix", True), ("", False), ("a\nb", False), ("\x1b[2J", False)]
+)
+def test_what_a_line_can_hold(text: str, wanted: bool) -> None:
+    assert is_plain(text) is wanted
