@@ -29,7 +29,7 @@ FLOORS = ("engine", "store", "server", "sandbox", "agents", "tools")
 COPIED = ("penstock", "tests", "examples", "docs", "scripts", "pyproject.toml", "README.md")
 SILENT = ("log.", "logging.")
 """What calls begin with that only operators read."""
-SECONDS = 240
+SECONDS = 120
 Node = ast.expr | ast.stmt
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",

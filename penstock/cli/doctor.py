@@ -26,9 +26,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.health import Check, check, little_space, look, read_back
+from penstock.store.health import Check, check, gaps, little_space, look, read_back
 from penstock.store.projections import Page
 from penstock.store.quarantine import Suspect
 from penstock.store.rebuild import rebuild
@@ -221,8 +221,8 @@ async def _looked_at(
     if health.problems:
         return [Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
     said = f"{place}: revision {health.revision}, {health.logs} logs, {health.events} events"
-    findings = [Finding(Mark.FINE, "database", said), await _events(database)]
     blobs = open_blobs(settings.blob_place)
+    findings = [Finding(Mark.FINE, "database", said), *await _events(database, blobs)]
     findings += _ready(await look(database, blobs))
     log = SqlLog(database, blobs, SystemClock())
     findings += await _tasks(log, SqlProjections(database, blobs))
@@ -265,10 +265,14 @@ def _suspect(suspect: Suspect) -> Finding:
     return Finding(Mark.NOTE, "tasks", said)
 
 
-async def _events(database: Database) -> Finding:
-    read, broken = await read_back(database)
-    if not broken:
-        return Finding(Mark.FINE, "events", f"the newest {read} read back")
-    said = f"{', '.join(broken)}: does not read back, of the newest {read}."
+async def _events(database: Database, blobs: Blobs) -> list[Finding]:
+    read, broken = await read_back(database, blobs)
+    missing = await gaps(database)
     advice = " Restore the database from a copy, or delete these conversations"
-    return Finding(Mark.WRONG, "events", said + advice)
+    found = []
+    if broken:
+        said = f"{', '.join(broken)}: does not read back, of the newest {read}."
+        found.append(Finding(Mark.WRONG, "events", said + advice))
+    if missing:
+        found.append(Finding(Mark.WRONG, "events", f"missing: {'; '.join(missing)}.{advice}"))
+    return found or [Finding(Mark.FINE, "events", f"the newest {read} read back")]

@@ -4,8 +4,10 @@ import asyncio
 import errno
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +20,7 @@ from penstock.core.errors import ConfigError, StoreClosed, StoreFull, StoreReadO
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import new_secret
 from penstock.core.limits import Limits
-from penstock.store.failures import failure_of
+from penstock.store.failures import failure_of, is_undecodable
 from penstock.store.schema import prepare, rewrite
 from penstock.store.writer import Writer
 
@@ -137,6 +139,9 @@ class Database:
             with readers.connect() as connection:
                 return unit(connection)
         except DBAPIError as error:
+            if is_undecodable(error):
+                with readers.connect() as connection, _any_bytes(connection):
+                    return unit(connection)
             if failure := failure_of(error, self.place):
                 raise failure from error
             raise
@@ -165,6 +170,20 @@ async def open_database(
         await database.close()
         raise
     return database
+
+
+@contextmanager
+def _any_bytes(connection: Connection) -> Iterator[None]:
+    """Let SQLite return texts that are not UTF-8: the row alone does not read back then.
+
+    One such text in a page fails the whole statement else, with the rows of everybody.
+    """
+    driver: Any = connection.connection.dbapi_connection
+    driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    try:
+        yield
+    finally:
+        driver.text_factory = str
 
 
 def place_of(url: URL) -> str:

@@ -66,6 +66,12 @@ def final_error(error: BaseException, place: str) -> BaseException:
     return StoreLocked(f"{StoreLocked.__doc__} {place}: {driver_error(error)}")
 
 
+def is_undecodable(error: BaseException) -> bool:
+    """Whether SQLite found a text that is not UTF-8: bits of the file are not as they were."""
+    driver = driver_error(error)
+    return isinstance(driver, sqlite3.OperationalError) and "decode to UTF-8" in str(driver)
+
+
 def driver_error(error: BaseException) -> BaseException:
     """Return what the driver itself raised."""
     return error.orig if isinstance(error, DBAPIError) and error.orig else error

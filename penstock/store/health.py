@@ -7,14 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, or_, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from penstock.core.codec import decode
 from penstock.core.errors import PenstockError, StoreCorrupt
+from penstock.core.ids import LogId
 from penstock.core.limits import MIB
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
+from penstock.store.rows import Row as EventRow
+from penstock.store.rows import Rows, record_of
 from penstock.store.tables import REVISION, events, logs
 
 _SOUND = "ok"
@@ -78,9 +80,23 @@ async def check(database: Database) -> Health:
     return Health(revision=REVISION, logs=sizes[0], events=sizes[1], problems=problems)
 
 
-async def read_back(database: Database, *, most: int = MOST_READ) -> tuple[int, tuple[str, ...]]:
+async def read_back(
+    database: Database, blobs: Blobs, *, most: int = MOST_READ
+) -> tuple[int, tuple[str, ...]]:
     """Read the newest events; returns how many, and where some do not read back."""
-    return await database.read(partial(_read_back, most))
+    read, broken, large = await database.read(partial(_read_back, most))
+    rows = Rows(blobs, 0)
+    for log_id, row in large:
+        try:
+            await rows.records(log_id, [row])
+        except StoreCorrupt:
+            broken.append(_named(log_id, row[0]))
+    return read, tuple(sorted(broken)[:MOST_NAMED])
+
+
+async def gaps(database: Database) -> tuple[str, ...]:
+    """Compare each log with its head; returns the logs of which events are missing."""
+    return await database.read(_gaps)
 
 
 async def _reads_and_writes(database: Database) -> str:
@@ -109,17 +125,50 @@ async def _why_not(trial: Awaitable[str | None], seconds: float) -> str:
         return f"the database cannot do that: {type(error).__name__}"
 
 
-def _read_back(most: int, connection: Connection) -> tuple[int, tuple[str, ...]]:
-    read, broken = 0, list[str]()
-    own = select(events.c.log_id, events.c.seq, events.c.kind, events.c.body)
-    newest = own.where(events.c.blob_id.is_(None)).order_by(events.c.at.desc()).limit(most)
-    for row in connection.execute(newest):
+def _read_back(
+    most: int, connection: Connection
+) -> tuple[int, list[str], list[tuple[LogId, EventRow]]]:
+    """Return how many were read, those that are broken, and those whose bodies stand elsewhere."""
+    read, broken, large = 0, list[str](), list[tuple[LogId, EventRow]]()
+    newest = select(events).order_by(events.c.at.desc()).limit(most)
+    for log_id, *columns in connection.execute(newest):
+        seq, at, task_id, path, kind, body, blob_id = columns
+        row = (seq, at, task_id, path, kind, body, blob_id)
         read += 1
+        if blob_id is not None:
+            large.append((log_id, row))
+            continue
         try:
-            decode(row.kind, row.body)
-        except ValueError:
-            broken.append(f"event {row.seq} of log {row.log_id!r}")
-    return read, tuple(sorted(broken)[:MOST_NAMED])
+            record_of(log_id, row)
+        except StoreCorrupt:
+            broken.append(_named(log_id, seq))
+    return read, broken, large
+
+
+def _named(log_id: str, seq: int) -> str:
+    return f"event {seq} of log {log_id!r}"
+
+
+def _gaps(connection: Connection) -> tuple[str, ...]:
+    found = func.count(events.c.seq)
+    wanted = (
+        select(logs.c.log_id, logs.c.head, found.label("found"))
+        .outerjoin(events, events.c.log_id == logs.c.log_id)
+        .group_by(logs.c.log_id, logs.c.head)
+        .having(or_(found != logs.c.head, func.max(events.c.seq) != logs.c.head))
+        .order_by(logs.c.log_id)
+        .limit(MOST_NAMED)
+    )
+    return tuple(
+        f"{_named(log_id, _first_gap(connection, log_id))}, which has {number} of {head}"
+        for log_id, head, number in connection.execute(wanted).all()
+    )
+
+
+def _first_gap(connection: Connection, log_id: str) -> int:
+    own = select(events.c.seq).where(events.c.log_id == log_id).order_by(events.c.seq)
+    seqs = connection.execute(own).scalars().all()
+    return next((wanted for wanted, seq in enumerate(seqs, 1) if seq != wanted), len(seqs) + 1)
 
 
 def _problems(connection: Connection) -> tuple[str, ...]:

@@ -42,7 +42,10 @@ class Lookup:
     async def find_message(
         self, message_id: MessageId, agent: str, profile: Profile
     ) -> MessageLocation | None:
-        """Return the newest task that a message of a history belongs to."""
+        """Return the newest task that a message of a history belongs to.
+
+        Bytes that are lost or damaged name none.
+        """
         its_own = and_(
             events.c.log_id == tasks.c.log_id,
             or_(events.c.seq == tasks.c.first_seq, events.c.seq == tasks.c.ended_seq),
@@ -61,8 +64,9 @@ class Lookup:
             return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
         large = wanted.where(events.c.blob_id.is_not(None))
         for row in await self._database.read(lambda each: each.execute(large).all()):
-            if named.encode() in await self._blobs.get(row.blob_id):
-                return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
+            with suppress(NotFound, StoreCorrupt):
+                if named.encode() in await self._blobs.get(row.blob_id):
+                    return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
         return None
 
     async def find_artifact(

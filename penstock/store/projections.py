@@ -50,7 +50,8 @@ class Projections(Protocol):
 
     Contract: as new as the newest committed event. Lists come with how many there are in all, and
     what is equal in a list is ordered by its id: pages of one order fit together. `find_…` returns
-    None for what is not there.
+    None for what is not there, and raises StoreCorrupt for what does not read back. A list leaves
+    that out, though it is counted; of a task only the outcome is missing, and says so.
     """
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:

@@ -7,7 +7,14 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, select
 
 from penstock.core.errors import StoreCorrupt
-from penstock.core.events import Record
+from penstock.core.events import (
+    CallRequested,
+    MessageReceived,
+    QuestionAsked,
+    Record,
+    SessionOpened,
+)
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.store.database import Database
 from penstock.store.log import Log
@@ -52,6 +59,7 @@ async def _try_one(
     newest = records[-1].seq if records else 0
     if len(records) < newest or newest < head <= await log.head(log_id):
         raise _damaged(log_id, len(records), max(head, newest))
+    _check_once(log_id, records)
     unit = partial(_again, projections, log_id, records)
     return await database.write(unit, order=log_id)
 
@@ -75,6 +83,28 @@ def _again(
         if type(record.event) in HAVE_CONSEQUENCES:
             projections.follow(cursor, record)
     return True
+
+
+def _check_once(log_id: LogId, records: Sequence[Record]) -> None:
+    """Raise StoreCorrupt for a task or a question that begins twice: the lists hold it once."""
+    seen: set[str] = set()
+    for record in records:
+        match record.event:
+            case MessageReceived() | CallRequested() | FlowRequested():
+                name = str(record.task_id)
+            case QuestionAsked(question=question):
+                name = question.question_id
+            case SessionOpened():
+                name = log_id
+            case _:
+                continue
+        if name in seen:
+            raise StoreCorrupt(
+                f"event {record.seq} of log {log_id!r} begins {name!r} a second time. Restore the"
+                " database from a copy, or delete this conversation.",
+                details={"log": log_id, "event": record.seq},
+            )
+        seen.add(name)
 
 
 def _damaged(log_id: LogId, found: int, wanted: int) -> StoreCorrupt:

@@ -87,6 +87,22 @@ def records_of(log_id: LogId, rows: Sequence[Row]) -> list[Record] | None:
     return [record_of(log_id, row) for row in rows]
 
 
+def check_order(log_id: LogId, rows: Sequence[Row], after: int) -> None:
+    """Raise StoreCorrupt if rows of a log are missing, or there twice, behind an event."""
+    for wanted, row in enumerate(rows, after + 1):
+        if row[0] != wanted:
+            raise missing(log_id, wanted)
+
+
+def missing(log_id: LogId, seq: int) -> StoreCorrupt:
+    """Return the error of a log in which an event is missing."""
+    return StoreCorrupt(
+        f"event {seq} of log {log_id!r} is missing."
+        " Restore the database from a copy, or delete this conversation.",
+        details={"log": log_id, "event": seq},
+    )
+
+
 def record_of(log_id: LogId, row: Row) -> Record:
     """Return a row whose body is at hand as an event. Raises StoreCorrupt."""
     seq, at, task_id, path, kind, body, _ = row

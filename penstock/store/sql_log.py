@@ -32,7 +32,7 @@ from penstock.store.owner import is_dead
 from penstock.store.pending_append import PendingAppend
 from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.quarantine import Quarantine, Suspect
-from penstock.store.rows import Row, Rows, records_of
+from penstock.store.rows import Row, Rows, check_order, records_of
 from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
@@ -218,6 +218,7 @@ class SqlLog:
         def unit(connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
             with closing(connection.exec_driver_sql(self._sql.page, key)) as found:
                 rows = found.all() if size is None else _first(found, size)
+            check_order(log_id, rows, after)
             return records_of(log_id, rows), rows
 
         records, rows = await self._database.read(unit)

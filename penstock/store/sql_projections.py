@@ -1,14 +1,17 @@
 """What lists and doors see of the logs, read from the tables that follow from them."""
 
-from collections.abc import Sequence
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bindparam, func, select
 
 from penstock.core.clock import Moment
 from penstock.core.codec import to_wire
+from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import StoreCorrupt
-from penstock.core.events import Event, QuestionAnswered, QuestionAsked
+from penstock.core.events import Event, QuestionAnswered, QuestionAsked, TaskEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
@@ -16,8 +19,13 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.projection_writer import plain
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
-from penstock.store.rows import Rows
+from penstock.store.rows import Rows, missing
 from penstock.store.tables import events, questions, sessions, tasks
+
+log = logging.getLogger(__name__)
+
+_Record = TypeVar("_Record")
+_Status = TypeVar("_Status", bound=StrEnum)
 
 
 def _columns(name: str) -> list[ColumnElement[Any]]:
@@ -48,7 +56,7 @@ _SESSIONS = select(
 
 _QUESTIONS = (
     select(questions, *_columns("asked"), *_columns("answered"))
-    .join(_EVENTS["asked"], _is("asked", questions))
+    .outerjoin(_EVENTS["asked"], _is("asked", questions))
     .outerjoin(_EVENTS["answered"], _is("answered", questions))
 )
 _OLDEST_QUESTION = (questions.c.asked_at, questions.c.asked_seq, questions.c.question_id)
@@ -100,7 +108,7 @@ class SqlProjections:
         )
         order = _ordered(page, *(_BY_TIME if log_id is None else _IN_LOG), usually=True)
         rows, total = await self._page(_TASKS, wanted, order, page)
-        return [await self._task(row) for row in rows], total
+        return await self._readable(rows, self._listed_task), total
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
         """Return the newest task that had started when this event was written."""
@@ -155,7 +163,7 @@ class SqlProjections:
         )
         order = _ordered(page, *_OLDEST_QUESTION, usually=False)
         rows, total = await self._page(_QUESTIONS, wanted, order, page)
-        return [await self._question(row) for row in rows], total
+        return await self._readable(rows, self._question), total
 
     async def open_questions(
         self, log_id: LogId, task_id: TaskId | None = None
@@ -190,23 +198,52 @@ class SqlProjections:
 
         return await self._database.read(unit)
 
+    async def _readable(
+        self, rows: Sequence[Row[Any]], record: Callable[[Row[Any]], Awaitable[_Record]]
+    ) -> list[_Record]:
+        """Return what reads back of a page: one damaged log must not hide all others."""
+        found: list[_Record] = []
+        for row in rows:
+            try:
+                found.append(await record(row))
+            except StoreCorrupt as error:
+                log.warning("a list leaves something out: %s", error)
+        return found
+
+    async def _listed_task(self, row: Row[Any]) -> TaskRecord:
+        """Return a task also when its outcome does not read back; it says so then."""
+        try:
+            return await self._task(row)
+        except StoreCorrupt as error:
+            return await self._task(row, unreadable=error)
+
     async def _event(self, row: Row[Any], name: str) -> Event | None:
         """Return the event that a row refers to, or None: there is none yet."""
         seq, kind, body, blob_id = (
             getattr(row, f"{name}_{part}") for part in ("seq", "kind", "body", "blob_id")
         )
-        if kind is None:
+        if seq is None:
             return None
+        if kind is None:
+            raise missing(row.log_id, seq)
         stored = (seq, Moment(0), None, None, kind, body, blob_id)
         return (await self._rows.records(row.log_id, [stored]))[0].event
 
-    async def _task(self, row: Row[Any]) -> TaskRecord:
-        ended = await self._event(row, "ended")
+    async def _task(self, row: Row[Any], *, unreadable: StoreCorrupt | None = None) -> TaskRecord:
+        """Return a task; why its outcome does not read back stands for the outcome."""
+        status = _status(TaskStatus, row.status, row.task_id)
+        ended: Event | None
+        if unreadable is None:
+            ended = await self._event(row, "ended")
+        else:
+            code, message = StoreCorrupt.code, str(unreadable)
+            why = ErrorDetail(code=code, message=message, continuable=False)
+            ended = TaskEnded(status=status, error=why)
         return TaskRecord(
             task_id=row.task_id,
             log_id=row.log_id,
             kind=row.kind,
-            status=TaskStatus(row.status),
+            status=status,
             profile_id=row.profile_id,
             agent=row.agent,
             created_at=row.created_at,
@@ -230,23 +267,34 @@ class SqlProjections:
             profile_id=row.profile_id,
             agent=row.agent,
             asked_at=row.asked_at,
-            status=QuestionStatus(row.status),
+            status=_status(QuestionStatus, row.status, row.question_id),
             answered_at=row.answered_at,
             answered_by=row.answered_by,
             answer=answered.answer if isinstance(answered, QuestionAnswered) else None,
         )
 
 
+def _status(statuses: type[_Status], stored: str, whose: str) -> _Status:
+    try:
+        return statuses(stored)
+    except ValueError as error:
+        raise StoreCorrupt(
+            f"{whose!r} has the status {stored!r}, which there is not."
+            " Run `penstock doctor --rebuild`: lists are made again from the logs."
+        ) from error
+
+
 def _session(row: Row[Any]) -> SessionRecord:
+    known = row.status in set(TaskStatus)  # else the lists are damaged: it can be deleted still
     return SessionRecord(
         session_id=row.session_id,
         profile_id=row.profile_id,
         agent=row.agent,
-        title=row.title,
+        title=plain(row.title),
         created_at=row.created_at,
         updated_at=row.updated_at,
         message_count=row.message_count,
-        status=None if row.status is None else TaskStatus(row.status),
+        status=TaskStatus(row.status) if known else None,
     )
 
 

@@ -48,6 +48,10 @@ SHOWN = {
         "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
         "server/routes/test_questions.py::test_no_answer_is_taken_once_the_cancel_was",
     ],
+    "a row of the database is lost or does not read back": [
+        "journeys/test_damaged_logs.py::test_a_damaged_conversation_hurts_itself_alone",
+        "journeys/test_damaged_logs.py::test_a_damaged_run_hurts_itself_alone",
+    ],
     "the power goes": [
         "store/test_database.py::test_a_commit_waits_for_the_disk_as_far_as_it_is_told"
     ],

@@ -84,6 +84,30 @@ def test_a_task_in_a_log_that_does_not_read_back_is_named_and_left_as_it_is(
     assert "✗ lists: as before: event 1 of log 'conv_1' does not read back: " in out
 
 
+def test_a_log_in_which_an_event_is_missing_is_named_and_hides_no_other(
+    run: Run, project: Path, run_json: Callable[..., Any]
+) -> None:
+    run("chat", "hello name=Ann")
+    run("chat", "hello name=Bob")
+    before = run_json("tasks", "list")["tasks"]
+    log_id = before[0]["conversationId"]
+    asyncio.run(drop_row(f"sqlite:///{project}/.penstock/penstock.db", log_id))
+    assert [each["id"] for each in run_json("tasks", "list")["tasks"]] == [
+        each["id"] for each in before
+    ]
+    code, out, _ = run("doctor")
+    assert code == 1
+    assert f"✗ events: missing: event 3 of log '{log_id}', which has " in out
+    assert "Restore the database from a copy, or delete these conversations" in out
+
+
+async def drop_row(url: str, log_id: str) -> None:
+    database = await open_database(url)
+    drop = text("DELETE FROM events WHERE log_id = :log AND seq = 3").bindparams(log=log_id)
+    await database.write(lambda connection: connection.execute(drop))
+    await database.close()
+
+
 WRONG = [
     ("penstock.toml", "x = 1", "✗ project: penstock.toml:1: x is not a setting."),
     ("agents/bad.md", "", "✗ file: agents/bad.md:1:1: error no-front-matter: "),

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.blobs import open_blobs
-from penstock.store.database import open_database
-from penstock.store.health import check, little_space, look, read_back
+from penstock.store.database import Database, open_database
+from penstock.store.health import check, gaps, little_space, look, read_back
+from penstock.store.sql_log import SqlLog
 from penstock.store.tables import REVISION
+from tests.kit.entries import CHAT, TWO, message, opened
 from tests.kit.server import in_memory
 
 
@@ -37,14 +40,41 @@ async def test_events_that_do_not_read_back_are_named(tmp_path: Path) -> None:
     async with in_memory(url=url) as runtime:
         reply = await runtime.chat("Hi")
     database = await open_database(url)
-    read, broken = await read_back(database)
+    blobs = open_blobs("memory:///")
+    read, broken = await read_back(database, blobs)
     assert (read > 3, broken) == (True, ())
     await database.write(
         lambda each: each.execute(text("UPDATE events SET body = '{bro' WHERE seq = 3"))
     )
-    assert await read_back(database) == (read, (f"event 3 of log {reply.session_id!r}",))
-    assert (await read_back(database, most=1))[0] == 1
+    await database.write(
+        lambda each: each.execute(text("UPDATE events SET blob_id = 'blob_lost' WHERE seq = 2"))
+    )
+    named = tuple(f"event {seq} of log {reply.session_id!r}" for seq in (2, 3))
+    assert await read_back(database, blobs) == (read, named)
+    assert (await read_back(database, blobs, most=1))[0] == 1
     await database.close()
+
+
+GAPS = [
+    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq = 2", 2, "2 of 3"),
+    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq < 3", 1, "1 of 3"),
+    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq > 1", 2, "1 of 3"),
+    ("DELETE FROM events WHERE log_id = 'conv_1'", 1, "0 of 3"),
+    ("UPDATE logs SET head = 4 WHERE log_id = 'conv_1'", 4, "3 of 4"),
+    ("UPDATE logs SET head = 2 WHERE log_id = 'conv_1'", 4, "3 of 2"),
+    ("UPDATE events SET seq = 7 WHERE log_id = 'conv_1' AND seq = 3", 3, "3 of 3"),
+]
+
+
+@pytest.mark.parametrize(("damage", "seq", "found"), GAPS)
+async def test_a_log_in_which_events_are_missing_is_named(
+    database: Database, log: SqlLog, damage: str, seq: int, found: str
+) -> None:
+    await log.send(CHAT, [opened(), message(), message(TWO)])
+    await log.send(LogId("conv_2"), [opened()])
+    assert await gaps(database) == ()
+    await database.write(lambda each: each.execute(text(damage)))
+    assert await gaps(database) == (f"event {seq} of log 'conv_1', which has {found}",)
 
 
 async def wrong(place: Path, *statements: str, limits: Limits | None = None) -> dict[str, str]:

@@ -99,10 +99,21 @@ async def test_damage_is_mended(database: Database, log: SqlLog, clock: FakeCloc
         assert await database.read(projections) == before
 
 
+COPY = (
+    "INSERT INTO events SELECT log_id, 14, at, task_id, path, kind, body, blob_id FROM events "
+    "WHERE log_id = 'conv_1' AND"
+)
+LONGER = "UPDATE logs SET head = 14 WHERE log_id = 'conv_1'"
 HOLES = [
-    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq = 2", "should have 13 events, and has 12"),
+    (
+        "DELETE FROM events WHERE log_id = 'conv_1' AND seq = 2",
+        "event 2 of log 'conv_1' is missing",
+    ),
     ("DELETE FROM events WHERE log_id = 'conv_1' AND seq = 13", "should have 13 events, and has"),
     ("UPDATE logs SET head = 12 WHERE log_id = 'conv_1'", "should have 12 events, and has 13"),
+    (f"{COPY} seq = 5; {LONGER}", "event 14 of log 'conv_1' begins 'q_1' a second time"),
+    (f"{COPY} seq = 2; {LONGER}", "event 14 of log 'conv_1' begins 'task_1' a second time"),
+    (f"{COPY} seq = 1; {LONGER}", "event 14 of log 'conv_1' begins 'conv_1' a second time"),
     ("UPDATE events SET body = '{' WHERE log_id = 'conv_1' AND seq = 2", "event 2 of log 'conv_1'"),
 ]
 
@@ -113,7 +124,8 @@ async def test_a_log_that_does_not_read_back_is_told_and_left_and_the_others_are
 ) -> None:
     await live_a_little(log, clock)
     before = await database.read(projections)
-    await database.write(partial(do, damage))
+    for statement in damage.split("; "):
+        await database.write(partial(do, statement))
     await database.write(partial(do, "DELETE FROM tasks WHERE log_id = 'task_call'"))
     rebuilt = await rebuild(database, log)
     assert (rebuilt.logs, len(rebuilt.left)) == (2, 1)

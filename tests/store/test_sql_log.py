@@ -23,6 +23,7 @@ from penstock.testing.clock import FakeClock, settle
 from tests.kit.entries import (
     CHAT,
     ONE,
+    THREE,
     TWO,
     answered,
     asked,
@@ -64,6 +65,27 @@ async def test_a_row_that_does_not_read_back_is_named(database: Database, log: S
     with pytest.raises(StoreCorrupt, match="event 2 of log 'conv_1' does not read back"):
         await log.read(CHAT)
     assert [each.seq for each in await log.read(CHAT, limit=1)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "after", "missing"),
+    [
+        ("DELETE FROM events WHERE seq = 2", 0, 2),
+        ("DELETE FROM events WHERE seq = 1", 0, 1),
+        ("DELETE FROM events WHERE seq = 2", 1, 2),
+        ("DELETE FROM events WHERE seq IN (2, 3)", 0, 2),
+        ("UPDATE events SET seq = 9 WHERE seq = 3", 1, 3),
+    ],
+)
+async def test_a_row_that_is_missing_is_named(
+    database: Database, log: SqlLog, damage: str, after: int, missing: int
+) -> None:
+    await log.send(CHAT, [opened(), message(), message(TWO), message(THREE)])
+    await database.write(lambda each: each.execute(text(damage)))
+    with pytest.raises(StoreCorrupt, match=f"event {missing} of log 'conv_1' is missing") as told:
+        await log.read(CHAT, after=after)
+    assert told.value.details == {"log": CHAT, "event": missing}
+    assert (await log.read(CHAT, after=missing, limit=0)) == []
 
 
 async def test_a_row_of_a_newer_kind_is_named(database: Database, log: SqlLog) -> None:

@@ -1,6 +1,7 @@
 """Runs of flows over HTTP: begun, looked at, followed, aborted."""
 
 import asyncio
+import logging
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
@@ -13,7 +14,7 @@ from penstock.chat.message import NewRun, Reply
 from penstock.chat.parts import question_part, question_record
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BadLastEventId, NotFound
+from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
 from penstock.core.flow_events import FlowRequested, FlowTold, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
@@ -39,6 +40,8 @@ from penstock.server.streams.flow_wire import RunFrames
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream
 from penstock.store.projections import TasksOf
+
+log = logging.getLogger(__name__)
 
 router = Router(prefix="/api/flows/{name}/runs", tags=["flows"])
 
@@ -109,7 +112,7 @@ async def list_runs(name: str, request: Request, query: Annotated[RunQuery, Quer
     found, total = await _runs(site, name, profile, query)
     if not total and query.status is None:
         await asyncio.to_thread(flows_of(site).find, name)
-    return page_of("runs", [await _part(site, each) for each in found], query.page, total)
+    return page_of("runs", [await _listed(site, each) for each in found], query.page, total)
 
 
 @router.get("/{run_id}", responses=answers("FlowRun"), response_class=Json)
@@ -247,16 +250,29 @@ def _task_status(wanted: str | None) -> TaskStatus | None:
     return next(ended, TaskStatus.FAILED)
 
 
+async def _listed(site: Site, task: TaskRecord) -> dict[str, Any]:
+    """Return a run as lists show it, also one whose log does not read back."""
+    try:
+        return await _part(site, task)
+    except StoreCorrupt as error:
+        log.warning("a list shows a run without its task and steps: %s", error)
+        return _shown(task, "", 0)
+
+
 async def _part(site: Site, task: TaskRecord) -> dict[str, Any]:
-    """Return a run as lists show it."""
+    """Return a run. Raises StoreCorrupt."""
     records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1, limit=1)
     asked = next((e.event for e in records if isinstance(e.event, FlowRequested)), None)
+    return _shown(task, (asked.task if asked else None) or "", await _step_count(site, task))
+
+
+def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
     part: dict[str, Any] = {
         "runId": task.task_id,
         "status": status_of(task),
-        "task": (asked.task if asked else None) or "",
+        "task": wanted,
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
-        "stepCount": await _step_count(site, task),
+        "stepCount": steps,
     }
     return part | ({} if task.ended_at is None else {"endedAt": to_iso(task.ended_at)})
 

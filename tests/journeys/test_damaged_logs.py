@@ -1,0 +1,174 @@
+"""A log that does not read back hurts itself alone: every list still shows all others."""
+
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.health import gaps, read_back
+from penstock.store.projections import Page
+from tests.kit.flow_server import flow_server
+from tests.kit.server import CHAT, InMemoryServer, served
+from tests.kit.tools import Act
+
+LOST = "UPDATE events SET body = '', blob_id = 'blob_0000' WHERE log_id = :log"
+DAMAGES = {
+    "no JSON": ["UPDATE events SET body = '{bro' WHERE log_id = :log"],
+    "cut short": ["UPDATE events SET body = substr(body, 1, length(body) - 9) WHERE log_id = :log"],
+    "an unknown kind": ["UPDATE events SET kind = 'of_tomorrow' WHERE log_id = :log"],
+    "a wrong type": ["UPDATE events SET body = '[1]' WHERE log_id = :log"],
+    "a wrong field": ["UPDATE events SET body = '{\"status\": 7}' WHERE log_id = :log"],
+    "another kind": ["UPDATE events SET kind = 'task_resumed', body = '{}' WHERE log_id = :log"],
+    "no UTF-8": ["UPDATE events SET body = CAST(x'7bff7d' AS TEXT) WHERE log_id = :log"],
+    "a lost body": [LOST],
+    "a gap": ["DELETE FROM events WHERE log_id = :log AND seq % 2 = 0"],
+    "the other gap": ["DELETE FROM events WHERE log_id = :log AND seq % 2 = 1"],
+    "no end": [
+        """DELETE FROM events WHERE log_id = :log
+           AND seq = (SELECT max(seq) FROM events WHERE log_id = :log)"""
+    ],
+    "nothing left": ["DELETE FROM events WHERE log_id = :log"],
+    "twice": [
+        """INSERT INTO events (log_id, seq, at, task_id, path, kind, body, blob_id)
+           SELECT log_id, seq + (SELECT head FROM logs WHERE log_id = :log), at, task_id, path,
+           kind, body, blob_id FROM events WHERE log_id = :log""",
+        "UPDATE logs SET head = head * 2 WHERE log_id = :log",
+    ],
+    "an odd status": [
+        "UPDATE tasks SET status = 'odd' WHERE log_id = :log",
+        "UPDATE questions SET status = 'odd' WHERE log_id = :log",
+    ],
+    "a title that is no UTF-8": [
+        "UPDATE sessions SET title = CAST(x'ff' AS TEXT) WHERE session_id = :log"
+    ],
+}
+READS_BACK = {"twice", "an odd status", "a title that is no UTF-8", "another kind"}
+"""Damages after which every event reads back."""
+SHOWS_THE_QUESTION = {"twice", "a title that is no UTF-8", "a gap", "no end"}
+"""Damages after which the event that asks reads back."""
+METRICS = "/api/agents/assistant/tools/metrics"
+STANDING = {
+    "/api/flows/dom:asks/runs": {None, "suspended"},
+    "/api/flows/look/runs": {None, "success"},
+}
+"""With which status the run that is whole is listed."""
+
+
+def do(statement: str, log_id: str, connection: Connection) -> None:
+    connection.execute(text(statement), {"log": log_id})
+
+
+async def damage(url: str, name: str, *log_ids: str) -> None:
+    """Damage logs. `doctor` names them and no other, unless what is there still reads back."""
+    database = await open_database(url)
+    for log_id in log_ids:
+        for statement in DAMAGES[name]:
+            await database.write(partial(do, statement, log_id))
+    named = [*(await read_back(database, open_blobs("memory:///")))[1], *await gaps(database)]
+    found = {log_id for log_id in log_ids if any(log_id in each for each in named)}
+    assert found == (set() if name in READS_BACK else set(log_ids))
+    assert all(any(log_id in each for log_id in log_ids) for each in named)
+    await database.close()
+
+
+async def listed(server: InMemoryServer, path: str, **query: Any) -> list[str]:
+    """Return the ids in a list."""
+    response = await server.client.get(path, params=query)
+    assert response.status_code == 200, f"{path}: {response.text}"
+    (name,) = set(response.json()) - {"meta"}
+    return [each.get("id") or each["runId"] for each in response.json()[name]]
+
+
+def opened(url: str) -> Any:
+    """Serve two tools, one of which waits for a person."""
+    model = ScriptedModel(
+        {"Add": [call("add"), say("Added.")], "Mail": [call("mail"), say("Sent.")]}
+    )
+    tools = [Act("add"), Act("mail", requires_approval=True)]
+    return served(url=url, model=model, tools=tools)
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_a_damaged_conversation_hurts_itself_alone(name: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with opened(url) as server:
+        found = []
+        for _ in range(2):
+            conversation = (await server.say("Add")).headers["x-conversation-id"]
+            parked = (await server.say("Mail", conversationId=conversation)).json()
+            found.append((conversation, parked["suspended"]["questions"][0]["id"]))
+    (broken, its_question), (whole, question) = found
+    await damage(url, name, broken)
+    async with opened(url) as server:
+        for query in ({}, {"status": "open"}, {"conversationId": whole}):
+            ids = await listed(server, "/api/questions", **query)
+            assert question in ids
+            assert its_question not in ids or name in SHOWS_THE_QUESTION
+        assert whole in await listed(server, f"{CHAT}/conversations")
+        assert (await server.client.get(f"{METRICS}")).json()["metrics"]
+        shown = await server.client.get(CHAT, params={"conversationId": broken})
+        asked = await server.client.get(f"/api/questions/{its_question}")
+        assert {shown.status_code, asked.status_code} <= {200, 404, 503}
+        if name != "an odd status":  # it would wait for its turn behind the question
+            sent = await server.say("Add", conversationId=broken)
+            assert sent.status_code in {200, 409, 503}
+        answer = f"/api/questions/{question}/answer"
+        done = await server.client.post(answer, json={"decision": "approve"})
+        assert done.status_code == 200, done.text
+        assert (await server.say("Add")).status_code == 200
+        deleted = await server.client.delete(f"{CHAT}/conversations/{broken}")
+        assert deleted.status_code == 204, deleted.text
+        assert broken not in await listed(server, f"{CHAT}/conversations")
+        assert its_question not in await listed(server, "/api/questions")
+
+
+@pytest.mark.slow("opens a project twice")
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_a_damaged_run_hurts_itself_alone(name: str, tmp_path: Path) -> None:
+    asks, looks = "/api/flows/dom:asks/runs", "/api/flows/look/runs"
+    async with flow_server(tmp_path) as server:
+        runs = [
+            (await server.client.post(f"{path}?wait=60", json={})).headers["x-task-id"]
+            for path in (asks, asks, looks, looks)
+        ]
+    url = f"sqlite:///{tmp_path}/.penstock/penstock.db"
+    await damage(url, name, runs[0], runs[2])
+    async with flow_server(tmp_path) as server:
+        for path, run in ((asks, runs[1]), (looks, runs[3])):
+            for query in ({}, {"status": "suspended"}, {"status": "success"}, {"status": "error"}):
+                ids = await listed(server, path, **query)
+                assert (run in ids) == (query.get("status") in STANDING[path])
+        for run in (runs[0], runs[2]):
+            for path in (f"{asks}/{run}", f"{looks}/{run}", f"/api/tasks/{run}"):
+                assert (await server.client.get(path)).status_code in {200, 404, 503}
+        assert runs[1] in [
+            each["taskId"]
+            for each in (await server.client.get("/api/questions")).json()["questions"]
+        ]
+        done = (await server.client.post(f"{looks}?wait=60", json={})).json()
+        assert done["status"] == "success"
+
+
+async def test_a_list_says_what_it_leaves_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Operators are told; a task whose outcome is lost is listed, and says so."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with opened(url) as server:
+        conversation = (await server.say("Add")).headers["x-conversation-id"]
+        await server.say("Mail", conversationId=conversation)
+    await damage(url, "no JSON", conversation)
+    async with opened(url) as server:
+        with caplog.at_level(logging.WARNING):
+            assert await listed(server, "/api/questions") == []
+        tasks, total = await server.runtime.parts.projections.tasks(page=Page())
+    assert f"event 11 of log '{conversation}' does not read back" in caplog.text
+    assert [each.status for each in tasks] == ["suspended", "succeeded"]
+    assert total == 2
+    assert (tasks[1].outcome or {})["error"]["code"] == "STORE_CORRUPT"
