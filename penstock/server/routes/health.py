@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from penstock.core.profile import ADMIN
-from penstock.server.requests.problem import Json
+from penstock.server.requests.problem import RETRY_SECONDS, Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
 from penstock.server.site import PROFILE, ServerLifecycle, Site
@@ -37,7 +37,8 @@ async def ready(request: Request) -> Response:
             body["details"] = whys
         if layers := _confinement(lifecycle.site):
             body["confinement"] = layers
-    return Json(body, 503 if whys else 200)
+    again = {"Retry-After": str(RETRY_SECONDS)}
+    return Json(body, 503, again) if whys else Json(body)
 
 
 async def _whys(site: Site | None) -> dict[str, str]:

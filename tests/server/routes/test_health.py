@@ -52,7 +52,7 @@ async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             response = await server.client.get("/api/ready")
-            assert response.status_code == 503
+            assert (response.status_code, response.headers["retry-after"]) == (503, "1")
             assert failed(response) == ["database"]
             said = "Another process holds the database. Stop it, or wait, and try again."
             assert response.json()["details"] == {"database": said}
