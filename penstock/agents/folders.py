@@ -11,6 +11,7 @@ from penstock.agents.charter import Tier
 from penstock.agents.file import NOTHING_KNOWN, ParsedAgent, parse_agent
 from penstock.agents.file_checks import KnownNames
 from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.paths import escape_of
@@ -130,7 +131,8 @@ def _read(
 def _names(folder: Path) -> list[str]:
     try:
         names = [each.name for each in os.scandir(folder)]
-    except OSError:
+    except OSError as error:
+        raise_exhaustion(error)
         return []
     wanted = (each for each in names if each.endswith(".md") and not each.endswith(".chain.md"))
     return sorted(wanted, key=os.fsencode)

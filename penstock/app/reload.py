@@ -3,7 +3,7 @@
 import asyncio
 import posixpath
 from collections.abc import AsyncIterator, Callable, Container, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,8 +13,7 @@ from penstock.app.loaded import LoadedOf
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
-from penstock.core.errors import PenstockError
-from penstock.core.exhaustion import is_out_of_files
+from penstock.core.errors import OutOfResources, PenstockError
 from penstock.manifest.discover import walk
 from penstock.manifest.resources import is_resource
 from penstock.tools.registry import Registry
@@ -91,18 +90,19 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
     async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
         while True:
             await self.runtime.parts.clock.sleep(SECONDS)
-            if is_out_of_files():
-                continue  # files would seem to be gone, and tools with them
-            now = await asyncio.to_thread(file_stamps, self.settings.root, READ)
-            if now != before:
-                before = now
-                await self._renew(tell)
+            with suppress(OutOfResources):  # then what there is goes on, and is read again soon
+                now = await asyncio.to_thread(file_stamps, self.settings.root, READ)
+                if now != before:
+                    await self._renew(tell)
+                    before = now
 
     async def _renew(self, tell: Tell) -> None:
         """Take a new edition, and tell what is wrong with it; the good ones go on."""
         try:
             project = await asyncio.to_thread(self.read)
             self.take(project)
+        except OutOfResources:
+            raise
         except PenstockError as error:
             tell(f"Error: {error}. What was there goes on.")
             return

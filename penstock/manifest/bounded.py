@@ -5,6 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from penstock.core.exhaustion import raise_exhaustion
+
 TOO_LARGE = "file-too-large"
 
 
@@ -26,6 +28,7 @@ def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unrea
             content = opened.read(most + 1)
         size = max(path.stat().st_size, len(content))
     except OSError as error:
+        raise_exhaustion(error)  # it is no mistake in the file
         return _unreadable(error.strerror, is_missing=isinstance(error, FileNotFoundError))
     if len(content) <= most:
         return content

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.exhaustion import raise_exhaustion
 
 NOUNS = ("tool", "skill", "permissions", "prompts")
 LATER = (".schedule.yaml",)
@@ -61,7 +62,8 @@ def walk(root: Path) -> Iterator[str]:
         folder = waiting.pop()
         try:
             entries = list(os.scandir(root / folder))
-        except OSError:
+        except OSError as error:
+            raise_exhaustion(error)  # a folder that cannot be read for now is not empty
             continue
         for entry in entries:
             if not is_searched(entry.name):

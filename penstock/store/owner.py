@@ -13,7 +13,11 @@ _START = 19
 def this_process(nonce: str) -> str:
     """Return `host/boot/pid/start/nonce`; the nonce tells apart several owners in one process."""
     pid = os.getpid()
-    return "/".join((_host(), _boot(), str(pid), _start_of(pid) or _UNKNOWN, nonce))
+    try:
+        start = _start_of(pid) or _UNKNOWN
+    except OSError:
+        start = _UNKNOWN
+    return "/".join((_host(), _boot(), str(pid), start, nonce))
 
 
 def is_dead(owner: str) -> bool:
@@ -24,7 +28,10 @@ def is_dead(owner: str) -> bool:
     host, boot, pid, start, _ = parts
     if _UNKNOWN in {boot, start} or not pid.isdecimal() or (host, boot) != (_host(), _boot()):
         return False
-    return _start_of(int(pid)) != start
+    try:
+        return _start_of(int(pid)) != start
+    except OSError:  # such as a lack of descriptors: it says nothing of that process
+        return False
 
 
 def _host() -> str:
@@ -45,7 +52,7 @@ def _start_of(pid: int) -> str | None:
     """Return when the process began, in ticks since the boot; None if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in {"Z", "X"} else fields[_START]

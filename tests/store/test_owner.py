@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.store.owner import is_dead, this_process
+from tests.kit.resources import no_files_left
 
 SAY_WHO = """
 import sys
@@ -58,6 +59,16 @@ def test_a_frozen_process_is_not_dead(child: subprocess.Popen[str]) -> None:
     owner = name_of(child)
     child.send_signal(signal.SIGSTOP)
     assert not is_dead(owner)
+
+
+def test_who_cannot_be_looked_up_for_want_of_descriptors_is_not_dead(
+    child: subprocess.Popen[str],
+) -> None:
+    """Else a process without any would take the logs that others are at work on."""
+    name = name_of(child)
+    with no_files_left():
+        assert not is_dead(name)
+        assert not is_dead(this_process("n"))
 
 
 def test_a_number_that_another_process_has_now_counts_for_nothing() -> None:

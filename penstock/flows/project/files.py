@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.agents.charter import Tier
 from penstock.agents.folders import MOST_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.project.library import file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
@@ -242,7 +243,8 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             seen = [each for each in found if not each.name.startswith(".")]
-    except OSError:
+    except OSError as error:
+        raise_exhaustion(error)
         return []
     return sorted((each for each in seen if _counts(each)), key=lambda each: each.name)
 

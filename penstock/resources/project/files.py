@@ -11,6 +11,7 @@ from typing import NoReturn, TypeVar
 from msgspec import Struct
 
 from penstock.core.call_errors import CallError, NotPermitted, tool_failure
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.resources.project.access import OPEN, PROTECTED, Access
 from penstock.resources.project.opening import open_to_read, replace_file
 from penstock.resources.project.turns import turn
@@ -196,7 +197,8 @@ def entries_below(
         try:
             with os.scandir(root / folder) as found:
                 entries = [*found]
-        except OSError:
+        except OSError as error:
+            raise_exhaustion(error)  # what is in it is protected, perhaps
             continue
         start = f"{folder}/" if folder else ""
         for entry in entries:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from penstock.core.exhaustion import raise_exhaustion
+
 
 @contextmanager
 def held(folder: Path) -> Iterator[bool]:
@@ -15,7 +17,8 @@ def held(folder: Path) -> Iterator[bool]:
     """
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        raise_exhaustion(error)  # else two processes could change one file at once
         yield False
         return
     is_held = False

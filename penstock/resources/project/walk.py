@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.ignore import IGNORE_FILE, IgnoreFile, is_left_out, read_ignore_file
 
@@ -104,7 +105,8 @@ def _listed(files: ProjectFiles, folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(files.root / folder) as found:
             return sorted(filter(_has_words, found), key=_place)
-    except OSError:
+    except OSError as error:
+        raise_exhaustion(error)
         return []
 
 

@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from penstock.core.errors import OutOfResources
 from penstock.resources.project.flock import held
+from tests.kit.resources import no_files_left
 
 PROBE = """
 import fcntl, os, sys
@@ -35,3 +39,11 @@ def test_a_folder_that_is_not_there_or_none_stops_nobody(tmp_path: Path) -> None
     for name in ("gone", "file"):
         with held(tmp_path / name) as is_held:
             assert not is_held
+
+
+def test_a_folder_that_cannot_be_held_for_want_of_descriptors_is_not_let_go(tmp_path: Path) -> None:
+    """Who writes without holding it would lose what another writes."""
+    with no_files_left(), pytest.raises(OutOfResources), held(tmp_path):
+        pass
+    with held(tmp_path) as is_held:
+        assert is_held

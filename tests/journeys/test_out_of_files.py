@@ -1,0 +1,45 @@
+"""A process without file descriptors takes nothing that it cannot read for gone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.app.reload import READ, file_stamps
+from penstock.core.errors import OutOfResources
+from penstock.flows.project.files import find_flows
+from penstock.manifest.bounded import read_bounded
+from penstock.manifest.discover import discover
+from penstock.resources.project.files import ProjectFiles, entries_below, never
+from penstock.resources.project.walk import walk
+from tests.kit.flow_server import laid
+from tests.kit.resources import no_files_left
+
+Look = Callable[[Path], Any]
+
+
+def listed(files: ProjectFiles) -> list[Any]:
+    return [*walk(files, files.start("."))]
+
+
+LOOKS: dict[str, Look] = {
+    "manifests, or a watched project would lose its tools": lambda root: discover(root).files,
+    "stamps of a watched project": lambda root: file_stamps(root, READ),
+    "a file, or it would be called broken": lambda root: read_bounded(root / "a.tool.yaml", 100),
+    "flows, or a run would find no flow of its name": lambda root: find_flows(root).files,
+    "files, or protected ones would not be known": lambda root: [*entries_below(root, never)],
+    "files, as `ls` shows them": lambda root: [
+        *walk(ProjectFiles(root), ProjectFiles(root).start("."))
+    ],
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_what_cannot_be_read_for_now_is_not_gone(tmp_path: Path, look: Look) -> None:
+    laid(tmp_path)
+    (tmp_path / "a.tool.yaml").write_text("name: a\n")
+    assert look(tmp_path)
+    with no_files_left(), pytest.raises(OutOfResources):
+        look(tmp_path)
+    assert look(tmp_path)
