@@ -10,7 +10,9 @@ from typing import Any
 
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
+from penstock.manifest.bounded import Unread, read_bounded
 
+_MOST_BYTES = 1 << 20
 PathInSettings = tuple[str, ...]
 """The names of sections and then of a key, such as `("server", "port")`."""
 
@@ -64,15 +66,16 @@ def settings_error(problems: list[str]) -> ConfigError:
 
 
 def _read(file: Path) -> str:
+    content = read_bounded(file, _MOST_BYTES)
+    if isinstance(content, Unread):
+        if content.is_missing:
+            return ""
+        raise ConfigError(f"{file.name}: {content.message}.")
     try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
+        return content.decode()
     except UnicodeDecodeError as error:
-        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise ConfigError(f"{file.name}:{line}: this is not UTF-8; save it as UTF-8.") from None
-    except OSError as error:
-        raise ConfigError(f"{file.name} cannot be read: {error.strerror}.") from None
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:

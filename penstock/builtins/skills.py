@@ -13,8 +13,11 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events import SkillsSelected
 from penstock.core.schema import Problem
+from penstock.manifest.bounded import TOO_LARGE, Unread, read_bounded
 from penstock.manifest.resources import Resource
 from penstock.manifest.skill import SkillManifest
+from penstock.resources.project.access import OPEN
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.builtin import TEXT, URI, BuiltIn, builtin, place
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -171,18 +174,22 @@ async def _bytes(skill: SkillManifest, resource: Resource, invocation: Invocatio
     task = invocation.caller.skills
     file = (task.skills if task else NO_SKILLS).place(skill, resource)
     most = invocation.inside.world.limits.file_bytes
-    content: bytes = await invocation.inside.threads.run(partial(_read, file, resource.path, most))
+    folder = invocation.inside.resources.project
+    files = None if folder is None else folder.files(OPEN)
+    read = partial(_read, files, file, resource.path, most)
+    content: bytes = await invocation.inside.threads.run(read)
     return content
 
 
-def _read(file: Path, shown: str, most: int) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(most + 1)
-    except OSError as error:
-        raise tool_failure("not_found", f"{shown!r} cannot be read: {error.strerror}") from None
-    if len(content) > most:
-        raise tool_failure("too_large", f"{shown!r} has more than {most} bytes")
+def _read(files: ProjectFiles | None, file: Path, shown: str, most: int) -> bytes:
+    """Return the bytes of a file; of a project's, none that is hidden, by whatever name."""
+    if files is not None and file.is_relative_to(files.root):
+        name = file.relative_to(files.root).as_posix()
+        return files.read(replace(files.readable(name), told=shown), most)
+    content = read_bounded(file, most)
+    if isinstance(content, Unread):
+        reason = "too_large" if content.code == TOO_LARGE else "not_found"
+        raise tool_failure(reason, f"{shown!r}: {content.message}")
     return content
 
 

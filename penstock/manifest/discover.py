@@ -55,6 +55,14 @@ def is_searched(name: str) -> bool:
     return not name.startswith(".") and name not in NOT_SEARCHED
 
 
+def leads_to_folder(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry is a folder, or a link to one; a loop of links leads nowhere."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def walk(root: Path) -> Iterator[str]:
     """Yield the files below a folder; symlinked, hidden and foreign folders are left out."""
     waiting = [""]

@@ -16,6 +16,7 @@ from msgspec import Struct
 from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
 from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.discover import leads_to_folder
 from penstock.manifest.loose import read_loose
 from penstock.manifest.paths import escape_of
 from penstock.manifest.source import FENCE, Document, Place, YamlPath, parse_yaml
@@ -166,7 +167,7 @@ def find_folders(folder: Path) -> list[str]:
     """Return the names of the directories that may be handbooks, in order."""
     try:
         with os.scandir(folder) as found:
-            names = sorted(each.name for each in found if each.is_dir())
+            names = sorted(each.name for each in found if leads_to_folder(each))
     except OSError:
         return []
     return names[:MOST_HANDBOOKS]

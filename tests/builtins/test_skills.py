@@ -1,5 +1,6 @@
 """Skills for models: listed, activated, and their files read and taken into the workspace."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from penstock.manifest.skill import SkillManifest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import Skills, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
 from tests.kit.dying_log import DyingLog, live, see_through
@@ -57,9 +59,9 @@ def skills(tmp_path: Path) -> Skills:
     return Skills({each.skill_id: each for each in own} | {"zip": SKILLS["zip"]}, tmp_path)
 
 
-async def at_work(skills: Skills, *named: str) -> Desk:
+async def at_work(skills: Skills, *named: str, **more: Any) -> Desk:
     """Return a desk whose model has these skills selected for its task."""
-    desk = await open_desk(*TOOLS)
+    desk = await open_desk(*TOOLS, **more)
     state = desk.bench.ledger.held.state
     task = TaskSkills(skills, state, SkillsOf(), profile=Profile(), named=named)
     desk.bench.model = replace(desk.bench.model, skills=task, selection=task.selection)
@@ -216,6 +218,24 @@ async def test_a_file_that_is_gone_says_so(skills: Skills, tmp_path: Path) -> No
     (tmp_path / "docs/a.txt").unlink()
     asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "text"}
     assert await desk.refusal("read_skill_resource", **asked) == "not_found"
+
+
+async def test_a_file_of_a_skill_that_is_another_name_of_a_secret_is_refused(
+    skills: Skills, tmp_path: Path
+) -> None:
+    """A hard link to the key, among the files of a skill of an open project."""
+    (tmp_path / ".penstock").mkdir()
+    (tmp_path / ".penstock/secret.key").write_text("canary")
+    (tmp_path / "docs/a.txt").unlink()
+    (tmp_path / "docs/a.txt").hardlink_to(tmp_path / ".penstock/secret.key")
+    desk = await at_work(skills, "docs", project=ProjectFolder(root=tmp_path))
+    asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "text"}
+    found = await desk.call("read_skill_resource", **asked)
+    assert found.error is not None
+    assert str(found.error.message) == '"a.txt" is protected.'
+    (tmp_path / "docs/a.txt").unlink()
+    os.mkfifo(tmp_path / "docs/a.txt")
+    assert (await desk.call("read_skill_resource", **asked)).status == "failed"
 
 
 WRITES = 8

@@ -1,5 +1,6 @@
 """`read` and `ls`: the text of a file in parts, and what stands in a folder."""
 
+import os
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
@@ -10,8 +11,7 @@ from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
 from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.project.files import ProjectFiles, ProjectPath, as_call_errors
-from penstock.resources.project.opening import open_to_read
+from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.walk import entries, has_readable
 from penstock.tools.builtin import offered_without, whole
 from penstock.tools.faults import invalid
@@ -20,6 +20,8 @@ from penstock.tools.shell import ShellSettings
 
 MOST_LINES = 2000
 MOST_BYTES = 50 * 1024
+MOST_FILE = 1 << 30
+"""All lines of a file are counted, which takes half a second for so many bytes."""
 MOST_NAMES = 500
 _CHUNK = 1 << 20
 _PIECE = 1 << 16
@@ -82,7 +84,12 @@ async def ls(input: Json, invocation: Invocation) -> Any:
 
 
 def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> FilePart:
-    with as_call_errors(path), open_to_read(files.root, path.real) as file:
+    with files.opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_FILE:
+            raise tool_failure(
+                "too_large", f"{path.told!r} has {size} bytes; read takes files of {MOST_FILE}"
+            )
         return read_part(file, first, most)
 
 

@@ -18,7 +18,7 @@ from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.project.library import file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
 from penstock.manifest.bounded import Unread, read_bounded
-from penstock.manifest.discover import shown
+from penstock.manifest.discover import leads_to_folder, shown
 from penstock.manifest.paths import escape_of
 from penstock.manifest.source import Document, Place
 
@@ -226,7 +226,7 @@ def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
         parts = waiting.pop()
         here = "/".join((folder, *parts) if folder else parts)
         entries = _entries(root / here)
-        names = {entry.name: entry for entry in entries if not entry.is_dir()}
+        names = {entry.name: entry for entry in entries if not leads_to_folder(entry)}
         flow = FLOW if parts and FLOW in names else None
         for name in [flow] if flow else names:
             own = parts if flow else (*parts, name.rpartition(".")[0])
@@ -235,7 +235,7 @@ def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
             escape = escape_of(root, path) if names[name].is_symlink() else None
             yield _Candidate(file=file, parts=own, is_folder=bool(flow), escape=escape)
         if not flow and len(parts) <= MOST_NAMESPACES:
-            waiting += [(*parts, entry.name) for entry in entries if entry.is_dir()]
+            waiting += [(*parts, entry.name) for entry in entries if leads_to_folder(entry)]
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -250,7 +250,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _counts(entry: os.DirEntry[str]) -> bool:
-    if entry.is_dir():
+    if leads_to_folder(entry):
         return not entry.is_symlink() and entry.name not in NOT_SEARCHED
     return entry.name.endswith(SUFFIXES)
 

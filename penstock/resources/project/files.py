@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
-from typing import NoReturn, TypeVar
+from typing import BinaryIO, NoReturn, TypeVar
 
 from msgspec import Struct
 
@@ -130,14 +130,29 @@ class ProjectFiles:
 
     def read(self, path: ProjectPath, most: int) -> bytes:
         """Return the bytes of a file of at most so many."""
-        with as_call_errors(path), open_to_read(self.root, path.real) as file:
-            found = os.fstat(file.fileno())
-            if found.st_nlink > 1 and found.st_ino in self.hidden_twins:
-                raise NotPermitted(f'"{path.told}" {PROTECTED}')
+        with self.opened(path) as file:
             content = file.read(most + 1)
         if len(content) > most:
             raise tool_failure("too_large", f"{path.told!r} has more than {most} bytes")
         return content
+
+    @contextmanager
+    def opened(self, path: ProjectPath) -> Iterator[BinaryIO]:
+        """Open a file to read it; another name of a hidden file is refused as that file is."""
+        with as_call_errors(path), open_to_read(self.root, path.real) as file:
+            if self._is_twin(os.fstat(file.fileno())):
+                raise NotPermitted(f'"{path.told}" {PROTECTED}')
+            yield file
+
+    def is_twin(self, real: str) -> bool:
+        """Whether a file is another name of a hidden one."""
+        try:
+            return self._is_twin((self.root / real).stat())
+        except OSError:
+            return False
+
+    def _is_twin(self, found: os.stat_result) -> bool:
+        return found.st_nlink > 1 and found.st_ino in self.hidden_twins
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
         """Write a file, whole or not at all, and the folders above; returns whether it is new."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from penstock.core.exhaustion import raise_exhaustion
+from penstock.manifest.discover import leads_to_folder
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.ignore import IGNORE_FILE, IgnoreFile, is_left_out, read_ignore_file
 
@@ -49,7 +50,7 @@ def entries(files: ProjectFiles, folder: ProjectPath) -> Iterator[FoundName]:
         real = files.real_of(entry.path) if entry.is_symlink() else path
         if real is None or files.is_hidden(path):
             continue
-        is_folder = entry.is_dir()
+        is_folder = leads_to_folder(entry)
         if files.access.may_read_below(real) if is_folder else files.sees(real):
             yield FoundName(name=entry.name, is_folder=is_folder)
 
@@ -94,7 +95,7 @@ def _folder(
                 yield path, rules
             continue
         real = files.real_of(entry.path) if entry.is_symlink() else path
-        if real and entry.is_file() and files.sees(real):
+        if real and _leads_to_file(entry) and files.sees(real):
             if real != path and files.is_hidden(path):
                 continue
             yield FoundFile(path=path, real=real)
@@ -108,6 +109,13 @@ def _listed(files: ProjectFiles, folder: str) -> list[os.DirEntry[str]]:
     except OSError as error:
         raise_exhaustion(error)
         return []
+
+
+def _leads_to_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _joined(folder: str, name: str) -> str:

@@ -15,12 +15,14 @@ from penstock.core.diagnostics import Diagnostic, Severity, errors_of
 from penstock.core.errors import DeclarationError
 from penstock.core.late import load_file, open_folder
 from penstock.core.text import cut
+from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.paths import escape_of
 from penstock.tools.python.function import FunctionTool
 
 FOLDER = "tools"
 OFF = "python-off"
 MESSAGE_CHARACTERS = 500
+_MOST_BYTES = 16 << 20
 _RAISE = opmap["RAISE_VARARGS"]
 
 PythonTool = FunctionTool[Any, Any]
@@ -82,8 +84,18 @@ def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
     """Return the files that may be imported, and what is said of those that lead out."""
     if escape := escape_of(root, FOLDER):
         return [], (escape,)
-    every = [(file, escape_of(root, f"{FOLDER}/{file.name}")) for file in find_files(root)]
+    every = [
+        (file, escape_of(root, f"{FOLDER}/{file.name}") or _odd(file)) for file in find_files(root)
+    ]
     return [file for file, out in every if not out], tuple(out for _, out in every if out)
+
+
+def _odd(file: Path) -> Diagnostic | None:
+    """Return what is wrong with a name that is no file to import: to open a pipe would wait."""
+    read = read_bounded(file, _MOST_BYTES)
+    if not isinstance(read, Unread):
+        return None
+    return Diagnostic(code="python-import", message=read.message, file=f"{FOLDER}/{file.name}")
 
 
 class _Source:
