@@ -63,6 +63,7 @@ check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but 
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q $(SHAPE)
 	$(BIN)/python -m scripts.docs --check
+	$(BIN)/python -m scripts.typed_examples
 
 fix: .venv/dev      ## Let ruff repair what it can.
 	-$(BIN)/ruff check --fix .

@@ -27,6 +27,11 @@ HOMES: dict[str, str] = {
 """Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
 
 
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted([*HOMES, "__version__"])
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for: `--help` must not wait for the database."""
     if home := HOMES.get(name):

@@ -22,6 +22,10 @@ def test_every_public_name_has_its_type_in_the_stub() -> None:
     assert typed == {name: f"penstock.{home}" for name, home in homes}
 
 
+def test_the_window_shows_public_names_alone() -> None:
+    assert dir(penstock) == sorted([*penstock.HOMES, "__version__"])
+
+
 def test_anything_else_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Manager'"):
         getattr(penstock, "Manager")  # noqa: B009

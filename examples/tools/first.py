@@ -33,7 +33,7 @@ def dice(
     """
     # The key is the same whenever this very call is run, so a crash cannot change the luck.
     luck = int(ctx.idempotency_key, 16)
-    rolled = []
+    rolled: list[int] = []
     for _ in range(count):
         luck, one = divmod(luck, sides)
         rolled.append(one + 1)

@@ -7,7 +7,7 @@ from penstock.agents.charter import NO_FILE, Charter, Tier
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
-from penstock.tools.tool import Tool
+from penstock.tools.python.function import ToolLike, as_tool
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -20,11 +20,16 @@ class Agent:
     instructions: str = ""
     model: str | Model | None = None
     """A model, or the name of one; None is the project's default."""
-    tools: Iterable[Tool] | None = None
-    """Tools of its own, instead of the project's; None is the project's."""
+    tools: Iterable[ToolLike] | None = None
+    """Tools of its own, functions too, instead of the project's; None is the project's."""
     settings: ChatSettings = DEFAULTS
     charter: Charter = NO_FILE
     """What its file says for flows."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no tool where it is written, and keep what can be read only once."""
+        if self.tools is not None:
+            object.__setattr__(self, "tools", tuple(map(as_tool, self.tools)))
 
     @property
     def has_file(self) -> bool:

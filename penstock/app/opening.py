@@ -43,6 +43,7 @@ from penstock.store.log import Log
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
+from penstock.tools.python.function import ToolLike, as_tool
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rules
 from penstock.tools.skills import Skills
@@ -64,7 +65,7 @@ NOTHING_ADDED = Extras()
 async def open(  # noqa: A001  what a program does with a project, as with a file
     directory: str | Path = ".",
     *,
-    tools: Iterable[Tool] = (),
+    tools: Iterable[ToolLike] = (),
     agents: Iterable[Agent] = (),
     models: Iterable[Model] = (),
     plugins: Iterable[Plugin] = (),
@@ -72,12 +73,13 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 ) -> AsyncIterator[Runtime]:
     """Open the project in a directory, and go on with what was left undone, until the block ends.
 
-    `tools`, `agents` and `models` come on top of the project's, `plugins` come before those that
-    are installed; `settings` win over its file, such as `{"synchronous": "NORMAL"}`. Raises
-    ConfigError and StoreError.
+    `tools` are functions with `@tool` above them, plain functions, which count as writes, and any
+    other Tool. `tools`, `agents` and `models` come on top of the project's, `plugins` come before
+    those that are installed; `settings` win over its file, such as `{"synchronous": "NORMAL"}`.
+    Raises ConfigError and StoreError.
     """
     chosen = load(check_root(Path(directory)), **settings)
-    added = Extras(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
+    added = Extras(tools=tuple(map(as_tool, tools)), agents=tuple(agents), models=tuple(models))
     project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
     async with open_project(chosen, project, added) as runtime:
         yield runtime
@@ -222,6 +224,7 @@ def inventory_of(settings: Settings, project: Project, added: Extras) -> Invento
         registry=Registry(
             [*project.every_tool, *with_global_tools(added.tools, settings.global_tools)],
             project.bundle.named_permissions,
+            project.broken_tools,
         ),
         rules=Rules(entry.rule() for entry in settings.rules),
         agents=agents,

@@ -56,6 +56,8 @@ class Project(Struct, frozen=True, kw_only=True):
     """What agent files may name."""
     handbooks: Handbooks = field(default_factory=Handbooks)
     tools: tuple[Tool, ...] = ()
+    broken_tools: Mapping[str, str] = field(default_factory=dict)
+    """Python tools that are none because of an error, by id, with the error and its place."""
     builtin_tools: tuple[Tool, ...] = TOOLS
     """As the settings have them: some may be global here that are not so elsewhere."""
     bundle: Bundle = field(default_factory=Bundle)
@@ -164,6 +166,7 @@ def load_project(
         nameable=nameable,
         handbooks=handbooks,
         tools=(*whole, *with_global_tools(scripts, chosen)),
+        broken_tools=loaded.broken,
         builtin_tools=_builtin_tools(settings, there, handbooks),
         bundle=bundle,
         sandbox=sandbox,

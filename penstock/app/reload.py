@@ -61,6 +61,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         registry = Registry(
             [*project.every_tool, *with_global_tools(self.added, self.settings.global_tools)],
             project.bundle.named_permissions,
+            project.broken_tools,
         )
         parts = self.runtime.parts
         parts.invoker.renew(registry)

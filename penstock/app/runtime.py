@@ -4,22 +4,25 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import ProjectAuthoring
 from penstock.chat.database_parts import DatabaseParts
-from penstock.chat.follow import LogSource, follow
+from penstock.chat.follow import LogSource, follow, texts
 from penstock.chat.inbox import Inbox
 from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
 from penstock.chat.session import Participants
+from penstock.core.call_errors import ToolNotFound
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
+from penstock.core.events import TaskSuspended
+from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskRecord
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
@@ -32,6 +35,7 @@ from penstock.store.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.errands import Errands
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import SCRIPT
 from penstock.tools.skills import Skills
 
 SUSPENDED = "SUSPENDED"
@@ -92,7 +96,7 @@ class Runtime:
         content: str,
         *,
         agent: str | Agent = ASSISTANT,
-        session_id: SessionId | None = None,
+        session_id: str | None = None,
         profile: Profile | None = None,
     ) -> Reply:
         """Say something to an agent, and wait for its answer or its question.
@@ -117,9 +121,9 @@ class Runtime:
             self.parts.models.get(message.model)
         return await self._inbox.send(message, profile or self.local)
 
-    async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
+    async def wait(self, task_id: str, *, seconds: float | None = None) -> Reply | None:
         """Wait until a task has ended or waits for a person; None when the time was up first."""
-        return await self._inbox.wait(task_id, seconds=seconds)
+        return await self._inbox.wait(TaskId(task_id), seconds=seconds)
 
     async def call(
         self,
@@ -134,7 +138,21 @@ class Runtime:
         `task_id` names its task beforehand, for who may want to cancel it meanwhile.
         """
         call = NewCall(tool_id=tool_id, input=input)
-        return outcome_of(await self._inbox.call(call, profile or self.local, task_id=task_id))
+        reply = await self._inbox.call(call, profile or self.local, task_id=task_id)
+        return self._explained(tool_id, outcome_of(reply))
+
+    def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
+        """Tell a program, which may know, that a tool is there and not for direct calls."""
+        error, tool = envelope.error, self.parts.invoker.registry.find(tool_id)
+        if error is None or error.code != ToolNotFound.code or tool is None:
+            return envelope
+        how = f"penstock tools grants {tool_id} says who may call it"
+        if tool.spec.kind == "python":
+            how = "add direct_call=True to its @tool"
+        elif tool.spec.kind == SCRIPT:
+            how = "add `direct_call: true` to its manifest"
+        message = f"The tool {tool_id!r} does not allow direct calls: {how}."
+        return replace(envelope, error=replace(error, message=message))
 
     async def request(
         self,
@@ -167,7 +185,7 @@ class Runtime:
 
     async def answer(
         self,
-        question_id: QuestionId,
+        question_id: str,
         body: Mapping[str, Any],
         *,
         profile: Profile | None = None,
@@ -176,23 +194,43 @@ class Runtime:
 
         Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
         """
-        return await self._inbox.answer(question_id, body, profile or self.local)
+        return await self._inbox.answer(QuestionId(question_id), body, profile or self.local)
 
-    async def cancel(self, task_id: TaskId, *, profile: Profile | None = None) -> TaskRecord:
+    async def cancel(self, task_id: str, *, profile: Profile | None = None) -> TaskRecord:
         """End a task, whatever it is doing. Raises NotFound, or TaskOver when it has ended."""
-        return await self._inbox.cancel(task_id, profile or self.local)
+        return await self._inbox.cancel(TaskId(task_id), profile or self.local)
 
     def follow(
-        self, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
+        self, log_id: str, *, after: int = 0, task_id: str | None = None
     ) -> AsyncGenerator[Live, None]:
         """Yield what a log holds after an event, then what happens in it, without gap or double.
 
         Ends when the runtime closes, or when the reader was too slow: follow again from the last
         `seq` then.
         """
+        task = None if task_id is None else TaskId(task_id)
+        return follow(self._source, LogId(log_id), after=after, task_id=task)
+
+    def stream(self, sent: SentMessage) -> AsyncGenerator[str, None]:
+        """Yield the text of the answer to a message as it comes, from its beginning.
+
+        Ends when the task has ended or waits for a person: `wait` says which. A reply that began
+        again after a failure is yielded again.
+        """
+
+        async def rests(event: TaskSuspended) -> bool:
+            reply = await self.wait(sent.task_id, seconds=0)
+            if reply is None or reply.status is not TaskStatus.SUSPENDED:
+                return False
+            asked = {each.question.question_id for each in reply.questions}
+            return asked.issuperset(event.questions) and reply.runs == event.runs
+
+        return texts(self._source, LogId(sent.session_id), sent.task_id, rests)
+
+    @property
+    def _source(self) -> LogSource:
         parts = self.parts
-        source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
-        return follow(source, log_id, after=after, task_id=task_id)
+        return LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
 
     async def close(self) -> None:
         """Take no new work, park what runs, end every stream; the store stays open."""

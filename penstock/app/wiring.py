@@ -68,6 +68,7 @@ from penstock.store.projections import Projections
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
+from penstock.tools.python.function import as_tool
 from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder, Resources
 from penstock.tools.rules import Rules
@@ -112,7 +113,7 @@ class AgentInvokers:
             return self._shared
         own = self._own.get(agent)
         if own is None:
-            own = self._own[agent] = self._shared.over(Registry(agent.tools))
+            own = self._own[agent] = self._shared.over(Registry(map(as_tool, agent.tools)))
         return own
 
 

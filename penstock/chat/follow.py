@@ -1,15 +1,22 @@
 """What a log holds and what happens in it now, in one order, without gap or double."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 
 from msgspec import Struct
 
 from penstock.chat.remote_replies import RemoteReplies
-from penstock.core.events import Record
+from penstock.core.events import (
+    Record,
+    ReplyReceived,
+    ReplyRestarted,
+    TaskEnded,
+    TaskSuspended,
+)
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.engine.bus import Bus, Delta, Live, LiveReply, ReplyBegun
+from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
 from penstock.store.log import Log
 
 PAGE = 500
@@ -209,6 +216,65 @@ async def follow(
                     yield item
     finally:
         tail.close()
+
+
+async def texts(
+    source: LogSource,
+    log_id: LogId,
+    task_id: TaskId,
+    rests: Callable[[TaskSuspended], Awaitable[bool]],
+) -> AsyncGenerator[str, None]:
+    """Yield what the agent of a task says, in pieces, until the task has ended or waits for people.
+
+    What was said before is read from the log, so that nothing is missed however late this begins.
+    A reply that a failure took back is said again from its beginning. `rests` says whether the task
+    still waits where it was suspended: the log also holds questions that were answered.
+    """
+    saying = Saying()
+    async with aclosing(follow(source, log_id, task_id=task_id)) as items:
+        async for item in items:
+            if piece := saying.of(item):
+                yield piece
+            if isinstance(item, Record):
+                if isinstance(item.event, TaskEnded):
+                    return
+                if isinstance(item.event, TaskSuspended) and await rests(item.event):
+                    return
+
+
+class Saying:
+    """What was yielded of the reply on its way, which may come live, from the log, or as both."""
+
+    def __init__(self) -> None:
+        self._base: int | None = None
+        self._said = 0
+        self._skip = 0
+        self._has_said = False
+
+    def of(self, item: Live) -> str:
+        """Return the text that an item adds, perhaps none."""
+        text = self._added(item)
+        self._said += len(text)
+        self._has_said = self._has_said or bool(text)
+        if isinstance(item, Record) and isinstance(item.event, ReplyReceived | ReplyRestarted):
+            self._base, self._said, self._skip = None, 0, 0
+        return text
+
+    def _added(self, item: Live) -> str:
+        match item:
+            case ReplyBegun(reply=reply) if reply.path is None:
+                is_same = reply.base == self._base  # a reader that was too slow hears it again
+                self._base, self._skip = reply.base, self._said if is_same else 0
+                self._said = self._said if is_same else 0
+            case Delta(kind=DeltaKind.TEXT, reply=reply, text=text) if reply.path is None:
+                known = min(self._skip, len(text))
+                self._skip -= known
+                return text[known:]
+            case Record(event=ReplyReceived(text=text), path=None):
+                return text[self._said :]
+            case Record(event=TaskEnded(content=text)) if not self._has_said:
+                return text  # of a command, which no model answers
+        return ""
 
 
 def so_far(reply: LiveReply) -> list[Live]:

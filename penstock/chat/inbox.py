@@ -120,7 +120,7 @@ class Inbox:
         task_id = task_id or TaskId(self._new_id("task"))
         log_id = LogId(call.session_id or task_id)
         if call.session_id is not None:
-            await self._own_session(call.session_id, profile)
+            await self._own_session(SessionId(call.session_id), profile)
             await self._starter.look_up(log_id)
         return await self._queued(log_id, task_id, _requested(call, profile))
 
@@ -247,7 +247,7 @@ class Inbox:
         """Look at what stands before the message; it may be the answer to that."""
         if message.session_id is None:
             return None
-        await self._own_session(message.session_id, profile, message.agent)
+        await self._own_session(SessionId(message.session_id), profile, message.agent)
         await self._starter.look_up(LogId(message.session_id))
         return await self._as_answer(message, profile)
 

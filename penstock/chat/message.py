@@ -27,7 +27,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
     content: str
     agent: str = ASSISTANT
-    session_id: SessionId | None = None
+    session_id: str | None = None
     """None begins a conversation."""
     model: str | None = None
     enable_tools: bool = True
@@ -65,7 +65,7 @@ class NewCall(Struct, frozen=True, kw_only=True):
 
     tool_id: str
     input: dict[str, Any]
-    session_id: SessionId | None = None
+    session_id: str | None = None
     """Where it takes its turn, with what is selected there; None is a session that no list has."""
     selected_skills: tuple[str, ...] = ()
     """For this call alone, besides those of the session."""

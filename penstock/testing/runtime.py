@@ -25,11 +25,11 @@ from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
+from penstock.tools.python.function import ToolLike, as_tool
 from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.rules import Rule, Rules
 from penstock.tools.skills import NO_SKILLS, Skills
-from penstock.tools.tool import Tool
 
 KEY = bytes(range(32))
 
@@ -67,7 +67,7 @@ class MemoryStorage:
 async def memory_runtime(
     *,
     model: Model | None = None,
-    tools: Iterable[Tool] = (),
+    tools: Iterable[ToolLike] = (),
     agents: Iterable[Agent] = (),
     rules: Iterable[Rule] = (),
     skills: Skills = NO_SKILLS,
@@ -79,7 +79,7 @@ async def memory_runtime(
     if model is not None:
         models.add(model)
     inventory = Inventory(
-        registry=Registry(tools),
+        registry=Registry(map(as_tool, tools)),
         rules=Rules(rules),
         agents=Catalog(agents),
         models=models,

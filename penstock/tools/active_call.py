@@ -7,6 +7,7 @@ from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.events import StoredFile
 from penstock.engine.ledger import Ledger
+from penstock.tools.artifacts import ANY_FORM, OutputForm
 from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
 from penstock.tools.policy import Caller
@@ -54,6 +55,12 @@ class ActiveCall:
         if self.tool is None or self.caller.origin is not Origin.DIRECT:
             return None
         return self.tool.spec
+
+    @property
+    def form(self) -> OutputForm:
+        """What the tool says of its outputs, once it is known."""
+        tool = self.tool
+        return ANY_FORM if tool is None else OutputForm(tool.preview, tool.spec.output_schema)
 
     @property
     def is_cut(self) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
 from penstock.core.canonical import compact, without_surrogates
-from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
 from penstock.core.limits import Limits
@@ -17,6 +17,7 @@ from penstock.core.text import cut, one_line, preview
 from penstock.store.blobs import Blobs
 from penstock.tools.bounded_errors import bounded
 from penstock.tools.media import IMAGES, dimensions, sniff
+from penstock.tools.outputs import at_bytes
 from penstock.tools.placeholders import Placeholders, may_hold_base64
 
 Preview = Callable[[Any], str | None]
@@ -38,6 +39,16 @@ class LoggedOutcome(NamedTuple):
     """What is read is the output itself, a text, and no JSON."""
 
 
+class OutputForm(NamedTuple):
+    """What a tool says of its outputs."""
+
+    preview: Preview | None = None
+    schema: Json | None = None
+
+
+ANY_FORM = OutputForm()
+
+
 class Artifacts:
     """Makes outcomes readable, and keeps what does not fit."""
 
@@ -47,7 +58,7 @@ class Artifacts:
         self._new_id = new_id
 
     async def show(
-        self, envelope: Envelope, own_preview: Preview | None, *, clip_at: int | None
+        self, envelope: Envelope, form: OutputForm = ANY_FORM, *, clip_at: int | None
     ) -> LoggedOutcome:
         """Return the outcome as its caller reads it; `clip_at` None: whole and as it is, for code.
 
@@ -60,11 +71,13 @@ class Artifacts:
         files: tuple[StoredFile, ...] = ()
         if clip_at is not None and may_hold_base64(text):
             placeholders = Placeholders(self._limits)
+            if form.schema is not None:
+                output = at_bytes(output, form.schema, placeholders.of_bytes)
             output = placeholders.replace(output)
-            if output is not envelope.output:
+            if placeholders.has_replaced:
                 envelope, text = Envelope.success(output), _said(output)
                 files = await self._keep_all(placeholders)
-        line = None if clip_at is None else self._preview(output, own_preview)
+        line = None if clip_at is None else self._preview(output, form.preview)
         shown = LoggedOutcome(envelope, text, line, files=files, is_text=type(output) is str)
         if clip_at is not None and len(text) > clip_at:
             return await self._clip(shown, text, clip_at=clip_at)

@@ -18,7 +18,6 @@ from penstock.core.call_errors import (
     ToolNotFound,
 )
 from penstock.core.canonical import is_larger
-from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallRetried, CallSettled
 from penstock.core.schema import Problem, json_problems
@@ -204,8 +203,7 @@ class Invoker:
         visible = {each.spec.tool_id for each in self.registry if self._sees(each, caller)}
         if caller.session is not None and caller.origin is Origin.MODEL:
             visible = caller.session.nameable(visible)
-        hint = did_you_mean(call.tool_id, visible)
-        raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
+        raise self.registry.missing(call.tool_id, visible)
 
     def _permit(self, active_call: ActiveCall) -> None:
         if active_call.is_hidden and active_call.tool is not None:
@@ -329,13 +327,12 @@ class Invoker:
         call, caller, ledger = active_call.call, active_call.caller, active_call.ledger
         withdraw(ledger.held, ledger.task, below=call.path)
         clip_at = caller.clip_at
-        own_preview = active_call.tool.preview if active_call.tool else None
         envelope = redacted(envelope, caller.secrets)
         try:
-            shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
+            shown = await self._artifacts.show(envelope, active_call.form, clip_at=clip_at)
         except CallError as error:
             envelope = active_call.failed(error)
-            shown = await self._artifacts.show(envelope, None, clip_at=clip_at)
+            shown = await self._artifacts.show(envelope, clip_at=clip_at)
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=shown.envelope,

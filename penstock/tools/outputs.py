@@ -3,7 +3,7 @@
 import base64
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -20,6 +20,7 @@ from penstock.tools.media import sniff
 
 Path = tuple[str | int, ...]
 
+_LOCAL = "#/$defs/"
 _PLAIN = frozenset({str, int, bool, type(None)})
 _KEYS = frozenset({int, float, bool})
 _TEXTUAL = (date, time, timedelta, Decimal, UUID)
@@ -112,6 +113,58 @@ def _field_names(value: Any) -> Sequence[str] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [each.name for each in dataclasses.fields(value)]
     return None
+
+
+BYTES = {"type": "string", "contentEncoding": "base64"}
+"""The schema of bytes: a text in base64."""
+
+
+def at_bytes(value: Any, schema: Any, act: Callable[[Any, Path], Any]) -> Any:
+    """Return JSON with what `act` makes of each value whose schema says that it is base64."""
+    return _at_bytes(value, schema, schema, act=act, path=())
+
+
+def _at_bytes(
+    value: Any, schema: Any, root: Any, *, act: Callable[[Any, Path], Any], path: Path
+) -> Any:
+    if not isinstance(schema, dict) or value is None:
+        return value
+    if schema.get("contentEncoding") == "base64":
+        return act(value, path)
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_LOCAL):
+        schema = root.get("$defs", {}).get(reference.removeprefix(_LOCAL))
+        return _at_bytes(value, schema, root, act=act, path=path)
+    for key in ("anyOf", "oneOf", "allOf"):
+        branches = schema.get(key, ())
+        if isinstance(value, str) and any(map(_is_words, branches)):
+            continue  # it may be words, such as of `bytes | str`
+        for each in branches:
+            value = _at_bytes(value, each, root, act=act, path=path)
+    if isinstance(value, dict):
+        known, others = schema.get("properties", {}), schema.get("additionalProperties")
+        return {
+            name: _at_bytes(each, known.get(name, others), root, act=act, path=(*path, name))
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        first, rest = schema.get("prefixItems", ()), schema.get("items")
+        schemas = [*first, *[rest] * (len(value) - len(first))]
+        return [
+            _at_bytes(each, one, root, act=act, path=(*path, at))
+            for at, (each, one) in enumerate(zip(value, schemas, strict=False))
+        ]
+    return value
+
+
+def _is_words(schema: Any) -> bool:
+    is_text = isinstance(schema, dict) and schema.get("type") == "string"
+    return is_text and "contentEncoding" not in schema
+
+
+def plain_base64(value: Any, path: Path) -> Any:
+    """Return bytes as the text alone, where a schema says what it is."""
+    return value["data"] if isinstance(value, dict) and "data" in value else value
 
 
 def encoded(content: bytes) -> dict[str, str]:

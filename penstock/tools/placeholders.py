@@ -50,6 +50,7 @@ class Placeholders:
         self._images = 0
         self._files = 0
         self.found: list[FoundBytes] = []
+        self.has_replaced = False
 
     def replace(self, value: Any) -> Any:
         """Return the value with placeholders; the same object where there is nothing to replace."""
@@ -61,6 +62,10 @@ class Placeholders:
         if isinstance(value, dict):
             return self._in_object(value)
         return value
+
+    def of_bytes(self, value: Any, path: object) -> Any:
+        """Return the placeholder of a value that is base64 by its schema, if it is long."""
+        return self._placeholder(value, None) if _is_bare(value) else value
 
     def _in_object(self, value: dict[str, Any]) -> dict[str, Any]:
         block = _image_block(value)
@@ -87,6 +92,7 @@ class Placeholders:
         return self._placeholder(payload, match.group(1).replace("\\", "").lower())
 
     def _placeholder(self, payload: str, mime: str | None) -> str:
+        self.has_replaced = True
         content = _decode(payload)
         if content is None:
             return f"[base64 data: {len(payload) * 3 // 4} bytes, {mime or UNKNOWN}]"

@@ -1,25 +1,35 @@
 """Tools by id."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NameTaken
 from penstock.core.schema import Schema
+from penstock.tools.spec import BUILTIN, ToolSpec
 from penstock.tools.tool import Tool
 
 
 class Registry:
     """Every tool that one runtime, or one agent, knows; the schemas compiled once."""
 
-    def __init__(self, tools: Iterable[Tool] = (), permissions: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        permissions: Iterable[str] = (),
+        broken: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._broken = broken
+        """Tools that could not be loaded, each with the reason."""
         self._tools: dict[str, Tool] = {}
         self._schemas: dict[str, Schema] = {}
         self._outputs: dict[str, Schema] = {}
         for tool in tools:
-            if self._tools.setdefault(tool.spec.tool_id, tool) is not tool:
-                raise NameTaken(f"there are two tools {tool.spec.tool_id!r}; rename one of them")
+            first = self._tools.setdefault(tool.spec.tool_id, tool)
+            if first is not tool:
+                raise _taken(first.spec, tool.spec)
         required = (each.spec.requires_permissions for each in self)
         self.permissions = frozenset(permissions).union(*required)
         """Those that tools require, and others that the project names."""
@@ -45,8 +55,13 @@ class Registry:
         """Return the tool, or raise ToolNotFound with the nearest name."""
         if tool := self._tools.get(tool_id):
             return tool
-        hint = did_you_mean(tool_id, self._tools)
-        raise ToolNotFound(f"There is no tool {tool_id!r}.{hint}")
+        raise self.missing(tool_id, self._tools)
+
+    def missing(self, tool_id: str, visible: Iterable[str]) -> ToolNotFound:
+        """Return the error of a name that no tool has: why it is broken, or the nearest name."""
+        if why := self._broken.get(tool_id):
+            return ToolNotFound(f"The tool {tool_id!r} could not be loaded: {why}")
+        return ToolNotFound(f"There is no tool {tool_id!r}.{did_you_mean(tool_id, visible)}")
 
     def schema(self, tool: Tool) -> Schema:
         """Return the compiled input schema of a tool."""
@@ -65,3 +80,14 @@ class Registry:
         if schema is None:
             schema = self._outputs[spec.tool_id] = Schema(spec.output_schema)
         return schema
+
+
+def _taken(first: ToolSpec, second: ToolSpec) -> NameTaken:
+    """Return the error of two tools with one name, which says whose it is."""
+    tool_id = first.tool_id
+    if {first.kind, second.kind} == {BUILTIN, "python"}:
+        return NameTaken(
+            f"{tool_id!r} is the name of a built-in tool; give yours another one, such as "
+            f'@tool(id="my_{tool_id}")'
+        )
+    return NameTaken(f"there are two tools {tool_id!r}; rename one of them")

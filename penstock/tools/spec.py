@@ -15,6 +15,8 @@ Exclusive = bool | str | Callable[[Json], str]
 Look = Callable[[Json, ProjectFiles, ShellSettings], None]
 """Raises a CallError, as a run does, for what an input names and the agent may not use."""
 
+BUILTIN = "builtin"
+"""The kind of the tools that come with the runtime."""
 ANY_INPUT: Json = {"type": "object"}
 
 
@@ -58,7 +60,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     look: Look | None = None
     """Finds paths and commands that are refused, without a run: for who is asked after that."""
     labels: tuple[str, ...] = ()
-    kind: str = "builtin"
+    kind: str = BUILTIN
     """`builtin`, `python`, `script`, `plugin`; where the tool comes from, for lists."""
 
     @property

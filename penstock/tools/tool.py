@@ -40,7 +40,11 @@ def with_spec(tool: Tool, spec: ToolSpec) -> Tool:
         return replace(tool, spec=spec)
     if dataclasses.is_dataclass(tool) and not isinstance(tool, type):
         return dataclasses.replace(tool, spec=spec)
-    made: Any = copy(tool)
-    made.spec = spec
+    made: Any
+    if (other := getattr(tool, "__replace__", None)) is not None:
+        made = other(spec=spec)
+    else:
+        made = copy(tool)
+        made.spec = spec
     found: Tool = made
     return found

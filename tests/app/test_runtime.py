@@ -4,16 +4,18 @@ from contextlib import aclosing
 
 import pytest
 
-from penstock.app.runtime import SUSPENDED
-from penstock.chat.message import NewMessage
+from penstock.app.runtime import SUSPENDED, Runtime
+from penstock.chat.message import NewMessage, SentMessage
 from penstock.core.call import Effect
 from penstock.core.codec import kind_of
 from penstock.core.envelope import Status
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events import Record
 from penstock.core.ids import LogId, QuestionId
-from penstock.models.scripted import ScriptedModel, say
+from penstock.models.scripted import ScriptedModel, call, fail, say
 from penstock.testing.runtime import memory_runtime
+from penstock.tools.python.function import tool
+from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act, echo
 
 
@@ -76,3 +78,84 @@ async def test_a_log_is_followed_from_its_beginning() -> None:
         "reply_received",
         "task_ended",
     ]
+
+
+@tool
+def private(n: int) -> int:
+    """Return a number."""
+    return n
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "said"),
+    [
+        ("private", "does not allow direct calls: add direct_call=True to its @tool."),
+        ("act", "does not allow direct calls: penstock tools grants act says who may call it."),
+    ],
+)
+async def test_a_program_is_told_why_it_may_not_call_a_tool(tool_id: str, said: str) -> None:
+    async with memory_runtime(tools=[private, Act("act", echo)]) as runtime:
+        error = (await runtime.call(tool_id, {})).error
+    assert error
+    assert (error.code, error.message) == ("TOOL_NOT_FOUND", f"The tool {tool_id!r} {said}")
+
+
+BROKEN = "from penstock import tool\n\n@tool(direct_call=True)\ndef price(x): return x\n"
+
+
+async def test_a_program_is_told_what_is_wrong_with_a_tool(project: ProjectFolder) -> None:
+    project.write("tools/shop.py", BROKEN)
+    project.tool("script", "export const run = () => 5;", direct_call="false")
+    async with project.opened() as runtime:
+        broken = (await runtime.call("price", {})).error
+        script = (await runtime.call("script", {})).error
+    assert broken
+    assert broken.message.startswith("The tool 'price' could not be loaded: tools/shop.py:4: ")
+    assert script
+    assert "add `direct_call: true` to its manifest" in script.message
+
+
+async def heard(runtime: Runtime, sent: SentMessage) -> str:
+    """Return what a stream yields."""
+    return "".join([text async for text in runtime.stream(sent)])
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_stream_has_the_whole_answer_however_late_it_begins(*, is_late: bool) -> None:
+    """The answer may be whole before anybody follows: then it comes from the log."""
+    model = ScriptedModel([say("I look. ") + call("act"), say("It is fine.")])
+    async with memory_runtime(model=model, tools=[Act("act", echo)]) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        if is_late:
+            await runtime.wait(sent.task_id)
+        assert await heard(runtime, sent) == "I look. It is fine."
+        assert await heard(runtime, sent) == "I look. It is fine."
+
+
+async def test_a_stream_ends_at_a_question_and_goes_on_after_its_answer() -> None:
+    send = Act("send", echo, requires_approval=True, effect=Effect.WRITE)
+    twice = [say(f"{n}. ") + call("send", to=n) for n in ("I", "II")]
+    model = ScriptedModel([*twice, say("Sent.")])
+    async with memory_runtime(model=model, tools=[send]) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        for said in ("I. ", "I. II. "):
+            assert await heard(runtime, sent) == said
+            assert await heard(runtime, sent) == said
+            reply = await runtime.wait(sent.task_id)
+            assert reply
+            await runtime.answer(reply.questions[0].question.question_id, {"decision": "approve"})
+        assert await heard(runtime, sent) == "I. II. Sent."
+        assert await heard(runtime, sent) == "I. II. Sent."
+
+
+async def test_a_stream_of_a_command_has_its_answer() -> None:
+    async with memory_runtime(tools=[Act("echo", echo, direct_call=True)]) as runtime:
+        sent = await runtime.send(NewMessage(content="/call echo a=1"))
+        assert "a" in await heard(runtime, sent)
+
+
+async def test_a_stream_of_a_task_that_fails_ends() -> None:
+    model = ScriptedModel([fail(401)])
+    async with memory_runtime(model=model) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        assert await heard(runtime, sent) == ""

@@ -6,11 +6,23 @@ from collections.abc import Sequence
 import pytest
 from anyio.lowlevel import checkpoint
 
-from penstock.chat.follow import PAGE, LogSource, LogTail, follow, so_far
-from penstock.core.clock import SystemClock
-from penstock.core.events import Entry, MessageReceived, NoteEmitted, Record, SessionOpened
+from penstock.chat.follow import PAGE, LogSource, LogTail, Saying, follow, so_far
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment, SystemClock
+from penstock.core.events import (
+    Entry,
+    Event,
+    MessageReceived,
+    NoteEmitted,
+    Record,
+    ReplyReceived,
+    ReplyRestarted,
+    SessionOpened,
+    TaskEnded,
+)
 from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
+from penstock.core.task import TaskStatus
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
 from penstock.store.live_text import TextPiece, TextPosition
 from penstock.store.log import Lease
@@ -272,3 +284,42 @@ async def test_a_stream_ends_when_another_process_erased_its_log(replying: bool)
     log.erase(LOG)
     assert await tail.take() is None
     tail.close()
+
+
+def heard_of(reply: LiveReply, *pieces: tuple[DeltaKind, str]) -> list[Live]:
+    """Return a reply that begins, with its pieces."""
+    return [ReplyBegun(reply), *(Delta(reply, kind, text, 0) for kind, text in pieces)]
+
+
+def stored(event: Event, seq: int = 9, path: str | None = None) -> Record:
+    """Return an event of the task as the log holds it."""
+    place = None if path is None else CallPath(path)
+    return Record(LOG, seq, Moment(0), TASK, place, event)
+
+
+TEXT, THOUGHT = DeltaKind.TEXT, DeltaKind.REASONING
+FIRST, SECOND = LiveReply(LOG, TASK, 2, 1), LiveReply(LOG, TASK, 5, 1)
+OF_ANOTHER = LiveReply(LOG, TASK, 7, 1, path=CallPath("a/b"))
+WHOLE = ReplyReceived(iteration=1, base=2, text="Hello", message_id=MessageId("msg_2"))
+ENDED = TaskEnded(status=TaskStatus.SUCCEEDED, content="Hello")
+BEGUN = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
+
+
+@pytest.mark.parametrize(
+    ("items", "pieces"),
+    [
+        ([stored(WHOLE), stored(ENDED)], ["Hello"]),
+        ([*BEGUN, stored(WHOLE), stored(ENDED)], ["He", "l", "lo"]),
+        ([*BEGUN, *heard_of(FIRST, (TEXT, "Hell")), stored(WHOLE)], ["He", "l", "l", "o"]),
+        (
+            [*BEGUN, stored(ReplyRestarted(iteration=1)), *heard_of(SECOND, (TEXT, "He"))],
+            ["He", "l", "He"],
+        ),
+        ([*heard_of(OF_ANOTHER, (TEXT, "no")), stored(WHOLE, path="a/b")], []),
+        ([stored(ENDED)], ["Hello"]),
+    ],
+)
+def test_a_reply_is_said_once_however_it_comes(items: list[Live], pieces: list[str]) -> None:
+    """Live, from the log, live again after a cut, begun again, or of an agent inside."""
+    saying = Saying()
+    assert [piece for item in items if (piece := saying.of(item))] == pieces

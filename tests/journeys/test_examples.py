@@ -50,3 +50,17 @@ def test_an_example_runs(place: str, code: str, tmp_path: Path) -> None:
         timeout=30,
     )
     assert ran.returncode == 0, f"{place}\n{ran.stdout}\n{ran.stderr}"
+
+
+@pytest.mark.slow(reason="opens a project twenty times")
+def test_the_example_of_streaming_prints_the_answer_every_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer may be whole before the program begins to read it."""
+    init(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (code,) = [code for _, code in examples() if "runtime.stream(" in code]
+    capsys.readouterr()
+    for _ in range(20):
+        exec(compile(code, "embed.md", "exec"), {})  # noqa: S102  what the page says
+        assert capsys.readouterr().out.startswith("I cannot call `hello` yet")

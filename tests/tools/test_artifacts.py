@@ -15,7 +15,7 @@ from penstock.core.ids import ArtifactId
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
-from penstock.tools.artifacts import Artifacts, LoggedOutcome
+from penstock.tools.artifacts import Artifacts, LoggedOutcome, OutputForm
 from penstock.tools.policy import Caller
 from penstock.tools.python.function import tool
 
@@ -37,7 +37,7 @@ def artifacts(blobs: Blobs) -> Artifacts:
 
 
 async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000) -> LoggedOutcome:
-    return await artifacts.show(Envelope.success(output), None, clip_at=clip_at)
+    return await artifacts.show(Envelope.success(output), clip_at=clip_at)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ async def test_an_image_is_taken_out_before_the_rest_is_clipped(artifacts: Artif
 
 async def test_an_image_in_an_error_is_taken_out_too(artifacts: Artifacts) -> None:
     error = ErrorDetail(code="X", message=f"page said {PNG_URL}!")
-    seen = await artifacts.show(Envelope(Status.FAILED, None, error), None, clip_at=10_000)
+    seen = await artifacts.show(Envelope(Status.FAILED, None, error), clip_at=10_000)
     assert seen.context == '{"error":"page said [image displayed above]!","code":"X"}'
     assert len(seen.files) == 1
 
@@ -219,7 +219,7 @@ async def test_a_failure_is_short_and_has_no_preview(
     artifacts: Artifacts, error: ErrorDetail, context: Any
 ) -> None:
     """On failure `{error, code, suggestion?, details?}`, each at most 2,000 characters."""
-    seen = await artifacts.show(Envelope(Status.FAILED, None, error), None, clip_at=10_000)
+    seen = await artifacts.show(Envelope(Status.FAILED, None, error), clip_at=10_000)
     assert json.loads(seen.context or "") == context
     assert seen.preview is None
     assert seen.envelope.error
@@ -241,7 +241,7 @@ async def test_the_preview_is_the_tool_s_own_or_follows_the_rules(
 ) -> None:
     """`Found 5 results` for five; 200 and 201 characters."""
     envelope = Envelope.success({"results": [1] * 5})
-    seen = await artifacts.show(envelope, lambda _: own, clip_at=10_000)
+    seen = await artifacts.show(envelope, OutputForm(lambda _: own), clip_at=10_000)
     assert seen.preview == line
 
 

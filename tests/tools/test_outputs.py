@@ -15,7 +15,9 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from penstock.core.call_errors import InvalidOutput
+from penstock.testing.invocation import open_workbench
 from penstock.tools.outputs import to_json
+from penstock.tools.python.function import tool
 
 DEPTH = 200
 
@@ -146,3 +148,84 @@ def test_what_a_tool_changes_later_changes_no_outcome(value: Any) -> None:
     outcome = to_json(value, DEPTH)
     assert outcome == value
     assert outcome is not value
+
+
+class Page(BaseModel):
+    """A page with a picture."""
+
+    picture: bytes
+    following: "Page | None" = None
+
+
+@tool(effect="none")
+async def echo(
+    content: bytes,
+    many: list[bytes] | None = None,
+    named: dict[str, bytes] | None = None,
+    page: Page | None = None,
+    either: bytes | str = "",
+) -> dict[str, Any]:
+    """Say what came."""
+    return {"types": [type(each).__name__ for each in (content, either)], "page": page is not None}
+
+
+@tool(effect="none")
+async def same(content: bytes, page: Page | None = None) -> tuple[bytes, Page | None]:
+    """Return what came."""
+    return content, page
+
+
+@tool(effect="none")
+async def same_or_words(content: bytes) -> bytes | str:
+    """Return what came."""
+    return content
+
+
+@pytest.mark.parametrize("text", ["", "aGk=", "AP8QgA==", "aGkgdGhlcmUK"])
+async def test_bytes_come_and_go_as_the_same_base64(text: str) -> None:
+    page = {"picture": text, "following": {"picture": text, "following": None}}
+    bench = await open_workbench(same, same_or_words)
+    envelope = await bench.call("same", {"content": text, "page": page})
+    assert envelope.output == [text, page]
+    assert (await bench.call("same_or_words", {"content": text})).output == text
+
+
+async def test_bytes_are_decoded_wherever_a_hint_has_them() -> None:
+    given = {
+        "content": "aGk=",
+        "many": ["aGk="],
+        "named": {"a": "aGk="},
+        "page": {"picture": "aGk="},
+        "either": "words",
+    }
+    envelope = await (await open_workbench(echo)).call("echo", given)
+    assert envelope.output == {"types": ["bytes", "str"], "page": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"content": "no base64!"}, "/content"),
+        ({"content": "aGk"}, "/content"),
+        ({"content": "", "many": ["", "ä"]}, "/many/1"),
+        ({"content": "", "named": {"a/b": "ä"}}, "/named/a~1b"),
+        (
+            {"content": "", "page": {"picture": "", "following": {"picture": "x"}}},
+            "/page/following",
+        ),
+    ],
+)
+async def test_what_is_no_base64_is_named_at_its_place(given: Any, path: str) -> None:
+    envelope = await (await open_workbench(echo)).call("echo", given)
+    assert envelope.error
+    assert envelope.error.code == "INVALID_INPUT"
+    assert f'input of "echo" is not valid: {path}' in envelope.error.message
+    assert "is no base64" in envelope.error.message
+
+
+async def test_a_model_reads_no_long_base64_of_a_hint_that_says_bytes() -> None:
+    """Also of bytes of no known type, which nothing but the hint tells from words."""
+    bench = await open_workbench(same)
+    await bench.call("same", {"content": "AAEC" * 100})
+    (settled,) = await bench.settled()
+    assert settled.context == '["[base64 data: 300 bytes, application/octet-stream]",null]'

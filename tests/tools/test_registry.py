@@ -77,3 +77,22 @@ def test_what_goes_in_and_what_comes_out_is_checked_by_a_schema_compiled_once() 
 def test_permissions_are_those_that_tools_require_and_others_that_are_named() -> None:
     guarded = Act("send", requires_permissions=frozenset({"mail.send"}))
     assert Registry([guarded], ["a.b"]).permissions == {"a.b", "mail.send"}
+
+
+def test_a_name_of_a_built_in_tool_is_told_as_that() -> None:
+    builtin = Act("one")
+    with pytest.raises(
+        NameTaken, match=r"'one' is the name of a built-in tool; give yours .*my_one"
+    ):
+        Registry([builtin, one])
+    with pytest.raises(NameTaken, match="there are two tools 'two'"):
+        Registry([two, tool(id="two")(two.__wrapped__)])
+
+
+def test_a_tool_that_could_not_be_loaded_is_told_with_its_error() -> None:
+    registry = Registry([one], broken={"price": "tools/shop.py:3: no docstring"})
+    with pytest.raises(ToolNotFound) as caught:
+        registry.get("price")
+    assert str(caught.value) == (
+        "The tool 'price' could not be loaded: tools/shop.py:3: no docstring"
+    )

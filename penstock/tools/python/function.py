@@ -1,10 +1,12 @@
 """A Python function as a tool."""
 
 import inspect
+from base64 import b64decode
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
 from pydantic import ValidationError
@@ -17,7 +19,7 @@ from penstock.core.events import NoteEmitted
 from penstock.core.schema import Problem, pointer
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import own_copy, to_json
+from penstock.tools.outputs import at_bytes, own_copy, plain_base64, to_json
 from penstock.tools.python.blocking import BlockingDetector
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import (
@@ -29,11 +31,14 @@ from penstock.tools.python.options import (
 )
 from penstock.tools.python.signature import Signature, read_signature
 from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 DESCRIPTION_CHARACTERS = 4096
+ToolLike = Tool | Callable[..., Any]
+"""What a program may give as a tool: a plain function becomes one."""
 
 
 class FunctionTool(Generic[P, R]):
@@ -46,6 +51,8 @@ class FunctionTool(Generic[P, R]):
         self._function: Callable[P, R] = function
         if not inspect.isroutine(function):
             raise TypeError(f"@tool is for functions, not for {function!r}")
+        if isinstance(function, classmethod):
+            raise TypeError("@tool stands below @classmethod: write @classmethod above it")
         if unknown := [name for name in options if name not in Options.__annotations__]:
             hint = did_you_mean(unknown[0], Options.__annotations__)
             raise TypeError(f"@tool has no argument {unknown[0]!r}.{hint}")
@@ -56,6 +63,25 @@ class FunctionTool(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, without a runtime."""
         return self._function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any], /) -> Self: ...
+    @overload
+    def __get__(
+        self, instance: object, owner: type[Any] | None = None, /
+    ) -> "FunctionTool[..., R]": ...
+    def __get__(self, instance: object | None, owner: type[Any] | None = None, /) -> Any:
+        """Bind a method to its object, as a function does: `shop.find` is a tool, too."""
+        bind = getattr(self._function, "__get__", None)
+        if instance is None or bind is None:
+            return self
+        return FunctionTool(bind(instance, owner), **self._options)
+
+    def __replace__(self, /, *, spec: ToolSpec) -> "FunctionTool[P, R]":
+        """Return a copy with another specification."""
+        made = copy(self)
+        made.__dict__["_spec"] = spec
+        return made
 
     def __repr__(self) -> str:
         """Return the tool's name and its function's place."""
@@ -71,9 +97,14 @@ class FunctionTool(Generic[P, R]):
         """Where the function stands in its file."""
         return self._signature.line
 
-    @cached_property
+    @property
     def spec(self) -> ToolSpec:
         """What callers may know. Raises DeclarationError with all that is wrong."""
+        return self._spec
+
+    @cached_property
+    def _spec(self) -> ToolSpec:
+        """It is behind a property: pyright takes no `cached_property` for one of a protocol."""
         if errors := errors_of(self.check()):
             raise DeclarationError(errors)
         options, signature = self._options, self._signature
@@ -140,7 +171,10 @@ class FunctionTool(Generic[P, R]):
             )
         else:
             output = await invocation.inside.threads.run(partial(function, **values))
-        return to_json(output, world.limits.json_depth)
+        made = to_json(output, world.limits.json_depth)
+        return (
+            at_bytes(made, signature.output_schema, plain_base64) if signature.gives_bytes else made
+        )
 
     @cached_property
     def _signature(self) -> Signature:
@@ -159,8 +193,11 @@ class FunctionTool(Generic[P, R]):
                 break
         else:
             return dict(input)
+        given = own_copy(input)
+        if signature.takes_bytes:
+            given = at_bytes(given, signature.input_schema, self._decoded)
         try:
-            made = signature.model.model_validate(own_copy(input))
+            made = signature.model.model_validate(given)
         except ValidationError as error:
             problems = [
                 Problem(pointer([*each["loc"]]), each["msg"])
@@ -169,6 +206,16 @@ class FunctionTool(Generic[P, R]):
             raise invalid(self.tool_id, problems) from None
         names = signature.names
         return {names[field]: getattr(made, field) for field in made.model_fields_set}
+
+    def _decoded(self, text: Any, path: tuple[str | int, ...]) -> Any:
+        """Return the bytes that a text stands for. Raises InvalidInput."""
+        if not isinstance(text, str):
+            return text
+        try:
+            return b64decode("".join(text.split()), validate=True)
+        except ValueError as error:
+            problem = Problem(pointer([*path]), f"is no base64: {error}")
+            raise invalid(self.tool_id, [problem]) from None
 
     def _finding(self, code: str, message: str) -> Diagnostic:
         place = getattr(self._function, "__code__", None)
@@ -189,6 +236,25 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is not None:
         return FunctionTool(function, **options)
     return lambda function: FunctionTool(function, **options)
+
+
+def as_tool(given: ToolLike) -> Tool:
+    """Return what a program gave as a tool: a tool, or a function, which becomes one that writes.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(given, FunctionTool):
+        return given
+    if inspect.isroutine(given):
+        inner = getattr(given, "__func__", None)
+        if isinstance(inner, FunctionTool):  # Python 3.13 binds what @classmethod stands above
+            return inner.__get__(getattr(given, "__self__", None))
+        return FunctionTool(given)
+    if isinstance(given, type) or not hasattr(given, "spec") or not hasattr(given, "run"):
+        raise TypeError(
+            f"tools= takes functions, with @tool above them or not, and tools; found {given!r}"
+        )
+    return cast("Tool", given)
 
 
 def _warn(invocation: Invocation, seconds: float) -> None:

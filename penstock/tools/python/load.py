@@ -1,5 +1,6 @@
 """The Python tools of a project: every `tools/*.py`, imported once, with all that is wrong."""
 
+import re
 import traceback
 from collections.abc import Iterable, Mapping
 from dis import opmap
@@ -8,7 +9,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, Severity, errors_of
@@ -23,6 +24,7 @@ FOLDER = "tools"
 OFF = "python-off"
 MESSAGE_CHARACTERS = 500
 _MOST_BYTES = 16 << 20
+_FUNCTION = re.compile(r"^(?:async )?def (\w+)", re.MULTILINE)
 _RAISE = opmap["RAISE_VARARGS"]
 
 PythonTool = FunctionTool[Any, Any]
@@ -33,6 +35,8 @@ class LoadedTools(Struct, frozen=True, kw_only=True):
 
     tools: tuple[PythonTool, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """What would be a tool but for an error, by id, with the error and its place."""
 
     @property
     def is_whole(self) -> bool:
@@ -57,15 +61,18 @@ def load_tools(
     package = _package_of(root)
     open_folder(root / FOLDER, package)
     found: dict[str, PythonTool] = {}
+    broken: dict[str, str] = {}
     diagnostics: list[Diagnostic] = [*escapes]
     for file in files:
         try:
             module = _import(file, f"{package}.{file.stem}", root)
         except DeclarationError as error:
             diagnostics += error.diagnostics
+            broken |= dict.fromkeys(_functions_of(file), _place_of(error.diagnostics[0]))
             continue
-        diagnostics += _take(_Source(file, root), module, found, reserved or {})
-    return LoadedTools(tools=tuple(found.values()), diagnostics=tuple(diagnostics))
+        source = _Source(file, root, broken)
+        diagnostics += _take(source, module, found, reserved or {})
+    return LoadedTools(tools=tuple(found.values()), diagnostics=tuple(diagnostics), broken=broken)
 
 
 def find_files(root: Path) -> list[Path]:
@@ -101,8 +108,9 @@ def _odd(file: Path) -> Diagnostic | None:
 class _Source:
     """One file of the project."""
 
-    def __init__(self, file: Path, root: Path) -> None:
+    def __init__(self, file: Path, root: Path, broken: dict[str, str]) -> None:
         self.name = file.relative_to(root).as_posix()
+        self.broken = broken
 
     def finding(self, code: str, message: str, line: int = 1) -> Diagnostic:
         """Return a finding in this file."""
@@ -121,9 +129,10 @@ def _take(
         message = "no function in this file has the decorator @tool; a name with _ is not looked at"
         yield replace(source.finding("python-no-tools", message), severity=Severity.WARNING)
     for tool in tools:
-        findings = tool.check()
-        yield from (replace(each, file=source.name) for each in findings)
-        if errors_of(findings):
+        findings = [replace(each, file=source.name) for each in tool.check()]
+        yield from findings
+        if errors := errors_of(findings):
+            source.broken[str(tool.tool_id)] = _place_of(errors[0])
             continue
         tool_id, line = tool.tool_id, tool.line
         if tool_id in reserved:
@@ -166,6 +175,18 @@ def _broken(error: BaseException, file: Path, root: Path) -> Diagnostic:
         line=line,
         suggestion="Its tools are left out; all others work.",
     )
+
+
+def _functions_of(file: Path) -> list[str]:
+    """Return the names of functions on top of a file that cannot be imported."""
+    try:
+        return _FUNCTION.findall(file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return []
+
+
+def _place_of(found: Diagnostic) -> str:
+    return f"{found.file}:{found.line}: {found.message}"
 
 
 def _own_frame(trace: TracebackType | None, root: Path) -> tuple[Path, int] | None:

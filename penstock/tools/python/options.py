@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
     id: str
     """The tool's name for callers; without it the function's."""
     description: str
-    """Without it the docstring up to `Args:`."""
+    """Without it the docstring, but for what it says of parameters: that goes into the schema."""
     effect: Literal["none", "read", "write"]
     """What it does to the world, and so what a crash in the middle means; without it `write`."""
     idempotent: bool

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,19 +17,22 @@ from pydantic import (
     create_model,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 
 from penstock.core.caught import CaughtError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.core.schema import Schema, json_problems
 from penstock.core.text import cut
+from penstock.tools.outputs import BYTES
 from penstock.tools.python.context import ToolContext
+from penstock.tools.python.docstring import parse_docstring
 from penstock.tools.python.inline import inlined
 
 MESSAGE_CHARACTERS = 300
-_ARGUMENTS = re.compile(r"^Args:[ \t]*$", re.MULTILINE)
-_ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 _UNTYPED = (Any, dict, None, type(None), inspect.Parameter.empty)
+_OF_METHODS = ("self", "cls")
+_ENCODED = repr("contentEncoding")
 _SCALARS = (str, int, float, bool)
 _STRANGE: Mapping[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only; remove the /",
@@ -53,6 +55,8 @@ class Signature(Struct, kw_only=True):
     model: type[BaseModel] = BaseModel
     """Builds typed values, if nothing is wrong."""
     input_schema: Json = field(default_factory=dict)
+    takes_bytes: bool = False
+    gives_bytes: bool = False
     output_schema: Json | None = None
     findings: list[Diagnostic] = field(default_factory=list)
 
@@ -60,6 +64,14 @@ class Signature(Struct, kw_only=True):
 def read_signature(function: Callable[..., Any]) -> Signature:
     """Read a function to its end, and collect everything that is wrong with it."""
     return _Reader(function).read()
+
+
+class _Schemas(GenerateJsonSchema):
+    """Schemas in which bytes are base64, as an input and as an output."""
+
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of bytes; bounds of their length are checked when they are decoded."""
+        return {**BYTES}
 
 
 class _Reader:
@@ -100,6 +112,9 @@ class _Reader:
             name = parameter.name
             if wrong := _STRANGE.get(parameter.kind):
                 self._find("python-parameter", f"the parameter {name!r} {wrong}", name)
+            elif name not in hints and name in _OF_METHODS and _is_method(self._function):
+                wanted = "give a bound one, such as tools=[shop.find]"
+                self._find("python-parameter", f"it is a method of a class; {wanted}", name)
             elif name not in hints:
                 wanted = f"add one, such as {name}: str"
                 self._find(
@@ -129,20 +144,23 @@ class _Reader:
         signature = self._signature
         with CaughtError() as fault:
             signature.model = create_model("Input", __config__=config, **fields)
-            schema = inlined(signature.model.model_json_schema(), formats=True)
+            made = signature.model.model_json_schema(schema_generator=_Schemas)
+            schema = inlined(made, formats=True)
             _show_defaults(schema, taken)
             Schema(schema)
             signature.input_schema = schema
+            signature.takes_bytes = _ENCODED in repr(schema)
         if fault.error is not None:
             self._find("python-hint", f"the hints make no JSON Schema: {_said(fault.error)}")
 
     def _make_output(self, hint: Any) -> None:
-        if hint in _UNTYPED or _holds(hint, bytes):
+        if hint in _UNTYPED:
             return
         with CaughtError() as fault:
             schema = inlined(_schema_of_output(hint), formats=False)
             Schema(schema)
             self._signature.output_schema = schema or None
+            self._signature.gives_bytes = _ENCODED in repr(schema)
         if fault.error is not None:
             said = f"what it returns, {_name(hint)}, has no JSON form: {_said(fault.error)}"
             self._find("python-hint", said)
@@ -180,27 +198,10 @@ class _Lines:
         return self._lines.get(parameter, self._lines.get("", 1))
 
 
-def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return what stands before `Args:`, and the text about each parameter after it."""
-    found = _ARGUMENTS.search(text)
-    if found is None:
-        return text.strip(), {}
-    told: dict[str, str] = {}
-    name, indent = "", -1
-    for line in text[found.end() :].splitlines():
-        if not line.strip():
-            continue
-        depth = len(line) - len(line.lstrip())
-        if depth == 0:
-            break
-        indent = depth if indent < 0 else indent
-        match = _ARGUMENT.match(line.strip()) if depth <= indent else None
-        if match:
-            name = match.group(1)
-            told[name] = match.group(2)
-        elif name:
-            told[name] = f"{told[name]} {line.strip()}".strip()
-    return text[: found.start()].strip(), told
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether a function stands in a class, not bound to an object of it."""
+    home, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    return bool(home) and not home.endswith("<locals>") and inspect.isfunction(function)
 
 
 def _is_context(hint: Any) -> bool:
@@ -225,7 +226,7 @@ def _describes(hint: Any) -> bool:
 def _schema_of_output(hint: Any) -> dict[str, Any]:
     if _holds_struct(hint):  # pydantic knows none
         return msgspec.json.schema(hint)
-    return TypeAdapter(hint).json_schema(mode="serialization")
+    return TypeAdapter(hint).json_schema(mode="serialization", schema_generator=_Schemas)
 
 
 def _holds_struct(hint: Any) -> bool:
@@ -252,10 +253,6 @@ def _show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> No
         is_shown = isinstance(default, str | int | float | None)
         if is_shown and not any(json_problems(default, depth=1)):
             found["default"] = default
-
-
-def _holds(hint: Any, wanted: type) -> bool:
-    return hint is wanted or any(_holds(each, wanted) for each in get_args(hint))
 
 
 def _name(hint: Any) -> str:

@@ -241,3 +241,16 @@ async def test_a_tool_that_is_warned_about_is_there(tmp_path: Path) -> None:
     assert ([each.tool_id for each in loaded.tools], loaded.is_whole) == (["good"], True)
     assert not load_tools(tmp_path, is_on=False).is_whole
     assert not load_tools(tmp_path, reserved={"good": "a built-in tool"}).is_whole
+
+
+def test_what_is_broken_is_known_by_its_name_and_its_error(tmp_path: Path) -> None:
+    """Also every function of a file that cannot be imported: which are tools nobody knows."""
+    half = "from penstock import tool\n\n@tool\ndef half(x) -> None:\n    '''Lack a hint.'''\n"
+    gone = "import no_such_module\n\ndef one(): ...\n\nasync def two(): ...\n"
+    loaded = load_tools(project(tmp_path, half=half, gone=gone))
+    assert loaded.tools == ()
+    assert loaded.broken["half"].startswith(
+        "tools/half.py:4: tool 'half': the parameter 'x' has no"
+    )
+    assert loaded.broken["one"] == loaded.broken["two"]
+    assert loaded.broken["one"].startswith("tools/gone.py:1: the file cannot be imported: ")

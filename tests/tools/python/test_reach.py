@@ -199,3 +199,22 @@ async def test_what_outlives_its_call_writes_nothing_and_learns_no_secret(work: 
     with pytest.raises(Cancelled, match='this call of "does" has ended'):
         await work(kept[0])
     assert await bench.events() == before
+
+
+async def test_what_one_tool_keeps_another_does_not_find_under_the_same_key() -> None:
+    """`docs/tools.md`: values belong to one tool, in the task, the session and the profile."""
+
+    @tool(effect="write")
+    async def put(*, ctx: ToolContext) -> None:
+        """Keep a value everywhere."""
+        for kept in (ctx.state, ctx.state.session, ctx.state.profile):
+            await kept.put("k", 1)
+
+    @tool(effect="read")
+    async def get(*, ctx: ToolContext) -> list[Any]:
+        """Look for it everywhere."""
+        return [await each.get("k") for each in (ctx.state, ctx.state.session, ctx.state.profile)]
+
+    bench = await open_workbench(put, get)
+    assert (await bench.call("put")).ok
+    assert (await bench.call("get")).output == [None, None, None]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from penstock.tools.python.context import ToolContext
-from penstock.tools.python.signature import parse_docstring, read_signature
+from penstock.tools.python.signature import read_signature
 
 
 class Colour(Enum):
@@ -102,7 +102,8 @@ def test_the_schema_of_a_function_with_everything() -> None:
     signature = read_signature(everything)
     assert signature.findings == []
     assert signature.input_schema == GOLDEN
-    assert signature.description == "Do everything.\n\nA second paragraph."
+    said = "Do everything.\n\nA second paragraph.\n\nReturns:\n    Nothing of interest."
+    assert signature.description == said
     assert signature.contexts == ("ctx",)
     assert signature.output_schema == {
         "type": "object",
@@ -147,13 +148,31 @@ SPAN = {
 }
 
 
+BASE64 = {"type": "string", "contentEncoding": "base64"}
+
+
+class Blob(Struct):
+    """Bytes of a kind."""
+
+    content: bytes
+
+
+BLOB = {
+    "description": "Bytes of a kind.",
+    "type": "object",
+    "properties": {"content": BASE64},
+    "required": ["content"],
+}
+
+
 def outputs() -> dict[str, tuple[Any, Any]]:
     return {
         "dict": (dict, None),
         "anything": (Any, None),
         "nothing": (None, None),
-        "bytes": (bytes, None),
-        "bytes inside": (list[bytes], None),
+        "bytes": (bytes, BASE64),
+        "bytes inside": (list[bytes], {"type": "array", "items": BASE64}),
+        "bytes in a struct": (Blob, BLOB),
         "text": (str, {"type": "string"}),
         "model": (Item, ITEM | {"required": ["sku"]}),
         "struct": (list[Span], {"type": "array", "items": SPAN}),
@@ -293,22 +312,3 @@ def test_each_parameter_is_found_on_its_own_line() -> None:
     first = several.__code__.co_firstlineno
     findings = read_signature(several).findings
     assert [found.line - first for found in findings] == [2, 3]
-
-
-@pytest.mark.parametrize(
-    ("text", "description", "told"),
-    [
-        ("", "", {}),
-        ("One line.", "One line.", {}),
-        ("A.\n\nArgs:\n    x: One.\n    y (int): Two\n        more.\n", "A.", None),
-        ("A.\n\nArgs:\n  x:\n    On the next line.\n\nNote:\n  z: no", "A.", None),
-        ("Args: are not a section here.", "Args: are not a section here.", {}),
-    ],
-)
-def test_docstrings(text: str, description: str, told: dict[str, str] | None) -> None:
-    found, texts = parse_docstring(text)
-    assert found == description
-    if told is None:
-        assert texts in ({"x": "One.", "y": "Two more."}, {"x": "On the next line."})
-    else:
-        assert texts == told
