@@ -26,6 +26,8 @@ PROGRAMS = [ROOT / folder for folder in ("bench", "examples", "scripts")]
 HOMES_OF_ERRORS = ("core/call_errors.py", "core/errors.py", "core/signals.py")
 NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "promises"}
 """Folders of tests that are about several files."""
+JSON_READERS = {"json.load", "json.loads", "json.JSONDecoder", "msgspec.json.decode"}
+READS_OWN_JSON = tuple(SHAPE["reads_own_json"])
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Import = ast.Import | ast.ImportFrom
 
@@ -163,6 +165,12 @@ def errors_live_in_one_file(file: File) -> Iterator[str]:
             yield f"{node.name} belongs in core/errors.py"
 
 
+def json_from_outside_is_read_strictly(file: File) -> Iterator[str]:
+    for node in file.nodes if file.floor and not file.path.endswith(READS_OWN_JSON) else []:
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in JSON_READERS:
+            yield f"line {node.lineno}: only parse_json of core/json_text.py reads JSON"
+
+
 def late_names_are_real(file: File) -> Iterator[str]:
     for node in file.nodes:
         match node:
@@ -221,6 +229,9 @@ BITES: list[tuple[Rule, str]] = [
     (nothing_is_skipped, "def test_x():\n    pytest.skip('no database')\n"),
     (names_say_something, "class CallManager: ...\n"),
     (errors_live_in_one_file, "class Oops(ValueError): ...\n"),
+    (json_from_outside_is_read_strictly, "value = json.loads(text)\n"),
+    (json_from_outside_is_read_strictly, "value = json.JSONDecoder().decode(text)\n"),
+    (json_from_outside_is_read_strictly, "value = msgspec.json.decode(text)\n"),
     (late_names_are_real, f'late("{PACKAGE}.core.late:early")\n'),
     (late_names_are_real, f'late("{PACKAGE}.core.nowhere:late")\n'),
     (late_names_are_real, f'late("{PACKAGE}.cli.main:main")\n'),

@@ -1,6 +1,5 @@
 """A reply as it comes in: its pieces passed on, its calls put together."""
 
-import json
 from contextlib import aclosing
 from typing import Any
 
@@ -9,6 +8,7 @@ from penstock.core.canonical import without_surrogates
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
+from penstock.core.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.core.schema import is_deeper
 from penstock.core.world import World
@@ -94,23 +94,12 @@ class ReplyReader:
         return tuple(calls)
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decode = json.JSONDecoder(parse_constant=_no_constant).decode
-
-
 def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
     """Return the arguments, or none and the text: what is nested too deeply is not read either."""
     if not text.strip():
         return {}, None
-    if not text.isascii():
-        text = without_surrogates(text)
     try:
-        value = _decode(text)
-        if "\\ud" in text or "\\uD" in text:
-            value = _decode(without_surrogates(json.dumps(value, ensure_ascii=False)))
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return {}, text
     if type(value) is not dict or (_levels(text) > depth and is_deeper(value, depth)):

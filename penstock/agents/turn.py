@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.guard import SUGGESTION, spelling
@@ -15,6 +16,7 @@ from penstock.core.call_errors import InvalidInput, LoopDetected
 from penstock.core.errors import ModelError
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
+from penstock.core.json_text import parse_json
 from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.core.world import World
@@ -284,9 +286,15 @@ def open_turns(
 
 
 def _malformed(call: ToolCall, depth: int) -> InvalidInput:
-    object_ = f"not the JSON of an object, or nested more than {depth} levels deep"
-    why = "cut off by llm_max_tokens" if call.cut else object_
+    text, why = call.arguments_text or "", "cut off by llm_max_tokens"
+    if not call.cut:
+        why = f"not the JSON of an object, or nested more than {depth} levels deep"
+        with suppress(RecursionError):
+            try:
+                parse_json(text)
+            except ValueError as error:
+                why = f"not the JSON of an object ({error})"
     return InvalidInput(
-        f'the arguments of "{call.name}" are {why}: {cut(call.arguments_text or "", 200)}',
+        f'the arguments of "{call.name}" are {why}: {cut(text, 200)}',
         suggestion="Call it again with a JSON object that matches its parameters.",
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
+from penstock.core.json_text import parse_json
 from penstock.manifest.bounded import Unread, read_bounded
 
 _MOST_BYTES = 1 << 20
@@ -109,7 +110,7 @@ def _nested(path: PathInSettings, value: Any) -> dict[str, Any]:
 
 def _decoded(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 

@@ -1,6 +1,5 @@
 """A message to a channel that the project has set up."""
 
-import json
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,6 +16,7 @@ from penstock.core.canonical import compact
 from penstock.core.changes import MediaChange
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
+from penstock.core.json_text import parse_json
 from penstock.core.schema import Problem
 from penstock.resources.channels import (
     SECRETS,
@@ -260,7 +260,7 @@ def _rejected(answer: HttpResponse, said: str) -> ToolFailed:
 
 def _said(answer: HttpResponse) -> dict[str, Any]:
     try:
-        said = json.loads(answer.body)
+        said = parse_json(answer.body)
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}

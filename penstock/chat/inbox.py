@@ -4,7 +4,16 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, RequestKey, SentMessage
+from penstock.chat.message import (
+    NewCall,
+    NewMessage,
+    NewRun,
+    Reply,
+    RequestKey,
+    SentMessage,
+    call_requested,
+    run_requested,
+)
 from penstock.chat.repeated_requests import RepeatedRequests, first_task
 from penstock.chat.task_starter import TaskStarter
 from penstock.chat.task_waiter import TaskWaiter
@@ -31,7 +40,6 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.schema import is_deeper
 from penstock.core.slash import is_command, is_informational, text_for_model
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
@@ -113,16 +121,13 @@ class Inbox:
         SessionBusy, IdempotencyConflict, StoreCorrupt.
         """
         _check_place(call.session_id, profile)
-        depth = self._limits.json_depth
-        if is_deeper(call.input, depth):
-            issue = f"must have at most {depth} levels of nesting"
-            raise InvalidRequest([{"field": "/input", "issue": issue}])
+        requested = call_requested(call, profile, self._limits.json_depth)
         task_id = task_id or TaskId(self._new_id("task"))
         log_id = LogId(call.session_id or task_id)
         if call.session_id is not None:
             await self._own_session(SessionId(call.session_id), profile)
             await self._starter.look_up(log_id)
-        return await self._queued(log_id, task_id, _requested(call, profile))
+        return await self._queued(log_id, task_id, requested)
 
     async def run_flow(
         self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
@@ -136,11 +141,12 @@ class Inbox:
     ) -> TaskId:
         """Hand a run of a flow in; it is on disk, and its task queued, when this returns.
 
-        Raises IdempotencyConflict.
+        Raises InvalidRequest for inputs that no log could hold, and IdempotencyConflict.
         """
         _check_place(None, profile)
         task_id = task_id or TaskId(self._new_id("task"))
-        return await self._queued(LogId(task_id), task_id, _run_requested(run, profile))
+        requested = run_requested(run, profile, self._limits.json_depth)
+        return await self._queued(LogId(task_id), task_id, requested)
 
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
@@ -351,36 +357,6 @@ def _check_place(session_id: str | None, profile: Profile) -> None:
             f"there is the conversation {profile.session_id!r} alone for who came by a link; "
             "name it as conversationId"
         )
-
-
-def _requested(call: NewCall, profile: Profile) -> CallRequested:
-    return CallRequested(
-        tool_id=call.tool_id,
-        input=call.input,
-        profile_id=profile.profile_id,
-        permissions=profile.noted,
-        selected_skills=call.selected_skills,
-        idempotency_key=call.idempotency.key,
-        request_hash=call.idempotency.request_hash,
-    )
-
-
-def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
-    waiter_log, waiter = run.waiter or (None, None)
-    return FlowRequested(
-        command=run.command,
-        profile_id=profile.profile_id,
-        permissions=profile.noted,
-        task=run.task,
-        inputs=run.inputs,
-        autonomous=run.autonomous,
-        max_concurrent=run.max_concurrent,
-        depth=run.depth,
-        idempotency_key=run.idempotency.key,
-        request_hash=run.idempotency.request_hash,
-        waiter_log=waiter_log,
-        waiter=waiter,
-    )
 
 
 def _sent(log_id: LogId, records: Sequence[Record], *, has_begun: bool) -> SentMessage:

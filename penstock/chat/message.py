@@ -6,10 +6,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json
-from penstock.core.events import Record
+from penstock.core.errors import InvalidRequest
+from penstock.core.events import CallRequested, Record
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
+from penstock.core.json_text import as_stored
 from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.core.profile import Profile
 from penstock.core.question import QuestionRecord
+from penstock.core.schema import is_deeper
 from penstock.core.task import TaskStatus
 
 
@@ -103,3 +108,48 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The open ones, when it is suspended; with those of the runs that it waits for."""
     runs: tuple[TaskId, ...] = ()
     """Runs of flows that it waits for, when it is suspended."""
+
+
+def call_requested(call: NewCall, profile: Profile, depth: int) -> CallRequested:
+    """Return a direct call as an event. Raises InvalidRequest for input that no log could hold."""
+    return CallRequested(
+        tool_id=call.tool_id,
+        input=_stored(call.input, "/input", depth),
+        profile_id=profile.profile_id,
+        permissions=profile.noted,
+        selected_skills=call.selected_skills,
+        idempotency_key=call.idempotency.key,
+        request_hash=call.idempotency.request_hash,
+    )
+
+
+def run_requested(run: NewRun, profile: Profile, depth: int) -> FlowRequested:
+    """Return a run as an event. Raises InvalidRequest for inputs that no log could hold."""
+    waiter_log, waiter = run.waiter or (None, None)
+    return FlowRequested(
+        command=run.command,
+        profile_id=profile.profile_id,
+        permissions=profile.noted,
+        task=run.task,
+        inputs=_stored(run.inputs, "/inputs", depth),
+        autonomous=run.autonomous,
+        max_concurrent=run.max_concurrent,
+        depth=run.depth,
+        idempotency_key=run.idempotency.key,
+        request_hash=run.idempotency.request_hash,
+        waiter_log=waiter_log,
+        waiter=waiter,
+    )
+
+
+def _stored(value: Json, field: str, depth: int) -> Json:
+    """Return JSON as the log keeps it: what is at work has the same as whoever reads the log."""
+    if is_deeper(value, depth):
+        issue = f"must have at most {depth} levels of nesting"
+        raise InvalidRequest([{"field": field, "issue": issue}])
+    try:
+        stored: Json = as_stored(value)
+    except (TypeError, ValueError) as error:
+        issue = f"is not JSON: {error}"
+        raise InvalidRequest([{"field": field, "issue": issue}]) from None
+    return stored

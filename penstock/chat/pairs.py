@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.core.envelope import Json
+from penstock.core.json_text import parse_json, parse_json_at
 from penstock.core.schema import Problem
 from penstock.core.text import cut
 
@@ -67,7 +68,7 @@ def needs(schema: Json) -> list[str]:
 
 def _whole(schema: Json, text: str) -> Read:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = parse_json(text)
     except (ValueError, RecursionError) as error:
         return {}, [Problem("", f"is not JSON: {error}")]
     return value, _missing(schema, value, [])
@@ -115,7 +116,7 @@ class _Reading:
 
 
 def _any(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse)
+    return parse_json(text)
 
 
 def _null(text: str) -> None:
@@ -132,17 +133,17 @@ def _integer(text: str) -> int:
 
 
 def _number(text: str) -> float:
-    found: float = json.loads(text) if _NUMBER.fullmatch(text) else _no(text)
+    found: float = parse_json(text) if _NUMBER.fullmatch(text) else _no(text)
     return found
 
 
 def _array(text: str) -> list[Any]:
-    value = json.loads(text, parse_constant=_refuse)
+    value = parse_json(text)
     return value if isinstance(value, list) else _no(text)
 
 
 def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text, parse_constant=_refuse)
+    value = parse_json(text)
     return value if isinstance(value, dict) else _no(text)
 
 
@@ -158,10 +159,6 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 def _no(text: str) -> Any:
     raise ValueError(text)
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _missing(schema: Json, input: Mapping[str, Any], found: list[Problem]) -> list[Problem]:
@@ -208,7 +205,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
 
 def _end_of_json(text: str, at: int) -> int | None:
     try:
-        _, end = json.JSONDecoder().raw_decode(text, at)
+        _, end = parse_json_at(text, at)
     except (ValueError, RecursionError):
         return None
     return end if end == len(text) or text[end].isspace() else None

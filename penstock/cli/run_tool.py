@@ -38,6 +38,7 @@ from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
+from penstock.core.json_text import parse_json
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord
 from penstock.core.scope import ScopeKind
@@ -233,7 +234,7 @@ def _show(envelope: Envelope, options: Options) -> None:
 
 
 def _write_state(file: Path, state: dict[str, Any]) -> None:
-    whole = json.loads(file.read_text(encoding="utf-8")) | {"state": state}
+    whole = parse_json(file.read_bytes()) | {"state": state}
     kinds = [each.value for each in ScopeKind]
     whole["state"] = {kind: state[kind] for kind in kinds if kind in state}
     file.write_text(json.dumps(whole, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -1,9 +1,10 @@
 """Messages that begin with a slash: which are commands, and what a model reads of the others."""
 
-import json
 from typing import Any
 
 from msgspec import Struct
+
+from penstock.core.json_text import parse_json
 
 NEW = "new"
 """The command that begins afresh, and may say something to the model besides."""
@@ -24,7 +25,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         if self.is_text:
             return said
         try:
-            return json.loads(said)
+            return parse_json(said)
         except (ValueError, RecursionError):
             return said
 

@@ -1,9 +1,9 @@
 """Whether an answer fits its question, and the one spelling in which the log keeps it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.core.json_text import parse_json
 from penstock.core.question import Option, Question, QuestionKind
 from penstock.core.schema import Schema, json_problems
 
@@ -168,7 +168,7 @@ def _shaped(schema: Schema, said: Any, *, is_text: bool) -> tuple[Normal, str]:
     found = schema.problems(said)
     if found and is_text and isinstance(said, str):
         try:
-            value = json.loads(said)
+            value = parse_json(said)
         except (ValueError, RecursionError):
             value = said
         if not schema.problems(value):

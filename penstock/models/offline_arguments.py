@@ -1,6 +1,5 @@
 """Arguments for a tool, read from a message: JSON, `key=value`, addresses, numbers, quoted text."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.envelope import Json
+from penstock.core.json_text import parse_json_at
 
 _QUOTED = re.compile(r"\"([^\"]*)\"|(?<!\w)'([^']*)'(?!\w)|“([^“”]*)”|`([^`]*)`")
 _URL = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}]")
@@ -250,13 +250,9 @@ def _read(text: str, schema: Json) -> Any:
 def _json_at(text: str, start: int) -> tuple[Any, int]:
     """Return the JSON value that starts here and where it ends; 0 if there is none."""
     try:
-        return _STRICT.raw_decode(text, start)
+        return parse_json_at(text, start)
     except (ValueError, RecursionError):
         return None, 0
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
 
 
 def _wanted(schema: Json) -> str:
@@ -279,6 +275,3 @@ def _kind(schema: Any) -> str:
         return kinds
     branches = schema.get("anyOf") or schema.get("oneOf") or ()
     return next((kind for branch in branches if (kind := _kind(branch)) not in {"", "null"}), "")
-
-
-_STRICT = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.core.json_text import parse_json
 from penstock.core.messages import ToolMessage
 from penstock.core.text import cut, one_line
 
@@ -66,7 +67,7 @@ def _reason(result: ToolMessage) -> str:
 
 def _parsed(content: str) -> Any:
     try:
-        return json.loads(content)
+        return parse_json(content)
     except (ValueError, RecursionError):
         return content
 

@@ -1,7 +1,6 @@
 """The OpenAI chat wire on httpx2, without an SDK: OpenAI, vLLM, Ollama, llama.cpp and others."""
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -11,6 +10,7 @@ from http import HTTPStatus
 import httpx2
 
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from penstock.core.json_text import parse_json
 from penstock.core.limits import KIB, Limits
 from penstock.core.text import cut, one_line
 from penstock.models.config import ModelConfig
@@ -174,7 +174,7 @@ async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes,
 
 def _is_reply(body: bytearray) -> bool:
     try:
-        reply = json.loads(body)
+        reply = parse_json(body)
     except (ValueError, RecursionError):
         return False
     return isinstance(reply, dict) and ("choices" in reply or "error" in reply)
@@ -183,7 +183,7 @@ def _is_reply(body: bytearray) -> bool:
 def _words(body: str) -> str:
     """Return what an error page or an error in JSON says."""
     try:
-        return error_text(json.loads(body))
+        return error_text(parse_json(body))
     except (ValueError, RecursionError):
         return one_line(_TAGS.sub(" ", body))
 

@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 from msgspec import Struct, field
 
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.json_text import parse_json
 from penstock.core.text import cut
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
 from penstock.models.retry import failure
@@ -200,7 +201,7 @@ def _begins_anew(slot: _Slot, call_id: str, name: str) -> bool:
     if not slot.arguments:
         return bool(call_id and slot.call_id and call_id != slot.call_id)
     try:
-        json.loads("".join(slot.arguments))
+        parse_json("".join(slot.arguments))
     except (ValueError, RecursionError):
         return False
     return True
@@ -208,7 +209,7 @@ def _begins_anew(slot: _Slot, call_id: str, name: str) -> bool:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except (ValueError, RecursionError):
         shown = cut(text, SHOWN_CHARS)
         raise ModelUnavailable(f"the model sent a piece that is not JSON: {shown!r}") from None

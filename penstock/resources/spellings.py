@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from penstock.core.json_text import parse_json
+
 LEAST_OF_A_PART = 16
 """Characters of a line, or of a text in a JSON object, that is looked for by itself."""
 MOST_PARTS = 100
@@ -131,7 +133,7 @@ def parts(value: str) -> Iterator[str]:
         each = waiting.pop()
         if each.lstrip()[:1] in {"{", "["}:
             with suppress(ValueError, RecursionError):
-                waiting += _texts_in(json.loads(each))
+                waiting += _texts_in(parse_json(each))
                 continue
         for line in map(str.strip, each.splitlines()[:left]):
             if len(line) >= LEAST_OF_A_PART and line != value and not _NO_PART.search(line):

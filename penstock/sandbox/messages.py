@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call_errors import ScriptError
+from penstock.core.json_text import parse_json
 
 ENDINGS = {"done", "large", "missing", "fail"}
 """How a script can end; the last it says."""
@@ -74,13 +75,13 @@ def read_message(text: str, attachments: Sequence[bytes], depth: int) -> Message
 def read_json(text: str, depth: int, what: str) -> Any:
     """Return what a JSON text says: not nested too deeply, finite numbers, well-formed text."""
     try:
-        value = _STRICT.decode(text)
+        value = parse_json(text)
     except (RecursionError, ValueError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ScriptError(f"{what} cannot be read as JSON: {said}") from None
     if _may_be_deeper(text, depth) and _is_deeper(value, depth):
         raise ScriptError(f"{what} may be nested {depth} deep; it is nested deeper")
-    return _whole(value, text)
+    return value
 
 
 def _is_number(digits: str) -> bool:
@@ -92,7 +93,7 @@ def _read_ask(number: int, text: str, attachments: Sequence[bytes], depth: int) 
     name, _, spelled = text.partition("\n")
     size = len(text) + sum(map(len, attachments))
     try:
-        value = _STRICT.decode(spelled)
+        value = parse_json(spelled)
     except RecursionError:
         return _too_deep(number, name, depth)
     except ValueError as error:
@@ -102,7 +103,6 @@ def _read_ask(number: int, text: str, attachments: Sequence[bytes], depth: int) 
     # The object around the arguments is ours.
     if _may_be_deeper(spelled, depth + 1) and _is_deeper(value, depth + 1):
         return _too_deep(number, name, depth)
-    value = _whole(value, spelled)
     value.pop("attachments", None)
     if attachments:
         value["attachments"] = list(attachments)
@@ -117,14 +117,6 @@ def _too_deep(number: int, name: str, depth: int) -> Message:
 def _may_be_deeper(text: str, depth: int) -> bool:
     """Whether there are brackets enough: to walk a value costs as much as to read it."""
     return text.count("[") + text.count("{") > depth
-
-
-def _whole(value: Any, text: str) -> Any:
-    """Return a value without halves of pairs: they could neither be stored nor sent as text."""
-    if "\\ud" not in text and "\\uD" not in text:
-        return value
-    spelled = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
-    return json.loads(spelled.decode("utf-16", "replace"))
 
 
 class _Attached:
@@ -142,17 +134,6 @@ class _Attached:
         raise TypeError(f"a host call settled with a {type(value).__name__}, which is not JSON")
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in {float("inf"), float("-inf")}:
-        raise ValueError(f"{text[:20]} is too large for a number")
-    return number
-
-
 def _is_deeper(value: Any, depth: int) -> bool:
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(depth):
@@ -166,5 +147,4 @@ def _is_deeper(value: Any, depth: int) -> bool:
 
 
 _PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 """Made once: to make one costs more than to read a message."""

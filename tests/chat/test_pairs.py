@@ -78,7 +78,7 @@ WRONG = [
     ("customer=a amount=" + "9" * 5000, None),
     ("[1]", ["/: '[1]' is no key=value", "/customer: is required", "/amount: is required"]),
     ("{", None),
-    ('{"amount": NaN}', ["/: is not JSON: NaN is no JSON"]),
+    ('{"amount": NaN}', ["/: is not JSON: NaN is not a number of JSON"]),
     ("{}", ["/customer: is required", "/amount: is required"]),
     ("{" + '"a":[' * 100_000, None),
 ]  # fmt: skip

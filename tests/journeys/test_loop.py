@@ -8,6 +8,8 @@ import pytest
 from penstock.agents.loop import EMPTY_NOTICE
 from penstock.agents.turn import CLOSING_NOTE
 from penstock.core.call_errors import ScriptLoadError, ToolFailed
+from penstock.core.codec import decode, encode, kind_of
+from penstock.core.ids import LogId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
@@ -233,3 +235,32 @@ async def test_two_blocked_calls_end_in_a_closing_call() -> None:
     assert [each.detector for each in outcomes] == [None, None, "identical", "identical"]
     assert (reply.iterations, reply.usage.model_calls, reply.usage.tool_calls) == (4, 5, 2)
     assert len(look.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        ("1e400", "1e400 is too large for a number"),
+        ("-1e400", "-1e400 is too large for a number"),
+        ("NaN", "NaN is not a number of JSON"),
+        ("9" * 5000, "99999999999999999999… is too large for a number"),
+    ],
+)
+async def test_a_number_that_no_log_could_hold_is_a_mistake_that_the_model_sees(
+    number: str, why: str
+) -> None:
+    """It was infinity in the state at work, and null in the state that is folded from the log."""
+    asked = f'{{"n": {number}}}'
+    model = ScriptedModel([raw_call("look", asked), say("Too large."), say("Hello.")])
+    look = Act("look", echo)
+    async with memory_runtime(model=model, tools=[look]) as runtime:
+        first = await runtime.chat("Look")
+        second = await runtime.chat("Hi", session_id=first.session_id)
+        records = await runtime.parts.log.read(LogId(first.session_id))
+    assert [each.status for each in (first, second)] == [TaskStatus.SUCCEEDED] * 2
+    assert (look.runs, first.content, second.content) == ([], "Too large.", "Hello.")
+    (told,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
+    assert json.loads(told.content)["code"] == "INVALID_INPUT"
+    assert why in told.content
+    again = [decode(kind_of(each.event), encode(each.event)) for each in records]
+    assert again == [each.event for each in records]

@@ -1,17 +1,13 @@
 """JSON that a person gives on the command line: as text, in a file, or on stdin."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from penstock.cli.terminal.plain import compact
+from penstock.core.json_text import parse_json
 from penstock.core.schema import json_type
-
-_HALF = "\\ud"
-"""How half of a surrogate pair begins; a lone one can be stored nowhere."""
 
 
 def read_object(given: str | None, option: str) -> dict[str, Any]:
@@ -28,9 +24,7 @@ def read_value(given: str, option: str) -> Any:
     """Return the value that an option names: JSON, @FILE, or - for stdin."""
     text = _text(given, option)
     try:
-        value = json.loads(text)
-        if _HALF in text.lower():
-            value = json.loads(compact(value))
+        value = parse_json(text)
     except ValueError as error:
         raise typer.BadParameter(f"{option} must be JSON: {error}") from None
     except RecursionError:

@@ -1,12 +1,12 @@
 """What a run at a terminal begins with: what was written, and what its person is asked for."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
 
 from penstock.cli.terminal.plain import clean
+from penstock.core.json_text import parse_json
 from penstock.core.slash import Wanted
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
@@ -44,7 +44,7 @@ def asked_for(wanted: Mapping[str, Wanted], there: Collection[str]) -> dict[str,
 
 def _value(text: str, *, is_text: bool) -> Any:
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return text
     return text if is_text and not isinstance(value, str) else value

@@ -1,7 +1,6 @@
 """Puts a question to the person at the terminal."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean, is_plain, pasted
 from penstock.cli.terminal.render import Screen
 from penstock.core.ids import TaskId
+from penstock.core.json_text import parse_json
 from penstock.core.question import Option, QuestionKind, QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.core.text import one_line
@@ -167,7 +167,7 @@ def _payload(read: Read) -> dict[str, Any]:
     """Return what goes with the words, if the person wants something to."""
     while said := read("what goes with it, as JSON (Enter for nothing)> ").strip():
         try:
-            return {"resume_payload": json.loads(said)}
+            return {"resume_payload": parse_json(said)}
         except ValueError as error:
             read(f"that is not JSON: {error}. Enter to try again> ")
     return {}
@@ -176,6 +176,6 @@ def _payload(read: Read) -> dict[str, Any]:
 def _json(read: Read) -> Any:
     while True:
         try:
-            return json.loads(read("its input, as JSON> "))
+            return parse_json(read("its input, as JSON> "))
         except ValueError as error:
             read(f"that is not JSON: {error}. Enter to try again> ")

@@ -1,11 +1,11 @@
 """A guest in a process of its own: what is handed over crosses to it; it is killed in the end."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
+from penstock.core.json_text import parse_json
 from penstock.sandbox.guest import MIB, EntryRequest, begin_step, world_of
 from penstock.sandbox.machine_world import digest
 from penstock.sandbox.messages import Delivery, Message
@@ -196,7 +196,7 @@ class ProcessGuest:
                 return done
             case "answer", [asked]:
                 name, _, arguments = asked.decode("utf-8", "replace").partition("\n")
-                answer = self._world.answer(name, json.loads(arguments))
+                answer = self._world.answer(name, parse_json(arguments))
                 await self._reply(process, answer.encode("utf-8", "surrogatepass"))
             case "chance", [count]:
                 await self._reply(process, self._world.draw(int(count)))

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.json_text import parse_json
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.reading.build_cache import BuildCache
 from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement
@@ -241,7 +242,7 @@ def _json(text: str) -> Scanned:
         said = f"the JSON module has {size} bytes; the limit is {LARGEST_JSON}"
         return _broken(Diagnostic(code="graph-too-large", message=said))
     try:
-        json.loads(text, parse_constant=_no_constant)
+        parse_json(text)
     except RecursionError:
         said, line, column = "nested too deeply", 1, 1
     except json.JSONDecodeError as error:
@@ -252,10 +253,6 @@ def _json(text: str) -> Scanned:
         return Scanned(source=text, exports=(Export(name="default"),))
     said = f"not valid JSON: {said}"
     return _broken(Diagnostic(code="script-syntax", message=said, line=line, column=column))
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _problem(stripped: Stripped, suffix: str) -> Diagnostic | None:

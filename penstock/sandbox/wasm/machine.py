@@ -1,11 +1,11 @@
 """QuickJS in wasm: a machine that runs modules and their jobs, begun from an image of itself."""
 
-import json
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
+from penstock.core.json_text import parse_json
 from penstock.sandbox.machine_world import NOWHERE, MachineWorld, digest
 from penstock.sandbox.script import RUNTIME
 from penstock.sandbox.sources import (
@@ -229,7 +229,7 @@ class Machine:
                 attachments = [self._buffer(value) for value in values[1:]]
                 self.world.hear(self._text_of(values[0]), attachments)
             case "answer":
-                asked = json.loads(self._text_of(values[1]))
+                asked = parse_json(self._text_of(values[1]))
                 answer = self.world.answer(self._text_of(values[0]), asked)
                 return self._new_text(answer.encode())
             case "encodeUtf8":

@@ -1,6 +1,5 @@
 """Bodies of requests: read within a limit, checked against a schema, every problem named."""
 
-import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -8,9 +7,10 @@ from typing import Any
 from starlette.requests import Request
 
 from penstock.chat.message import RequestKey
-from penstock.core.canonical import canonical, compact
+from penstock.core.canonical import canonical
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
+from penstock.core.json_text import parse_json
 from penstock.core.schema import MOST_PROBLEMS, Schema
 from penstock.core.text import cut
 
@@ -24,8 +24,6 @@ NAME_CHARACTERS = 100
 """So much of a name that is not ours is said again."""
 KEY_CHARACTERS = 255
 """Of an Idempotency-Key."""
-_HALF = b"\\ud"
-"""How half of a surrogate pair begins; a lone one can be stored nowhere."""
 
 
 class Form:
@@ -127,8 +125,7 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
         raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {found}")
     raw = await read_body(request, limit)
     try:
-        value = json.loads(raw.decode(), parse_constant=_refuse)
-        return (json.loads(compact(value)) if _HALF in raw.lower() else value), raw
+        return parse_json(raw), raw
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     except ValueError as error:
@@ -146,7 +143,7 @@ def key_of(request: Request, raw: bytes) -> RequestKey:
     if not 0 < len(key) <= KEY_CHARACTERS:
         raise BadRequest(f"an Idempotency-Key has 1 to {KEY_CHARACTERS} characters")
     try:
-        body = canonical(json.loads(raw.decode() or "{}"))
+        body = canonical(parse_json(raw or b"{}"))
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     request_hash = sha256(f"{request.url.path}\n{body}".encode()).hexdigest()
@@ -172,10 +169,6 @@ async def _has_none(request: Request) -> bool:
         if chunk:
             return False
     return True
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _pointer(key: str) -> str:

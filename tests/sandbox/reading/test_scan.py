@@ -40,7 +40,7 @@ def said(scanned: Scanned) -> list[str]:
         ("a.mts", b"1; \xed\xa0\x80", "1:1 file-encoding: not UTF-8 at byte 3"),
         ("a.mjs", "im\\u0070ort('a')", "1:1 script-syntax: "),
         ("a.json", "{1}", "1:2 script-syntax: not valid JSON: Expecting property name"),
-        ("a.json", "[1,\n NaN]", "1:1 script-syntax: not valid JSON: NaN is no JSON"),
+        ("a.json", "[1,\n NaN]", "1:1 script-syntax: not valid JSON: NaN is not a number of JSON"),
         ("a.json", "", "1:1 script-syntax: not valid JSON: Expecting value"),
         ("a.json", "[" * 100_000, "1:1 script-syntax: not valid JSON: nested too deeply"),
         (
