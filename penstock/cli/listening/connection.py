@@ -44,6 +44,11 @@ class Room(Struct, frozen=True):
     """So many are served."""
     spare: int
     """So many more are accepted and answered with 503, health apart."""
+    highest: int
+    """So are those whose descriptor has a higher number: work has taken more than its share.
+
+    The system gives the lowest number that is free, so the number says how many are taken.
+    """
 
 
 def bounded(
@@ -82,6 +87,8 @@ class BoundedConnection(asyncio.Protocol):
         super().connection_made(transport)
         self._head_since = self.loop.time()
         over = len(self.connections) - self.room.served
+        if transport.get_extra_info("socket").fileno() > self.room.highest:
+            over = max(over, 1)
         if over > self.room.spare:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, NotReady.code, "too many connections")
             self.transport.close()

@@ -38,7 +38,9 @@ def shared_out(descriptors: int, limits: Limits) -> tuple[Room, Limits]:
     spare = max(half // _SPARE_SHARE, 1)
     served = min(limits.connections, max(half - spare, 1))
     activations = min(limits.activations, max(half // _EACH_AT_WORK, 1))
-    return Room(served=served, spare=spare), replace(limits, activations=activations)
+    highest = max(descriptors - _RESERVE // 2, 4)
+    room = Room(served=served, spare=spare, highest=highest)
+    return room, replace(limits, activations=activations)
 
 
 def _raised() -> int:

@@ -16,7 +16,9 @@ from penstock.core.limits import Limits
 
 _BACKLOG = 2048
 _ACCEPTED_AT_ONCE = 32
-"""asyncio accepts so many before the first of them is looked at: all take a descriptor."""
+"""In one turn of the loop. A connection is looked at, or closed, some turns later: with asyncio a
+burst would else take every descriptor before the first is refused."""
+_TURNS = 4
 _TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""
 _LOOKS = 10
@@ -44,7 +46,7 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,  # the entrance reads them, of [server] trusted_proxies alone
-            backlog=_ACCEPTED_AT_ONCE,
+            backlog=max(1, min(_ACCEPTED_AT_ONCE, room.spare // _TURNS)),
             timeout_keep_alive=int(limits.keep_alive_seconds) or 1,
             timeout_graceful_shutdown=int(limits.shutdown_seconds) or 1,
             h11_max_incomplete_event_size=2 * limits.head_bytes,  # `bounded` refuses before that

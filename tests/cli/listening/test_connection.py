@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import select
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,7 +24,7 @@ from tests.kit.listener import bounded_server
 from tests.kit.server import CHAT
 
 SLOW = Limits(head_seconds=0.2, body_seconds=0.2, body_bytes_per_second=100 * KIB)
-ROOMY = Room(served=1000, spare=10)
+ROOMY = Room(served=1000, spare=10, highest=10_000)
 HEALTH = b"GET /api/health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 PROTOCOLS = pytest.mark.parametrize("protocol", [H11Protocol, HttpToolsProtocol])
 Protocol = type[asyncio.Protocol]
@@ -230,7 +232,7 @@ async def test_a_connection_too_many_is_answered(protocol: Protocol) -> None:
     """With 503 and when to come back; health answers all the same."""
     ask = HEALTH.replace(b"/api/health", b"/api/agents")
     async with (
-        bounded_server(protocol, Limits(), Room(served=1, spare=2)) as port,
+        bounded_server(protocol, Limits(), Room(served=1, spare=2, highest=10_000)) as port,
         knocked(port) as first,
         knocked(port) as second,
         knocked(port) as third,
@@ -252,3 +254,23 @@ async def test_a_connection_too_many_is_answered(protocol: Protocol) -> None:
             assert status_of(await fifth.rest()) == 503
         await first.send(ask)
         assert (await first.answer())[0] == 200
+
+
+@PROTOCOLS
+async def test_where_work_took_the_descriptors_connections_are_answered_with_503(
+    protocol: Protocol,
+) -> None:
+    """However few connections there are; health answers all the same."""
+    ask = HEALTH.replace(b"/api/health", b"/api/agents")
+    with socket.socket() as now:
+        room = Room(served=100, spare=10, highest=now.fileno() + 20)
+    async with bounded_server(protocol, Limits(), room) as port, knocked(port) as first:
+        await first.send(ask)
+        assert (await first.answer())[0] == 200
+        taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(30)]
+        for path, status in ((ask, 503), (HEALTH, 200)):
+            async with knocked(port) as client:
+                await client.send(path)
+                assert status_of(await client.rest()) == status
+        for each in taken:
+            os.close(each)

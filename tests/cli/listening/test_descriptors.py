@@ -11,10 +11,10 @@ from penstock.cli.listening.descriptors import shared_out
 from penstock.core.limits import Limits
 
 SHARES = [
-    (256, Room(served=84, spare=12), 48),
-    (1024, Room(served=420, spare=60), 240),
-    (65_536, Room(served=10_000, spare=4092), 2000),
-    (16, Room(served=1, spare=1), 1),
+    (256, Room(served=84, spare=12, highest=224), 48),
+    (1024, Room(served=420, spare=60, highest=992), 240),
+    (65_536, Room(served=10_000, spare=4092, highest=65_504), 2000),
+    (16, Room(served=1, spare=1, highest=4), 1),
 ]
 
 

@@ -21,7 +21,7 @@ from penstock.server.application import create_application
 from penstock.server.site import ADDRESS
 from tests.kit.listener import bounded_server
 
-ROOMY = Room(served=100, spare=10)
+ROOMY = Room(served=100, spare=10, highest=10_000)
 PROTOCOLS = pytest.mark.parametrize("protocol", [H11Protocol, HttpToolsProtocol])
 
 
