@@ -3,7 +3,8 @@
 Names are not enough: a manifest may run any script, a flow any module, `tools` may be a link, and a
 Python tool may import what it likes. So this asks what was loaded, and what would have been if it
 was there: scripts with their imports, flows with those they refer to and their handlers, folders of
-skills and handbooks, imported modules, the environment of Python itself. `penstock.toml`, `agents/`
+skills and handbooks, imported modules and what would be imported in their place, the environment of
+Python itself. `penstock.toml`, `agents/`
 and other names that every project has are in `resources/project/access.py`.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from penstock.app.project import Project
-from penstock.core.late import imported_files
+from penstock.core.late import importable_files, imported_files
 from penstock.flows.project.flows import ProjectFlows
 from penstock.resources.project.files import entries_below, never
 
@@ -32,7 +33,7 @@ class LoadedOf:
     def stamp(self) -> object:
         """Return what is equal as long as nothing else was loaded."""
         files = [each.root / each.path for each in self._flows.files().files.values()]
-        return id(self.project), len(sys.modules), tuple(map(_mark, files))
+        return id(self.project), len(sys.modules), len(sys.path), tuple(map(_mark, files))
 
     def find(self) -> Iterator[str]:
         """Yield paths from the project's folder; a folder stands for all below it."""
@@ -45,6 +46,9 @@ class LoadedOf:
         places += [each.folder for each in self.project.handbooks]
         for place in (*places, *_links(root)):
             yield from _inside(place, root)
+        for file in importable_files():
+            if file.is_relative_to(root):
+                yield file.relative_to(root).as_posix()
 
     def _of_manifests(self) -> Iterator[str]:
         bundle = self.project.bundle

@@ -50,6 +50,19 @@ def imported_files() -> Iterator[Path]:
                 yield Path(file)
 
 
+def importable_files() -> Iterator[Path]:
+    """Yield the places from which the next process would import what this one has, or would first.
+
+    A file beside a program, such as `json.py`, comes before the library of that name.
+    """
+    names = {each.partition(".")[0] for each in [*sys.modules]}
+    for entry in dict.fromkeys(sys.path):
+        folder = Path(entry or ".").absolute()
+        for name in (*sorted(names), "sitecustomize", "usercustomize"):
+            yield folder / f"{name}.py"
+            yield folder / name / "__init__.py"
+
+
 def open_folder(folder: Path, name: str) -> None:
     """Make a folder a package of this name, so that its files can be loaded and see each other.
 

@@ -18,6 +18,7 @@ from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
+from penstock.sandbox.processes.turns import Turns
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.errands import Errands
@@ -38,6 +39,8 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
     """The files that decide what runs, whatever their names are."""
     shell: ShellSettings = OFF
     """Whether commands run in it."""
+    searches: Turns = field(default_factory=Turns)
+    """Searches for lines are processes too: so many at once, tasks in turn."""
 
     def files(self, access: Access) -> ProjectFiles:
         """Return the files in it, as an agent sees them."""

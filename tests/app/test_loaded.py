@@ -74,6 +74,17 @@ LOADED = (
 FREE = ("src/free.mts", "scripts/notes.txt", "real/other.md", "lib/other.py", "README.md")
 
 
+async def test_what_would_be_imported_first_is_protected(
+    written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in the project has its folder on the path: `json.py` there would be run next."""
+    names = ["json.py", "json/__init__.py", "sitecustomize.py", "src/json.py", "notes.py"]
+    async with written.opened() as runtime:
+        assert protected(files_of(runtime), names) == []
+        monkeypatch.syspath_prepend(written.root)
+        assert protected(files_of(runtime), names) == names[:3]
+
+
 @pytest.fixture
 def written(project: ProjectFolder) -> Iterable[ProjectFolder]:
     for name, text in FILES.items():

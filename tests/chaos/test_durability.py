@@ -64,6 +64,10 @@ SHOWN = {
         "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_instead_of_failing",
         "cli/listening/test_connection.py::test_a_connection_too_many_is_answered",
     ],
+    "`kill -9` while a shell command runs, or its call is cancelled": [
+        "tools/test_shell.py::test_a_command_that_is_cut_changes_nothing",
+        "tools/test_shell.py::test_a_command_whose_penstock_is_killed_changes_nothing_and_ends",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",
         "journeys/test_transcripts.py::test_coming_back_after_any_frame",

@@ -1,12 +1,18 @@
 """Shell commands in a project: off, enclosed, or free."""
 
+import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.files import ProjectFiles
+from penstock.sandbox.processes.turns import Turns
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 from penstock.tools.threads import Threads
 
@@ -22,6 +28,10 @@ def threads() -> Iterator[Threads]:
 
 def run(text: str, **environment: str) -> ShellRun:
     return ShellRun(text=text, seconds=5, most_bytes=1000, environment=environment)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
 
 
 def test_nothing_runs_unless_it_is_switched_on() -> None:
@@ -51,6 +61,62 @@ async def test_what_cannot_be_enclosed_does_not_run(tmp_path: Path, threads: Thr
         'shell_sandbox = "off" under [flows] runs them without'
     )
     assert not (tmp_path / "x").exists()
+
+
+async def test_a_command_that_is_cut_changes_nothing(tmp_path: Path, threads: Threads) -> None:
+    (tmp_path / "old").write_text("old")
+    text = "echo new > old; echo x > made; echo ready; sleep 60"
+    running = run_in_project(run(text), ProjectFiles(tmp_path), ENCLOSED, threads)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.4):
+            await running
+    assert names(tmp_path) == ["old"]
+    assert (tmp_path / "old").read_text() == "old"
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from penstock.resources.project.files import ProjectFiles
+from penstock.tools.shell import ShellRun, ShellSettings, run_in_project
+from penstock.tools.threads import Threads
+
+run = ShellRun(text="echo x > made; echo x > old; sleep 60", seconds=60, most_bytes=10)
+asyncio.run(run_in_project(run, ProjectFiles(Path(sys.argv[1])), ShellSettings(), Threads(1)))
+"""
+
+
+@pytest.mark.slow("starts a process and kills it")
+def test_a_command_whose_penstock_is_killed_changes_nothing_and_ends(tmp_path: Path) -> None:
+    project, scratch = tmp_path / "project", tmp_path / "scratch"
+    project.mkdir()
+    scratch.mkdir()
+    (project / "old").write_text("old")
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(project)], env={"TMPDIR": str(scratch)}
+    ) as running:
+        for _ in range(1000):
+            if any(scratch.glob("*/changes/upper/old")):
+                break
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(0.01)
+        running.kill()
+    assert any(scratch.glob("*/changes/upper/old"))
+    assert [each.name for each in project.iterdir()] == ["old"]
+    assert (project / "old").read_text() == "old"
+
+
+async def test_commands_wait_for_a_place(tmp_path: Path, threads: Threads) -> None:
+    settings = replace(ENCLOSED, turns=Turns(1))
+    assert settings.turns is not None
+    place = await settings.turns.take("another task")
+    running = run_in_project(run("echo x > made"), ProjectFiles(tmp_path), settings, threads)
+    task = asyncio.create_task(running)
+    await asyncio.wait([task], timeout=0.1)
+    assert not task.done()
+    place.give_back()
+    await task
+    assert names(tmp_path) == ["made"]
 
 
 async def test_a_command_runs_free_where_the_operator_says_so(

@@ -1,5 +1,6 @@
 """`grep` and `find`: what they find, and that it is never more than the agent may read."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from penstock.builtins.code.searching import TOOLS
 from penstock.resources.project.access import OPEN, Access
+from penstock.sandbox.processes.turns import Turns
 from tests.kit.folders import Folder, G, open_folder
 
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
@@ -140,3 +142,16 @@ async def test_what_is_no_valid_input_is_refused(
     folder: Folder, tool_id: str, input: dict[str, Any]
 ) -> None:
     assert (await folder.call(tool_id, **input)).status == "validation_error"
+
+
+async def test_searches_wait_for_a_place(tmp_path: Path) -> None:
+    """Each is a process of its own."""
+    turns = Turns(1)
+    folder = await open_folder(tmp_path, *TOOLS, searches=turns)
+    place = await turns.take("another task")
+    searching = asyncio.create_task(folder.output("grep", pattern="x.md"))
+    await asyncio.wait([searching], timeout=0.1)
+    assert not searching.done()
+    place.give_back()
+    assert "docs/x.md:1: docs/x.md" in await searching
+    assert turns.held == set()
