@@ -134,6 +134,12 @@ def third_parties_are_allowed(file: File) -> Iterator[str]:
 def nothing_is_mocked(file: File) -> Iterator[str]:
     if any(re.match(r"unittest\.mock|mock\b|pytest_mock", name) for name in file.imports):
         yield "a mock: use or write a fake"
+    ours = {name.rpartition(".")[2] for name in file.imports if name.startswith(PACKAGE)}
+    for node in file.nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="setattr" | "delattr"), args=[patched, *_]):
+                if ast.unparse(patched).strip("'").partition(".")[0] in {PACKAGE, *ours}:
+                    yield f"line {node.lineno} replaces a name of ours: take it as an argument"
 
 
 def nothing_is_skipped(file: File) -> Iterator[str]:
@@ -224,6 +230,9 @@ BITES: list[tuple[Rule, str]] = [
     (third_parties_are_allowed, "from yaml import safe_load\n"),
     (nothing_is_mocked, "from unittest import mock\n"),
     (nothing_is_mocked, "import mock\n"),
+    (nothing_is_mocked, f"monkeypatch.setattr('{PACKAGE}.core.clock.TICK', 1)\n"),
+    (nothing_is_mocked, f"from {PACKAGE}.a import b\nmonkeypatch.setattr(b, 'C', 1)\n"),
+    (nothing_is_mocked, f"from {PACKAGE}.a import B\nmonkeypatch.delattr(B.c, 'd')\n"),
     (nothing_is_skipped, "@pytest.mark.skip\ndef test_x(): ...\n"),
     (nothing_is_skipped, "@pytest.mark.skipif(x, reason='y')\ndef test_x(): ...\n"),
     (nothing_is_skipped, "def test_x():\n    pytest.skip('no database')\n"),

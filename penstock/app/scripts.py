@@ -34,9 +34,11 @@ class ProjectSandbox:
         *,
         only: Engine | None = None,
         processes: int = 0,
+        layers: Layers | None = None,
     ) -> None:
         """`only` is the engine of every script, whatever it wishes for.
 
+        `layers` are those of confinement, with why this machine lacks them; None finds them out.
         `processes` are those of all engines together at once; 0 is what the machine can have.
         """
         self._processes = processes
@@ -45,7 +47,7 @@ class ProjectSandbox:
         self._chosen = chosen
         self._only = only
         self._engines: dict[str, Sandbox] = {}
-        self._layers: Layers | None = None
+        self._layers = layers
         self._told: Callable[[str], None] | None = None
         self._port = 0
 

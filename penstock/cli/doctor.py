@@ -5,7 +5,7 @@ import platform
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
@@ -176,8 +176,14 @@ def _scripts(found: ReadProject) -> Iterator[Finding]:
         said = "scripts are not confined by the operating system: [sandbox] hardened is false"
         yield Finding(Mark.NOTE, "hardened", said)
         return
-    for layer, why in sandbox.layers.items():
-        lacks = Mark.NOTE if chosen.hardened == "auto" else Mark.WRONG
+    yield from confining(
+        sandbox.layers, lacks=Mark.NOTE if chosen.hardened == "auto" else Mark.WRONG
+    )
+
+
+def confining(layers: Mapping[str, str], *, lacks: Mark) -> Iterator[Finding]:
+    """Say of each layer of confinement whether this machine has it, or why not."""
+    for layer, why in layers.items():
         said = f"this machine lacks it: {why}" if why else "confines scripts"
         yield Finding(lacks if why else Mark.FINE, f"hardened {layer}", said)
 

@@ -38,7 +38,7 @@ def no_deno(monkeypatch: pytest.MonkeyPatch) -> None:
             raise importlib.metadata.PackageNotFoundError(package)
         return real(package)
 
-    monkeypatch.setattr("penstock.sandbox.processes.deno.version", version)
+    monkeypatch.setattr("importlib.metadata.version", version)
 
 
 async def test_a_script_runs_in_the_engine_of_this_process(machine_code: Path) -> None:
@@ -128,11 +128,10 @@ LACKING = {"namespaces": "Operation not permitted", "landlock": "", "seccomp": "
 
 
 async def test_hardened_does_not_start_where_a_layer_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """`true`: a layer the kernel lacks stops the start and is named."""
-    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: LACKING)
-    sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened=True))
+    sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened=True), layers=LACKING)
     with pytest.raises(ConfigError, match="lacks namespaces: Operation not permitted"):
         sandbox.check()
     with pytest.raises(ConfigError, match="lacks namespaces"):
@@ -140,11 +139,10 @@ async def test_hardened_does_not_start_where_a_layer_is_missing(
 
 
 def test_hardened_where_it_can_be_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: LACKING)
     with caplog.at_level(logging.INFO):
-        sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened="auto"))
+        sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened="auto"), layers=LACKING)
         sandbox.check()
     assert sandbox.confinement == LACKING
     assert ProjectSandbox(tmp_path, SandboxSection()).confinement == {}

@@ -1,9 +1,11 @@
 """The tool that runs a flow as a run of its own."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import TOOLS, with_seconds
 from penstock.chat.message import NewMessage
@@ -20,7 +22,7 @@ from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.errands import RunErrand, Runs
-from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps, worker
+from tests.kit.flows import WORKERS, by_task, faulty, finish, flows_of, steps, worker
 
 ONE = steps('  - {id: one, agent: scout, task: "${{task}} ${{flow.input.n}}"}')
 INPUTS = "inputs: {n: {type: string, required: true}}\n"
@@ -55,9 +57,14 @@ async def outcome(runtime: Runtime, session_id: SessionId) -> Envelope:
     return next(each.event.envelope for each in records if isinstance(each.event, CallSettled))
 
 
-async def ran(reply: ScriptedReply, answers: dict[str, Any] | None = None) -> Envelope:
+async def ran(
+    reply: ScriptedReply,
+    answers: dict[str, Any] | None = None,
+    *,
+    agents: Sequence[Agent] = WORKERS,
+) -> Envelope:
     model = model_of(answers or {}, reply, say("Done."))
-    async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=place()) as runtime:
+    async with memory_runtime(model=model, tools=TOOLS, agents=agents, place=place()) as runtime:
         said = await runtime.chat("Go")
         return await outcome(runtime, said.session_id)
 
@@ -280,14 +287,9 @@ async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
     assert told == [("use [secret:token]", {"n": "[secret:token]"})]
 
 
-async def test_a_fault_of_the_runtime_in_a_run_is_a_failure_and_no_cancellation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(*args: object, **more: object) -> None:
-        raise RuntimeError("a fault")
-
-    monkeypatch.setattr("penstock.flows.steps.step_runner.brief", broken)
-    envelope = await ran(wanted("demo", task="t", n="x"))
+async def test_a_fault_of_the_runtime_in_a_run_is_a_failure_and_no_cancellation() -> None:
+    agents = [faulty(each.name) for each in WORKERS]
+    envelope = await ran(wanted("demo", task="t", n="x"), agents=agents)
     assert envelope.error is not None
     assert envelope.error.code == "WORKFLOW_FAILED"
     assert "something went wrong here" in envelope.error.message

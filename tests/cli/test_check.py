@@ -1,5 +1,6 @@
 """Everything that is wrong with a project, on the command line."""
 
+import importlib.metadata
 import json
 import sys
 from collections.abc import Callable
@@ -172,17 +173,20 @@ def test_looking_again_outlives_wrong_settings_and_ends_with_ctrl_c(
     assert "x is not a setting" in capsys.readouterr().err
 
 
+def no_version(package: str) -> str:
+    raise importlib.metadata.PackageNotFoundError(package)
+
+
 def test_a_project_is_checked_as_if_another_engine_were_its_own(
     run: Run, project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`check --engine`: overrides for that command."""
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
-    monkeypatch.setattr(
-        "penstock.sandbox.processes.deno.missing_deno", lambda: "there is no deno here"
-    )
+    monkeypatch.setattr("importlib.metadata.version", no_version)
     write(project, {"a.tool.yaml": tool()})
     missing = (
-        "a.tool.yaml:4:36: warning engine-missing: the tool cannot run here: there is no deno here"
+        "a.tool.yaml:4:36: warning engine-missing: the tool cannot run here: the engine deno is "
+        "not installed: pip install 'penstock[deno]'"
     )
     assert run("check")[1].splitlines()[:-1] == []
     assert run("check", "--engine", "deno")[1].splitlines()[:-1] == [missing]

@@ -2,11 +2,17 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.chat.message import NewRun, RequestKey
+from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict
+from penstock.core.events import Record
+from penstock.core.flow_events import FlowStarted
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
@@ -15,12 +21,14 @@ from penstock.flows.starting import FlowSettings
 from penstock.flows.work import allowance_of
 from penstock.models.scripted import ScriptedModel, call
 from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import (
     RUN,
     WORKERS,
     by_task,
+    faulty,
     finish,
     flows_of,
     run_flow,
@@ -115,17 +123,12 @@ async def test_a_run_may_start_so_many_steps_and_no_more() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation() -> None:
     """A run ends with `error` and the message; only who wants it to end aborts it."""
-
-    def broken(*args: object, **more: object) -> None:
-        raise RuntimeError("a fault")
-
-    monkeypatch.setattr("penstock.flows.steps.step_runner.brief", broken)
     envelope = await run_flow(
-        f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}", ScriptedModel([])
+        f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}",
+        ScriptedModel([]),
+        agents=[faulty("scout")],
     )
     result = envelope.output
     assert (result["status"], result["reason"]) == ("error", "something went wrong here")
@@ -158,17 +161,34 @@ async def test_a_run_that_is_aborted_before_it_began_has_a_result() -> None:
     assert (result["task"], result["stepCount"], result["results"]) == ("t", 0, {})
 
 
+class Unreadable(MemoryLog):
+    """A log whose runs keep texts that a later penstock does not read any more."""
+
+    is_later = False
+
+    async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+        records = await super().read(log_id, **part)
+        return [_unread(each) for each in records] if self.is_later else records
+
+
+def _unread(record: Record) -> Record:
+    event = record.event
+    if not isinstance(event, FlowStarted):
+        return record
+    return replace(record, event=replace(event, texts={event.file: "steps: ["}))
+
+
 @pytest.mark.parametrize("wanted", ["an answer", "an end"])
-async def test_a_run_whose_flow_does_not_read_any_more_ends(
-    monkeypatch: pytest.MonkeyPatch, wanted: str
-) -> None:
+async def test_a_run_whose_flow_does_not_read_any_more_ends(wanted: str) -> None:
     """A later penstock may read flows otherwise; no run is left that nobody can end."""
-    place = MemoryStorage(flows=flows_of(demo=steps(ASKS)))
+    clock = SystemClock()
+    log = Unreadable(clock)
+    place = MemoryStorage(clock=clock, log=log, flows=flows_of(demo=steps(ASKS)))
     async with memory_runtime(
         model=ScriptedModel(by_task({})), agents=WORKERS, place=place
     ) as runtime:
         await run_in(runtime)
-    monkeypatch.setattr("penstock.flows.work.started_flow", lambda started: None)
+    log.is_later = True
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
         if wanted == "an end":

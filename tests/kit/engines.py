@@ -67,7 +67,7 @@ def threaded_engine(opened_engine: Sandbox, machine_code: Path) -> Iterator[Sand
     if not isinstance(opened_engine, QuickJs):
         yield opened_engine
         return
-    found = QuickJs(SystemClock(), machine_code, inline_seconds=0)
+    found = QuickJs(SystemClock(), machine_code, inline_seconds=0, linger=1)
     found.warm()
     yield found
     asyncio.run(found.close())

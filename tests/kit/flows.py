@@ -44,6 +44,12 @@ def worker(name: str, **charter: Any) -> Agent:
     return Agent(name, instructions=f"You are {name}.", charter=known)
 
 
+def faulty(name: str) -> Agent:
+    """Return an agent whose instructions are no text: each of its steps is a fault."""
+    nothing: Any = None
+    return Agent(name, instructions=nothing, charter=worker(name).charter)
+
+
 WORKERS = [worker(name) for name in ("scout", "writer", "judge", "flow-decision")]
 
 

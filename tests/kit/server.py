@@ -85,13 +85,14 @@ async def in_memory(
     clock: Clock = CLOCK,
     limits: Limits = LIMITS,
     url: str | Database = "sqlite://",
+    **more: Any,
 ) -> AsyncIterator[Runtime]:
     """Open a runtime, its database in memory; it says "Hello." unless it has a model."""
     model = model or ScriptedModel({"": say("Hel", "lo.")})
     models = Models(default=model.card.model_id, limits=limits)
     models.add(model)
     inventory = Inventory(
-        registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models
+        registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models, **more
     )
     database = await open_database(url, limits=limits) if isinstance(url, str) else url
     blobs = open_blobs("memory:///")

@@ -1,12 +1,12 @@
 """The second engine: V8 in a `deno` process without permissions, one process for each entry."""
 
+import importlib.metadata
 import importlib.util
 import os
 import sys
 import sysconfig
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from penstock.core.call_errors import ToolNotConfigured
@@ -57,8 +57,8 @@ def missing_deno() -> str:
     if os.name != "posix":
         return f"the engine deno does not run on {sys.platform}: use the engine wasm"
     try:
-        found = version("deno")
-    except PackageNotFoundError:
+        found = importlib.metadata.version("deno")
+    except importlib.metadata.PackageNotFoundError:
         return "the engine deno is not installed: pip install 'penstock[deno]'"
     if not found.startswith(WANTED):
         return f"the engine deno needs deno {WANTED}*, found {found}: pip install 'penstock[deno]'"
@@ -99,7 +99,7 @@ def command(folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: s
 
 def folder_of(cache: Path) -> Path:
     """Return the folder of the engine, with what Deno would make in it on its first start."""
-    folder = cache / f"deno-{version('deno')}"
+    folder = cache / f"deno-{importlib.metadata.version('deno')}"
     open_cache(folder)
     for name in ("empty", "dir"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)

@@ -57,7 +57,7 @@ class Engine:
     """
 
     def __init__(
-        self, blob: str, imports: Sequence[Import], clock: Clock, cache: Path | None = None
+        self, blob: str | bytes, imports: Sequence[Import], clock: Clock, cache: Path | None = None
     ) -> None:
         config = _config()
         self.native = wasmtime.Engine(config)

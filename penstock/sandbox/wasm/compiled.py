@@ -11,11 +11,14 @@ from penstock.sandbox.blobs import blob, machine_code, write_whole
 log = logging.getLogger(__name__)
 
 
-def compiled(engine: Engine, name: str, cache: Path | None) -> Module:
+def compiled(engine: Engine, name: str | bytes, cache: Path | None) -> Module:
     """Return the module of one blob; without a cache it is compiled, which takes some seconds.
 
-    Machine code made for another machine, or damaged, is thrown away and made anew.
+    A module that is no blob of ours is given as its bytes. Machine code made for another machine,
+    or damaged, is thrown away and made anew.
     """
+    if isinstance(name, bytes):
+        return Module(engine, name)
     if cache is None:
         return Module(engine, blob(name))
     try:

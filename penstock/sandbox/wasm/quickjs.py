@@ -15,6 +15,7 @@ from penstock.sandbox.script import WASM, Bounds, Script
 from penstock.sandbox.wasm.loop_turn import LoopTurn
 from penstock.sandbox.wasm.machine import boot
 from penstock.sandbox.wasm.pool import Pool
+from penstock.sandbox.wasm.ticker import LINGER
 from penstock.sandbox.wasm.wasi import start_engine
 from penstock.sandbox.wasm.wasm_guest import WasmGuest, WasmHost
 
@@ -27,8 +28,15 @@ class QuickJs:
     """
 
     def __init__(
-        self, clock: Clock, cache: Path | None = None, *, inline_seconds: float = 0.25
+        self,
+        clock: Clock,
+        cache: Path | None = None,
+        *,
+        inline_seconds: float = 0.25,
+        linger: int = LINGER,
     ) -> None:
+        """`linger` is how many ticks without a script pass until the ticker waits to be woken."""
+        self._linger = linger
         self._clock = clock
         self._cache = cache
         self._inline_seconds = inline_seconds
@@ -90,7 +98,7 @@ class QuickJs:
 
     def _opened(self) -> WasmHost:
         if self._host is None:
-            engine = start_engine(self._clock, self._cache)
+            engine = start_engine(self._clock, self._cache, linger=self._linger)
             self._host = WasmHost(
                 engine=engine,
                 image=boot(engine),

@@ -9,7 +9,7 @@ from penstock.core.clock import Clock
 
 TICK = 0.005
 """Seconds between two epochs: how exactly a deadline is kept."""
-_LINGER = 200
+LINGER = 200
 """Ticks without a guest after which the thread waits to be woken, so that an idle process idles."""
 
 
@@ -17,6 +17,7 @@ class Ticker:
     """Advances the epoch while a guest computes, in a thread of its own."""
 
     def __init__(self, advance: Callable[[], None], clock: Clock) -> None:
+        self.linger = LINGER
         self._advance = advance
         self._clock = clock
         self._running: set[object] = set()
@@ -59,7 +60,7 @@ class Ticker:
     def follow(self) -> None:
         """Advance until no guest has computed for a while. A call of the thread."""
         due, idle = self._clock.monotonic() + TICK, 0
-        while idle < _LINGER and not self._pause.wait(TICK):
+        while idle < self.linger and not self._pause.wait(TICK):
             idle = 0 if self._running else idle + 1
             # Catch up with the clock: on a loaded machine a wait of 5 ms may take 50.
             while self._clock.monotonic() >= due:

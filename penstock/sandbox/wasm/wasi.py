@@ -8,13 +8,14 @@ from typing import Any
 from penstock.core.clock import Clock
 from penstock.sandbox.wasm.binding import Engine, Import
 from penstock.sandbox.wasm.machine import Machine
+from penstock.sandbox.wasm.ticker import LINGER
 
 BLOB = "quickjs.wasm"
 _NOT_PERMITTED, _NO_SUCH_FILE = 63, 8
 _NS_PER_MS = 1_000_000
 
 
-def start_engine(clock: Clock, cache: Path | None) -> Engine:
+def start_engine(clock: Clock, cache: Path | None, *, linger: int = LINGER) -> Engine:
     """Return the engine that machines are made in."""
     env, wasi = "env", "wasi_snapshot_preview1"
     imports = [
@@ -31,7 +32,9 @@ def start_engine(clock: Clock, cache: Path | None) -> Engine:
         _import(wasi, "fd_seek", "iIii", _not_permitted),
         _import(wasi, "fd_write", "iiii", _no_file),
     ]
-    return Engine(BLOB, imports, clock, cache)
+    engine = Engine(BLOB, imports, clock, cache)
+    engine.ticker.linger = linger
+    return engine
 
 
 def _import(

@@ -13,7 +13,6 @@ from wasmtime import wat2wasm
 
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
-from penstock.sandbox.wasm import compiled
 from penstock.sandbox.wasm.binding import PAGE, Engine, Import, Instance
 from penstock.sandbox.wasm.wasi import start_engine
 
@@ -39,14 +38,10 @@ def add(owner: Any, given: Any) -> int:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine() -> Iterator[Engine]:
     """An engine of a module that is no blob of ours."""
-    folder = tmp_path_factory.mktemp("blobs")
-    (folder / "guest.wasm").write_bytes(bytes(wat2wasm(GUEST)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "blob", lambda name: (folder / name).read_bytes())
-        imports = [Import(module="host", name="add", parameters="ii", answers=True, call=add)]
-        found = Engine("guest.wasm", imports, SystemClock())
+    imports = [Import(module="host", name="add", parameters="ii", answers=True, call=add)]
+    found = Engine(bytes(wat2wasm(GUEST)), imports, SystemClock())
     yield found
     found.close()
 

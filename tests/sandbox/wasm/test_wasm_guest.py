@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from penstock.sandbox.script import Bounds, Sandbox
-from penstock.sandbox.wasm import ticker
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
@@ -51,9 +48,9 @@ async def test_a_script_may_run_in_threads_alone(threaded: Sandbox) -> None:
 
 
 async def test_an_error_that_nobody_took_holds_nobody_up_while_it_is_told(
-    threaded: Sandbox, monkeypatch: pytest.MonkeyPatch
+    threaded: Sandbox,
 ) -> None:
-    monkeypatch.setattr(ticker, "_LINGER", 1)  # no epochs come but for whom one is to come
+    """The engine lingers for a tick: no epochs come unless one is wanted for this script."""
     source = """
         export async function run() {
           Promise.reject({ get message() { for (;;); } });

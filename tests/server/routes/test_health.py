@@ -5,12 +5,10 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from penstock.core.limits import Limits
 from penstock.server.application import create_application
 from penstock.server.routes.health import CHECKS
-from tests.kit.project import ProjectFolder
 from tests.kit.server import CHAT, HERE, in_memory, served
 
 
@@ -94,15 +92,10 @@ async def test_a_server_that_is_not_open_yet() -> None:
         assert (await client.get("/api/health")).status_code == 200
 
 
-async def test_a_server_says_what_its_machine_lacks_to_confine_scripts(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_says_what_its_machine_lacks_to_confine_scripts() -> None:
     """`"auto"`: goes on, `penstock doctor` and `/api/ready` say what is missing."""
     found = {"namespaces": "Operation not permitted", "seccomp": ""}
-    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: found)
-    async with project.opened(settings={"sandbox": {"hardened": "auto"}}) as runtime:
-        transport = httpx2.ASGITransport(app=create_application(runtime))
-        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
-            body = (await client.get("/api/ready")).json()
+    async with served(confinement=found) as server:
+        body = (await server.client.get("/api/ready")).json()
     layers = {"namespaces": "missing: Operation not permitted", "seccomp": "ok"}
     assert (body["status"], body["confinement"]) == ("ok", layers)
