@@ -110,7 +110,11 @@ class Database:
         async with self._scrubbing:
             if self._holds_erased:
                 self._holds_erased = False
-                await asyncio.to_thread(self._scrub)
+                try:
+                    await asyncio.to_thread(self._scrub)
+                except BaseException:
+                    self._holds_erased = True  # for those that would have shared it
+                    raise
 
     async def close(self) -> None:
         """Commit what was submitted, and give every connection back."""

@@ -1,5 +1,6 @@
 """What a driver's error means."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -94,4 +95,13 @@ async def test_what_cannot_be_read_for_want_of_resources_is_read_later(
     with nothing_left(), pytest.raises(OutOfResources):
         await database.read(lambda each: each.execute(ONE))
     assert await database.read(lambda each: each.execute(ONE).scalar()) == 1
+    await database.close()
+
+
+async def test_a_scrub_that_failed_is_no_scrub_for_those_that_shared_it(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
+    with no_threads_left():
+        done = await asyncio.gather(database.scrub(), database.scrub(), return_exceptions=True)
+    assert [type(each) for each in done] == [RuntimeError, RuntimeError]
+    await database.scrub()
     await database.close()
