@@ -174,7 +174,7 @@ class Limits:
     request_wait_seconds: float = 600
     """How long a chat without a stream waits for its answer."""
     key_look_seconds: float = 10
-    """How long a request waits for the database to say whether a key exists; then it gets a 503."""
+    """How long a request waits for the database to say which keys there are; then it gets a 503."""
     idempotency_seconds: int = 24 * 3600
     """How long an Idempotency-Key is remembered."""
     free_bytes: int = 100 * MIB

@@ -28,6 +28,7 @@ from penstock.core.errors import (
 )
 from penstock.core.profile import Profile
 from penstock.server.requests.cookies import Cookies
+from penstock.server.requests.key_presence import answered_within
 from penstock.server.requests.mount import path_of
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
@@ -135,9 +136,10 @@ class Entrance:
             return
         profile, refused = None, None
         try:
-            profile = await self._profile(headers, site)
-            if profile is None and not is_form:
-                profile = await self._signed_in(scope, headers, site, extra)
+            async with answered_within(site.limits.key_look_seconds):
+                profile = await self._profile(headers, site)
+                if profile is None and not is_form:
+                    profile = await self._signed_in(scope, headers, site, extra)
         except Unauthenticated as error:
             refused = error
         scope[PROFILE] = profile

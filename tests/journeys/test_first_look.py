@@ -54,6 +54,21 @@ async def test_a_database_that_hangs_is_503_for_all_but_health(tmp_path: Path) -
             assert (await server.client.get(HEALTH, headers=key)).status_code == 200
 
 
+async def test_a_key_that_cannot_be_looked_up_in_time_is_503(tmp_path: Path) -> None:
+    async with (
+        database_at(tmp_path) as database,
+        served(url=database, limits=Limits(key_look_seconds=0.02)) as server,
+    ):
+        key = await server.database_parts.keys.create("ann")
+        shown = [{"authorization": f"Bearer {key}"}, {"cookie": "penstock_session=x"}]
+        assert (await server.client.get(AGENTS, headers=shown[0])).status_code == 200
+        async with hanging(database):
+            for headers in shown:
+                response = await server.client.get(AGENTS, headers=headers)
+                assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        assert (await server.client.get(AGENTS, headers=shown[0])).status_code == 200
+
+
 async def test_a_database_that_is_down_is_503_for_all_but_health(tmp_path: Path) -> None:
     """Whether the last look found no key or none was made: no look is not "no keys"."""
     clock = FakeClock()

@@ -14,7 +14,8 @@ tests/server/test_auth.py::test_keyless_requests_wait_for_the_first_look.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from penstock.core.clock import Clock
 from penstock.core.errors import NotReady
@@ -53,16 +54,10 @@ class KeyPresence:
         arrived = self._clock.monotonic()
         if self._is_answered(arrived):
             return self._found
-        try:
-            async with asyncio.timeout(self._wait_seconds):
-                # a look that began long before this request proves nothing for it: look again
-                while not self._is_answered(arrived):
-                    await self._join()
-        except TimeoutError:
-            raise NotReady(
-                f"the database did not say within {self._wait_seconds:g} s whether there is a key; "
-                "try again in a moment"
-            ) from None
+        async with answered_within(self._wait_seconds):
+            # a look that began long before this request proves nothing for it: look again
+            while not self._is_answered(arrived):
+                await self._join()
         return self._found
 
     def _is_answered(self, arrived: float) -> bool:
@@ -85,6 +80,19 @@ class KeyPresence:
                 self._none_at = began
         finally:
             self._looking = None
+
+
+@asynccontextmanager
+async def answered_within(seconds: float) -> AsyncIterator[None]:
+    """Raise NotReady if the database does not say in time who is asking."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise NotReady(
+            f"the database did not say within {seconds:g} s which keys there are; "
+            "try again in a moment"
+        ) from None
 
 
 def _read_error(look: "asyncio.Future[None]") -> None:
