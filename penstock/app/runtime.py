@@ -22,7 +22,7 @@ from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.task import TaskRecord, TaskStatus, blocked
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
@@ -39,6 +39,7 @@ from penstock.tools.policy import SCRIPT
 from penstock.tools.skills import Skills
 
 SUSPENDED = "SUSPENDED"
+BLOCKED = "BLOCKED"
 
 
 class RuntimeParts(Struct, frozen=True, kw_only=True):
@@ -247,6 +248,15 @@ def outcome_of(reply: Reply) -> Envelope:
         return reply.envelope
     if reply.error is not None:
         return Envelope(Status.FAILED, None, reply.error)
+    if reply.status is TaskStatus.BLOCKED:
+        blocked_on = [each.to_wire() for each in reply.blocked_on]
+        error = ErrorDetail(
+            code=BLOCKED,
+            message=blocked(reply.blocked_on),
+            retryable=True,
+            details={"blocked_on": blocked_on, "task_id": reply.task_id},
+        )
+        return Envelope(Status.SUSPENDED, None, error)
     waiting = [each.question.question_id for each in reply.questions]
     details: dict[str, Any] = {"question_ids": waiting, "task_id": reply.task_id}
     error = ErrorDetail(

@@ -18,6 +18,7 @@ from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.commands import CommandWork, MakeLink
 from penstock.chat.database_parts import DatabaseParts
 from penstock.chat.inbox import Inbox
+from penstock.chat.needs import Needs
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_closer import TaskCloser
@@ -28,12 +29,13 @@ from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.slash import is_answered_by_model
 from penstock.core.world import World
-from penstock.engine.activation import Activations, TaskBody
+from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
+from penstock.engine.task_body import TaskBody
 from penstock.engine.task_state import TaskState
 from penstock.flows.agents.agent_sessions import (
     AgentEnvironment,
@@ -216,8 +218,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     slots, notifier = Slots(world.limits), RunNotifier(storage.log)
     flows = _flow_work(world, storage, inventory, steps, slots=slots)
     work = TaskDispatcher(chat, CallWork(calls), commands, flows)
-    body = TaskBody(work=work.work, end=work.end, tell=notifier.tell)
-    activations, launcher = _at_work(world, storage, body)
+    needs = Needs(participants, inventory.registry)
+    activations, launcher = _at_work(world, storage, _body(work, needs, notifier))
     notifier.wake = launcher.wake
     starter = TaskStarter(activations, launcher, work.start)
     parts = RuntimeParts(
@@ -248,6 +250,10 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     inbox = Inbox(storage.log, storage.projections, starter, bus=bus, world=world)
     resources.errands.runs = ToolRuns(inbox, inventory.flows.find, slots).errand
     return Runtime(parts, inbox)
+
+
+def _body(work: TaskDispatcher, needs: Needs, notifier: RunNotifier) -> TaskBody:
+    return TaskBody(work=work.work, end=work.end, lacks=needs.lacks, tell=notifier.tell)
 
 
 def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activations, InlineLauncher]:

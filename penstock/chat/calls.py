@@ -16,12 +16,12 @@ from penstock.core.ids import ASSISTANT, CallId
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
-from penstock.engine.activation import usage_of
 from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
+from penstock.engine.task_ends import usage_of
 from penstock.engine.task_state import TaskState
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller

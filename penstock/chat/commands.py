@@ -26,9 +26,9 @@ from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.core.world import World
-from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.suspend import ask, park, withdraw
+from penstock.engine.task_ends import usage_of
 from penstock.engine.task_state import TaskState
 from penstock.tools.direct import DirectTools
 

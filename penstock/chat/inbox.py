@@ -69,7 +69,8 @@ class Inbox:
         self._projections = projections
         self._starter = starter
         self._launcher = starter.launcher
-        self._waiter = TaskWaiter(log, projections, bus, world)
+        is_blocked = self._launcher.is_blocked
+        self._waiter = TaskWaiter(log, projections, bus, world, is_blocked=is_blocked)
         self._repeated = RepeatedRequests(log, projections)
         self._limits = world.limits
         self._new_id = world.new_id

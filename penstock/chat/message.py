@@ -15,7 +15,7 @@ from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.profile import Profile
 from penstock.core.question import QuestionRecord
 from penstock.core.schema import is_deeper
-from penstock.core.task import TaskStatus
+from penstock.core.task import Missing, TaskStatus
 
 
 class RequestKey(Struct, frozen=True):
@@ -95,7 +95,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     session_id: SessionId
     task_id: TaskId
     status: TaskStatus
-    """`succeeded`, `failed`, `cancelled` or `suspended`."""
+    """`succeeded`, `failed`, `cancelled`, `suspended` or `blocked`."""
     content: str = ""
     message_id: MessageId | None = None
     finish_reason: str | None = None
@@ -108,6 +108,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The open ones, when it is suspended; with those of the runs that it waits for."""
     runs: tuple[TaskId, ...] = ()
     """Runs of flows that it waits for, when it is suspended."""
+    blocked_on: tuple[Missing, ...] = ()
+    """What is missing in this process, when it is blocked."""
 
 
 def call_requested(call: NewCall, profile: Profile, depth: int) -> CallRequested:

@@ -1,6 +1,6 @@
 """The parts that doors show alike: calls, results, questions, tasks, events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.core.call import CallPath, ToolCall, tools_on
@@ -10,7 +10,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
-from penstock.core.task import TaskRecord
+from penstock.core.task import Missing, TaskRecord
 from penstock.store.quarantine import Suspect
 
 LinkTo = Callable[[StoredFile], str]
@@ -92,7 +92,13 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
         "createdAt": to_iso(task.created_at),
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
         "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
-    }
+    } | blocked_part(task.blocked_on)
+
+
+def blocked_part(missing: Iterable[Missing]) -> dict[str, Any]:
+    """Return what a task is blocked on, if it is."""
+    named = [each.to_wire() for each in missing]
+    return {"blockedOn": named} if named else {}
 
 
 def quarantine_part(suspect: Suspect) -> dict[str, Any]:

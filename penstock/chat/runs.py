@@ -11,7 +11,6 @@ from penstock.core.events import CancelRequested, Entry, Event
 from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
-from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
@@ -65,7 +64,7 @@ class ToolRuns:
             reply = await self._inbox.wait(run_id)
         if reply is None:
             raise NotFound(f"the run {run_id!r} is gone")
-        return None if reply.status is TaskStatus.SUSPENDED else _outcome(reply)
+        return _outcome(reply) if reply.status.is_final else None
 
     async def abort(self, task_id: TaskId, profile: Profile) -> None:
         """End a run, unless it has ended."""

@@ -26,13 +26,13 @@ from penstock.core.signals import Suspend
 from penstock.core.slash import begins_afresh
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.activation import failed, usage_of
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
+from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from penstock.chat.message import Reply
@@ -11,6 +11,7 @@ from penstock.core.events import (
     CancelRequested,
     Event,
     QuestionAnswered,
+    TaskBlocked,
     TaskEnded,
     TaskSuspended,
 )
@@ -22,14 +23,20 @@ from penstock.engine.bus import Bus
 from penstock.store.log import Log
 from penstock.store.projections import Projections
 
-_TURNING_POINTS = (TaskEnded, TaskSuspended, QuestionAnswered, CancelRequested)
+_TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events after which a task stands otherwise than before."""
+_RESTS = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
+IsBlocked = Callable[[LogId], bool]
+"""Whether a log was left to others because something that it needs is missing here."""
 
 
 class TaskWaiter:
     """Tells how tasks stand when nothing more happens in them by itself."""
 
-    def __init__(self, log: Log, projections: Projections, bus: Bus, world: World) -> None:
+    def __init__(
+        self, log: Log, projections: Projections, bus: Bus, world: World, *, is_blocked: IsBlocked
+    ) -> None:
+        self._is_blocked = is_blocked
         self._log = log
         self._projections = projections
         self._bus = bus
@@ -81,7 +88,7 @@ class TaskWaiter:
         task = await self._projections.find_task(task_id)
         if task is None:
             raise NotFound(f"there is no task {task_id!r}")
-        if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
+        if not (task.status.is_final or task.status in _RESTS):
             return None
         records = await self._log.read(task.log_id, after=task.first_seq - 1)
         own = [each.event for each in records if each.task_id == task_id]
@@ -105,14 +112,32 @@ class TaskWaiter:
                 error=event.error,
                 envelope=event.envelope,
             )
+        if isinstance(event, TaskBlocked):
+            return self._blocked(log_id, task_id, event)
         if not isinstance(event, TaskSuspended):
             return None
+        return await self._suspended(log_id, task_id, event, signal)
+
+    def _blocked(self, log_id: LogId, task_id: TaskId, event: TaskBlocked) -> Reply | None:
+        """Return what is missing for a task; None when it is missing elsewhere, and not here."""
+        if not self._is_blocked(log_id):
+            return None
+        return Reply(
+            session_id=SessionId(log_id),
+            task_id=task_id,
+            status=TaskStatus.BLOCKED,
+            blocked_on=event.blocked_on,
+        )
+
+    async def _suspended(
+        self, log_id: LogId, task_id: TaskId, event: TaskSuspended, signal: "EndSignal"
+    ) -> Reply | None:
         asked = list(await self._projections.open_questions(log_id, task_id))
         if not {each.question.question_id for each in asked}.issuperset(event.questions):
             return None
         if event.runs:
             inside = [each for run in event.runs if (each := await self._run(run, signal))]
-            if any(each.status is not TaskStatus.SUSPENDED for each in inside):
+            if any(each.status.is_final for each in inside):
                 return None  # what waits for it is about to go on
             asked += [question for each in inside for question in each.questions]
             if len(inside) < len(event.runs) and not asked:

@@ -21,6 +21,7 @@ from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
+from penstock.core.task import blocked
 from penstock.core.text import cut, one_line
 from penstock.store.projections import Page
 
@@ -206,6 +207,8 @@ def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:
                 "waiting": waiting,
             }
         )
+    elif reply.blocked_on:
+        say(blocked(reply.blocked_on))
     elif envelope is not None:
         say(envelope_text(envelope))
     elif reply.error is not None:

@@ -26,10 +26,11 @@ from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
+from penstock.core.task import TaskStatus, names_of
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, gaps, little_space, look, read_back
-from penstock.store.projections import Page
+from penstock.store.projections import Page, TasksOf
 from penstock.store.quarantine import Suspect
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
@@ -249,6 +250,10 @@ def _ready(checks: Sequence[Check]) -> list[Finding]:
 async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
     """Return the tasks that nothing works on because their log does not read back, and suspects."""
     findings = [_suspect(each) for each in await log.suspects()]
+    of = TasksOf(status=TaskStatus.BLOCKED)
+    for task in (await projections.tasks(of=of, page=Page(limit=MOST_LOGS)))[0]:
+        said = f"{task.task_id} is blocked until a process has {names_of(task.blocked_on)}"
+        findings.append(Finding(Mark.NOTE, "tasks", said))
     for pending in await log.pending(limit=MOST_LOGS):
         try:
             await log.read(pending.log_id)

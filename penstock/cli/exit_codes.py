@@ -18,5 +18,5 @@ OF_CALLS = {
     Status.SUSPENDED: WAITING,
 }
 """Any other status is FAILED."""
-OF_TASKS = {TaskStatus.SUCCEEDED: FINE, TaskStatus.SUSPENDED: WAITING}
+OF_TASKS = {TaskStatus.SUCCEEDED: FINE, TaskStatus.SUSPENDED: WAITING, TaskStatus.BLOCKED: WAITING}
 """Any other status is FAILED."""

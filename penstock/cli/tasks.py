@@ -17,9 +17,9 @@ from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import pretty
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound
-from penstock.core.events import Record, TaskEnded, TaskSuspended
+from penstock.core.events import Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId
-from penstock.core.task import TaskRecord
+from penstock.core.task import TaskRecord, blocked
 from penstock.store.projections import Page
 
 TaskName = Annotated[
@@ -41,6 +41,9 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
             for each in found
         ]
         print_table(("task", "status", "kind", "agent", "created"), rows)
+        for each in found:
+            if each.blocked_on:
+                note(f"{each.task_id}: {blocked(each.blocked_on)}.")
         note(f"{len(found)} of {total}")
 
     run(project, work)
@@ -127,7 +130,7 @@ async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> Async
 
 async def _rests_since(runtime: Runtime, record: Record) -> bool:
     """Whether a task waits for a person since an event of its own: nothing came after that."""
-    if not isinstance(record.event, TaskSuspended):
+    if not isinstance(record.event, TaskSuspended | TaskBlocked):
         return False
     later = await runtime.parts.log.read(record.log_id, after=record.seq)
     return all(each.task_id != record.task_id for each in later)

@@ -35,6 +35,7 @@ from penstock.core.events import (
     SkillsSelected,
     StateWritten,
     StoredFile,
+    TaskBlocked,
     TaskEnded,
     TaskResumed,
     TaskStarted,
@@ -55,7 +56,7 @@ from penstock.core.question import Option, Question, QuestionKind, QuestionStatu
 from penstock.core.scope import Scope, ScopeKind
 from penstock.core.secret_events import SecretGiven
 from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.core.text import cut
 
 _FOUND_CHARACTERS = 200
@@ -229,6 +230,7 @@ _ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
 _ENVELOPE = _Pair(Envelope.to_wire, Envelope.from_wire)
 _CALLS = _many(_Form("tool_call", ToolCall))
 _PARKED = _many(_Form("parked_call", ParkedCall))
+_MISSING = _many(_Form("missing", Missing, kind=_Pair(str, MissingKind)))
 _FILES = _many(_Form("file", StoredFile))
 _OPTIONS = _many(_Form("option", Option, aliases=_LIST))
 _QUESTION_FORM = _Form("question", Question, kind=_Pair(str, QuestionKind), options=_OPTIONS)
@@ -268,6 +270,7 @@ _FORMS = (
     _Form("question_asked", QuestionAsked, question=_QUESTION),
     _Form("question_answered", QuestionAnswered, status=_Pair(str, QuestionStatus)),
     _Form("task_suspended", TaskSuspended, questions=_LIST, runs=_LIST, parked=_PARKED),
+    _Form("task_blocked", TaskBlocked, blocked_on=_MISSING),
     _Form("cancel_requested", CancelRequested),
     _Form(
         "task_ended",

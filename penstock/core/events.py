@@ -32,7 +32,7 @@ from penstock.core.ids import (
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.secret_events import SecretGiven
-from penstock.core.task import TaskStatus
+from penstock.core.task import Missing, TaskStatus
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True, gc=False):
@@ -259,6 +259,12 @@ class TaskSuspended(Struct, frozen=True, kw_only=True, gc=False):
     """Calls that were entered, and wait: each has the rest of its time when it goes on."""
 
 
+class TaskBlocked(Struct, frozen=True, kw_only=True, gc=False):
+    """The process at work lacks what the task needs; it resumes in one that has it."""
+
+    blocked_on: tuple[Missing, ...]
+
+
 class CancelRequested(Struct, frozen=True, kw_only=True, gc=False):
     """Somebody wants the task to end. An outside event."""
 
@@ -312,6 +318,7 @@ Event = (
     | QuestionAsked
     | QuestionAnswered
     | TaskSuspended
+    | TaskBlocked
     | CancelRequested
     | TaskEnded
     | FlowStarted
@@ -350,6 +357,7 @@ class Record(Struct, frozen=True, gc=False):
 NOTE_LEVELS = ("info", "warning", "error")
 REPEATED = frozenset(
     {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, SecretGiven, NoteEmitted}
+    | {TaskBlocked}
 )
 """What is written again by who comes to the same place again: it brings no task on."""
 

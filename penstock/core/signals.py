@@ -3,10 +3,13 @@
 Signal                        a BaseException, so that `except Exception` lets it pass
 ├── Suspend                   ends the activation until someone answers, or a run has ended
 ├── Cancel                    ends the task
+├── Blocked                   ends the activation: another process may have what is missing here
 └── LeaseLost                 ends the activation: another process has the log
 """
 
 from typing import Any
+
+from penstock.core.task import Missing
 
 
 class Signal(BaseException):
@@ -23,6 +26,14 @@ class Suspend(Signal):
 
 class Cancel(Signal):
     """Ends the task."""
+
+
+class Blocked(Signal):
+    """Ends the activation: this process lacks what the task needs."""
+
+    def __init__(self, blocked_on: tuple[Missing, ...]) -> None:
+        super().__init__(blocked_on)
+        self.blocked_on = blocked_on
 
 
 class LeaseLost(Signal):

@@ -1,5 +1,6 @@
 """One piece of work, and a conversation of such pieces: what lists and doors show of them."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -17,7 +18,8 @@ class TaskStatus(StrEnum):
 
     QUEUED = "queued"
     BLOCKED = "blocked"
-    """Of the wire, which promises it; nothing sets it: what waits for others is suspended."""
+    """It cannot go on where something is missing, such as its agent; another process may have it.
+    """
     RUNNING = "running"
     SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
@@ -31,6 +33,42 @@ class TaskStatus(StrEnum):
 
 
 _FINAL = {TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED}
+
+
+class MissingKind(StrEnum):
+    """What a task may need that a process does not have. The values are the wire format."""
+
+    AGENT = "agent"
+    MODEL = "model"
+    TOOL = "tool"
+
+
+class Missing(Struct, frozen=True):
+    """Something that a task needs, by its name."""
+
+    kind: MissingKind
+    id: str
+
+    def __str__(self) -> str:
+        """Return it as messages name it."""
+        return f"{self.kind.value} {self.id!r}"
+
+    def to_wire(self) -> Json:
+        """Return it as it is stored and shown."""
+        return {"kind": self.kind.value, "id": self.id}
+
+
+def names_of(missing: Iterable[Missing]) -> str:
+    """Return what is missing, for people."""
+    return ", ".join(map(str, missing))
+
+
+def blocked(missing: Iterable[Missing]) -> str:
+    """Return why a task is blocked, and what to do."""
+    return (
+        f"the task is blocked: {names_of(missing)} is missing in this process. It resumes when a "
+        "process that has it opens the project"
+    )
 
 
 class TaskRecord(Struct, frozen=True, kw_only=True):
@@ -52,6 +90,8 @@ class TaskRecord(Struct, frozen=True, kw_only=True):
     ended_seq: int | None = None
     outcome: Json | None = None
     """The body of the event that ended the task."""
+    blocked_on: tuple[Missing, ...] = ()
+    """What is missing, when the task is blocked."""
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):

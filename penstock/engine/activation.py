@@ -2,57 +2,38 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from msgspec import Struct
-
-from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Moment
-from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import PenstockError, StoreError
+from penstock.core.errors import StoreError
 from penstock.core.events import (
     Entry,
     QuestionAnswered,
     Record,
+    TaskBlocked,
     TaskEnded,
     TaskResumed,
 )
 from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
-from penstock.core.messages import Usage
 from penstock.core.question import EXPIRED, QuestionStatus
-from penstock.core.signals import Cancel, LeaseLost
-from penstock.core.task import TaskStatus
+from penstock.core.signals import Blocked, Cancel, LeaseLost
+from penstock.core.task import Missing, names_of
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.state_cache import StateCache
 from penstock.engine.suspend import withdraw
+from penstock.engine.task_body import TaskBody
+from penstock.engine.task_ends import cancelled, crashed, failed, internal_error
 from penstock.engine.task_state import TaskState
 from penstock.engine.task_stop import TaskStop
 from penstock.store.log import Lease, Log
 from penstock.store.quarantine import SUSPECT
 
 log = logging.getLogger(__name__)
-
-
-async def tell_nobody(held: HeldLog, task: TaskState) -> None:
-    """Tell nobody that a task has ended."""
-
-
-class TaskBody(Struct, frozen=True, kw_only=True):
-    """What an activation does with the task whose turn it is."""
-
-    work: Callable[[HeldLog, TaskState], Awaitable[None]]
-    """Go on with the task until it has ended or waits, and add TaskEnded or TaskSuspended; nothing,
-    when there is more to do. May raise Cancel when the task is to end."""
-    end: Callable[[HeldLog, TaskState, TaskEnded], None]
-    """Close what is open in the task, and add this end."""
-    tell: Callable[[HeldLog, TaskState], Awaitable[None]] = tell_nobody
-    """Tell whom it concerns that a task has ended. It comes once the end is on disk, before the log
-    is given back; and again, when a crash came in between."""
 
 
 class Activations:
@@ -72,6 +53,8 @@ class Activations:
         """Leases that were taken when a task began, and when; `run` comes for them."""
         self._owed: dict[LogId, Lease] = {}
         """Leases that the store did not take back; it is asked again before the log is taken."""
+        self._blocked: dict[LogId, Callable[[], tuple[Missing, ...]]] = {}
+        """Logs that were left because something was missing here, and what still is."""
         self._is_closing = False
 
     async def run(self, log_id: LogId) -> Moment | None:
@@ -87,6 +70,8 @@ class Activations:
             return await self._hold(lease, now)
         except LeaseLost as lost:
             await self._tell_lost(log_id, lost)
+        except Blocked as blocked:
+            await self._leave_blocked(lease, blocked)
         except asyncio.CancelledError:
             if self._is_closing:
                 await self._give_back(lease)
@@ -151,6 +136,18 @@ class Activations:
         """Take in what this process committed."""
         self._states.hear(records)
 
+    def is_blocked(self, log_id: LogId) -> bool:
+        """Whether a log was left because something was missing here, and still is."""
+        lacks = self._blocked.get(log_id)
+        if lacks is not None and not lacks():
+            del self._blocked[log_id]
+        return log_id in self._blocked
+
+    def forget_blocked(self, pending: Collection[LogId]) -> None:
+        """Forget what was missing for logs that are not pending any more."""
+        for log_id in self._blocked.keys() - set(pending):
+            del self._blocked[log_id]
+
     def is_held(self, log_id: LogId) -> bool:
         """Whether this process is at work on the log."""
         return log_id in self._held
@@ -182,6 +179,12 @@ class Activations:
             self._owed[lease.log_id] = lease
         else:
             self._owed.pop(lease.log_id, None)
+
+    async def _leave_blocked(self, lease: Lease, blocked: Blocked) -> None:
+        """Leave a log to a process that has what its task needs."""
+        said = "log %s is left to a process that has what is missing here: %s"
+        log.warning(said, lease.log_id, names_of(blocked.blocked_on))
+        await self._give_back(lease)
 
     async def _tell_lost(self, log_id: LogId, lost: LeaseLost) -> None:
         """Say why work stops; that its log was erased is what somebody wanted."""
@@ -219,6 +222,7 @@ class Activations:
         while True:
             await self._expire(held)
             while (task := state.next_task()) is not None:
+                await self._check(held, task)
                 await self._work(held, task)
                 await self._expire(held)
             wake_at = next_expiry(state)
@@ -226,6 +230,23 @@ class Activations:
                 break
         self._states.keep(state)
         return wake_at
+
+    async def _check(self, held: HeldLog, task: TaskState) -> None:
+        """Note what is missing for the task, and raise Blocked if there is something.
+
+        A task that was started with the lease has been checked already.
+        """
+        if held.begins or task.cancel_requested:
+            return
+        missing = self._body.lacks(held.state, task)
+        if not missing:
+            return
+        self._blocked[held.state.log_id] = partial(self._body.lacks, held.state, task)
+        for each in (task, *held.state.queue.values()):
+            if each.blocked_on != missing:
+                held.add(TaskBlocked(blocked_on=missing), each.task_id)
+        await held.commit()
+        raise Blocked(missing)
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""
@@ -275,12 +296,7 @@ class Activations:
         lease = held.lease
         if not held.recovers or lease.alone < self._limits.recoveries:
             return False
-        message = (
-            f"the process died {lease.recoveries} times in a row at the same place of this task, "
-            f"{task.place}, {lease.alone} times with no other suspect at work. Look for the "
-            "reason in the output of the process, then send the message again"
-        )
-        self._end(held, task, failed(task, internal_error(message)))
+        self._end(held, task, failed(task, crashed(task, lease)))
         return True
 
     def _end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
@@ -308,42 +324,6 @@ class Activations:
                 )
                 held.add(event, current.task_id)
         await held.commit()
-
-
-def internal_error(message: str) -> ErrorDetail:
-    """Return the error of a task that failed by a fault of the runtime."""
-    return ErrorDetail(code=PenstockError.code, message=message, continuable=False)
-
-
-def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
-    """Return the event that ends a task that did not succeed."""
-    return TaskEnded(
-        status=TaskStatus.FAILED,
-        iterations=task.main.iteration,
-        usage=usage_of(task),
-        error=error,
-    )
-
-
-def cancelled(task: TaskState) -> TaskEnded:
-    """Return the event that ends a task that somebody cancelled."""
-    return TaskEnded(
-        status=TaskStatus.CANCELLED,
-        iterations=task.main.iteration,
-        usage=usage_of(task),
-        error=ErrorDetail(code=Cancelled.code, message="the task was cancelled", continuable=False),
-    )
-
-
-def usage_of(task: TaskState) -> Usage:
-    """Return what the task has spent."""
-    return Usage(
-        input_tokens=task.input_tokens,
-        output_tokens=task.output_tokens,
-        model_calls=task.model_calls,
-        tool_calls=task.tool_calls,
-        cost_usd=task.cost_usd if task.model_calls else None,
-    )
 
 
 def next_expiry(state: SessionState) -> Moment | None:

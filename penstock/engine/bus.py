@@ -9,8 +9,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.call import CallPath
-from penstock.core.events import Record, TaskEnded, TaskSuspended
+from penstock.core.events import Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, TaskId
+
+_ENDS = (TaskEnded, TaskSuspended, TaskBlocked)
+"""Events with which nothing more happens in a task by itself, for now."""
 
 
 class DeltaKind(StrEnum):
@@ -170,7 +173,7 @@ class Bus:
         for record in records:
             for reader in self._readers.get(record.log_id, ()):
                 reader.put(record)
-            if self._ends and type(record.event) in (TaskEnded, TaskSuspended) and record.task_id:
+            if self._ends and type(record.event) in _ENDS and record.task_id:
                 for waiter in self._ends.pop(record.task_id, ()):
                     if not waiter.done():
                         waiter.set_result(record)

@@ -55,6 +55,10 @@ class InlineLauncher:
             self._waiting[log_id] = None
             self._start()
 
+    def is_blocked(self, log_id: LogId) -> bool:
+        """Whether a log was left to others because something that it needs is missing here."""
+        return self._activations.is_blocked(log_id)
+
     @property
     def is_at_work(self) -> bool:
         """Whether it was opened, was not closed, and still looks for logs that need a run."""
@@ -138,9 +142,13 @@ class InlineLauncher:
         most = 2 * self._limits.activations + len(self._broken)
         found = await self._log.pending(limit=most, among=self._told)
         if len(found) < most:
-            self._broken &= {pending.log_id for pending in found}
+            waiting = {pending.log_id for pending in found}
+            self._broken &= waiting
+            self._activations.forget_blocked(waiting)
         for pending in found:
-            if pending.log_id not in self._running and pending.log_id not in self._broken:
+            log_id = pending.log_id
+            is_left = log_id in self._broken or self._activations.is_blocked(log_id)
+            if not (is_left or log_id in self._running):
                 self.wake(pending.log_id, not_before=pending.wake_at)
 
     def _set_timer(self, log_id: LogId, seconds: float) -> None:

@@ -18,6 +18,10 @@ class Launcher(Protocol):
         """See to it that the log is looked at soon, or then."""
         ...
 
+    def is_blocked(self, log_id: LogId) -> bool:
+        """Whether a log was left to others because something that it needs is missing here."""
+        ...
+
     @property
     def is_at_work(self) -> bool:
         """Whether it was opened, was not closed, and still looks for logs that need a run."""

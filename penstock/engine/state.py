@@ -24,6 +24,7 @@ from penstock.core.events import (
     SessionOpened,
     SkillsSelected,
     StateWritten,
+    TaskBlocked,
     TaskEnded,
     TaskResumed,
     TaskStarted,
@@ -121,12 +122,12 @@ class SessionState:
                 self._select(event)
             case PromptResolved() | SecretGiven() | StateWritten():
                 task.keep(event)
-            case TaskSuspended():
+            case TaskSuspended() | TaskBlocked():
                 task.wait(event)
             case RunEnded():
                 task.hear_end(event.run_id)
             case TaskResumed():
-                task.is_suspended = False
+                task.is_suspended, task.blocked_on = False, ()
             case ReplyRestarted():
                 task.dialogue_at(path).reply = None
             case CancelRequested():
@@ -147,7 +148,8 @@ class SessionState:
 
     def _spend(self, task: TaskState, event: Event, at: int) -> None:
         """Count the time since the last event, unless the task waited in it."""
-        if not (task.is_suspended or type(event) is TaskResumed):
+        waits = task.is_suspended or task.blocked_on
+        if not (waits or type(event) in (TaskResumed, TaskBlocked)):
             task.active_ms += at - self.last_at
         self.last_at = at
 
@@ -162,11 +164,20 @@ class SessionState:
                 self.queue[task_id].cancelled_by = event.by
             case TaskEnded() if task_id in self.queue:
                 self.queue.pop(task_id).is_ended = True
+            case TaskBlocked() if task_id in self.queue:
+                self.queue[task_id].blocked_on = event.blocked_on
             case SessionOpened():
                 self.opened = event
             case SkillsSelected():
                 self._select(event)
-            case MessageReceived() | CallRequested() | TaskStarted() | TaskResumed() | TaskEnded():
+            case (
+                MessageReceived()
+                | CallRequested()
+                | TaskBlocked()
+                | TaskStarted()
+                | TaskResumed()
+                | TaskEnded()
+            ):
                 pass
             case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
                 pass

@@ -15,6 +15,7 @@ from penstock.core.events import (
     QuestionAnswered,
     ReplyReceived,
     StateWritten,
+    TaskBlocked,
     TaskStarted,
     TaskSuspended,
 )
@@ -29,6 +30,7 @@ from penstock.core.messages import UserMessage
 from penstock.core.question import Question, is_withdrawn
 from penstock.core.secret_events import SecretGiven
 from penstock.core.slash import is_informational
+from penstock.core.task import Missing
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 
 Brief = MessageReceived | CallRequested | FlowRequested
@@ -77,6 +79,8 @@ class TaskState:
     ends_heard: int = 0
     """How many of these were awaited when it was."""
     is_suspended: bool = False
+    blocked_on: tuple[Missing, ...] = ()
+    """What the last process that tried to go on with it lacked."""
     cancel_requested: bool = False
     cancelled_by: ProfileId | None = None
     """Who wanted the end; None if nobody said so, or the runtime did."""
@@ -216,8 +220,11 @@ class TaskState:
         else:
             self.preface = event.text
 
-    def wait(self, event: TaskSuspended) -> None:
-        """Take in that nothing moves until somebody answers, or a run has ended."""
+    def wait(self, event: TaskSuspended | TaskBlocked) -> None:
+        """Take in that nothing moves until somebody answers, a run has ended, or elsewhere."""
+        if isinstance(event, TaskBlocked):
+            self.blocked_on = event.blocked_on
+            return
         self.parked.update((each.path, each) for each in event.parked)
         self.awaited.update((run, None) for run in event.runs if run not in self.runs_over)
         waits = all(self.awaits(each) for each in (*event.questions, *event.runs))

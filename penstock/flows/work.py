@@ -17,12 +17,12 @@ from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.activation import failed, usage_of
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
+from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import AnyStep
 from penstock.flows.project.kept import promised_ids

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core import events
-from penstock.core.canonical import without_surrogates
+from penstock.core.canonical import compact, without_surrogates
 from penstock.core.errors import (
     AlreadyAnswered,
     IdempotencyConflict,
@@ -191,6 +191,9 @@ class ProjectionWriter:
                 cursor.execute(sql.set_status, (TaskStatus.RUNNING.value, task_id))
             case events.TaskSuspended():
                 cursor.execute(sql.set_status, (TaskStatus.SUSPENDED.value, task_id))
+            case events.TaskBlocked(blocked_on=missing):
+                blocked_on = compact([each.to_wire() for each in missing])
+                cursor.execute(sql.block_task, (blocked_on, task_id))
             case events.TaskEnded(status=status, message_id=message_id):
                 said = 0 if message_id is None else 1
                 cursor.execute(sql.end_task, (status.value, at, record.seq, said, task_id))
@@ -224,6 +227,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.TaskStarted,
         events.TaskResumed,
         events.TaskSuspended,
+        events.TaskBlocked,
         events.TaskEnded,
         events.CancelRequested,
         events.QuestionAsked,

@@ -13,8 +13,9 @@ from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import StoreCorrupt
 from penstock.core.events import Event, QuestionAnswered, QuestionAsked, TaskEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.json_text import parse_json
 from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import Missing, MissingKind, SessionRecord, TaskRecord, TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.projection_writer import plain
@@ -253,6 +254,7 @@ class SqlProjections:
             ended_at=row.ended_at,
             ended_seq=row.ended_seq,
             outcome=None if ended is None else to_wire(ended),
+            blocked_on=_missing(row) if row.status == TaskStatus.BLOCKED else (),
         )
 
     async def _question(self, row: Row[Any]) -> QuestionRecord:
@@ -280,6 +282,17 @@ def _status(statuses: type[_Status], stored: str, whose: str) -> _Status:
     except ValueError as error:
         raise StoreCorrupt(
             f"{whose!r} has the status {stored!r}, which there is not."
+            " Run `penstock doctor --rebuild`: lists are made again from the logs."
+        ) from error
+
+
+def _missing(row: Row[Any]) -> tuple[Missing, ...]:
+    try:
+        found = parse_json(row.blocked_on or "[]")
+        return tuple(Missing(MissingKind(each["kind"]), each["id"]) for each in found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreCorrupt(
+            f"what {row.task_id!r} is blocked on does not read back."
             " Run `penstock doctor --rebuild`: lists are made again from the logs."
         ) from error
 

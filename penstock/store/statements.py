@@ -232,6 +232,8 @@ class Statements:
         "UPDATE tasks SET status = 'running', started_at = ?, started_seq = ? WHERE task_id = ?"
     )
     """at, seq, task_id."""
+    block_task = "UPDATE tasks SET status = 'blocked', blocked_on = ? WHERE task_id = ?"
+    """What is missing, task_id."""
     set_status = "UPDATE tasks SET status = ? WHERE task_id = ?"
     """status, task_id."""
     end_task = (

@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0007"
+REVISION = "0008"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -93,6 +93,7 @@ tasks = Table(
     Column("ended_seq", BigInteger),
     Column("cancel_seq", BigInteger),
     Column("messages", Integer, nullable=False),
+    Column("blocked_on", Text),
     Index("tasks_of_a_log", "log_id", "first_seq"),
     Index(
         "tasks_in_hand",
@@ -105,6 +106,7 @@ tasks = Table(
 """Where each task stands. Follows from the logs and can be rebuilt.
 
 `messages` is how many messages of the conversation are the task's: what was written and the answer.
+`blocked_on` is what was missing when the task was blocked last, as JSON.
 `cancel_seq` is the first request to cancel it: from there on its questions take no answer.
 """
 

@@ -48,6 +48,7 @@ class MemoryProjections:
             events.TaskStarted: self._task_started,
             events.TaskResumed: self._task_resumed,
             events.TaskSuspended: self._task_suspended,
+            events.TaskBlocked: self._task_blocked,
             events.TaskEnded: self._task_ended,
             events.CancelRequested: self._cancel_requested,
             events.QuestionAsked: self._question_asked,
@@ -278,6 +279,10 @@ class MemoryProjections:
 
     def _task_suspended(self, log: Owned, record: Record, event: events.TaskSuspended) -> None:
         self._move(record, TaskStatus.SUSPENDED)
+
+    def _task_blocked(self, log: Owned, record: Record, event: events.TaskBlocked) -> None:
+        if task := self._move(record, TaskStatus.BLOCKED):
+            task.blocked_on = event.blocked_on
 
     def _task_ended(self, log: Owned, record: Record, event: events.TaskEnded) -> None:
         if task := self._move(record, event.status):

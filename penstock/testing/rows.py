@@ -7,7 +7,7 @@ from penstock.core.codec import to_wire
 from penstock.core.events import QuestionAnswered, Record
 from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus
-from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import Missing, SessionRecord, TaskRecord, TaskStatus
 
 
 class Owned(Struct):
@@ -35,6 +35,7 @@ class TaskRow(Struct):
     started: Record | None = None
     ended: Record | None = None
     asked: "list[AskedRow]" = field(default_factory=list)
+    blocked_on: tuple[Missing, ...] = ()
     is_cancelled: bool = False
     """Somebody wants its end: its questions take no answer."""
 
@@ -55,6 +56,7 @@ class TaskRow(Struct):
             ended_at=ended.at if ended else None,
             ended_seq=ended.seq if ended else None,
             outcome=to_wire(ended.event) if ended else None,
+            blocked_on=self.blocked_on if self.status is TaskStatus.BLOCKED else (),
         )
 
 

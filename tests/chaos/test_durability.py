@@ -28,6 +28,7 @@ TESTS = Path(__file__).parents[1]
 KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
 CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_table"
 FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
+BLOCKED = "journeys/test_blocked.py"
 SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
 SHOWN = {
     "`kill -9` while a model answers": [
@@ -79,6 +80,13 @@ SHOWN = {
     "the same, beside other tasks": [
         "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
         "chaos/test_blame.py::test_two_processes_of_one_database_find_the_poison_together",
+    ],
+    "another process takes over a task and lacks its agent, its model or a tool it calls": [
+        "chat/test_needs.py::test_what_is_missing",
+        f"{BLOCKED}::test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is_missing",
+    ],
+    "a question of such a task is answered in such a process": [
+        f"{BLOCKED}::test_an_answer_is_kept_until_a_process_has_what_the_task_needs",
     ],
     "`kill -9` again and again, and no task is to blame": [
         "chaos/test_blame.py::test_kills_from_outside_fail_nothing",

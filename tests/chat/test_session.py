@@ -14,7 +14,7 @@ from penstock.core.events import TaskStarted
 from penstock.core.ids import ProfileId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.profile import CHAT, Profile
-from penstock.core.task import TaskStatus
+from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
@@ -132,7 +132,7 @@ async def test_a_message_answered_anew_takes_the_place_of_the_old_answer() -> No
     assert list(model.requests[-1].messages) == [UserMessage("Tell me")]
 
 
-async def test_an_agent_that_is_gone_when_its_task_goes_on_fails_it_whole() -> None:
+async def test_an_agent_that_is_gone_when_its_task_goes_on_blocks_it_and_settles_nothing() -> None:
     place = MemoryStorage()
     model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
     some = [Agent("clerk")]
@@ -141,10 +141,9 @@ async def test_an_agent_that_is_gone_when_its_task_goes_on_fails_it_whole() -> N
     async with memory_runtime(model=model, tools=[mail()], place=place) as second:
         reply = await go_on(second, parked, {"decision": "approve"})
         outcomes = await settled(second, parked.session_id)
-    assert reply.error
-    assert (reply.status, reply.error.code) == (TaskStatus.FAILED, "INTERNAL_ERROR")
-    assert "clerk" in reply.error.message
-    assert [code(each) for each in outcomes] == ["CANCELLED", "CANCELLED"]
+    assert reply.status is TaskStatus.BLOCKED
+    assert reply.blocked_on == (Missing(MissingKind.AGENT, "clerk"),)
+    assert outcomes == []
 
 
 async def test_a_permission_that_was_missing_when_asking_is_missing_later_too() -> None:

@@ -20,9 +20,9 @@ from penstock.core.events import (
 from penstock.core.messages import ToolMessage
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.engine.activation import cancelled, failed
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Occurrences
+from penstock.engine.task_ends import cancelled, failed
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.events import KEY, LOG, ONE, held_log, outcome, question, reply

@@ -62,7 +62,9 @@ async def test_what_another_process_ends_is_found_by_looking() -> None:
     async with memory_runtime(model=model, place=place) as other, memory_runtime() as here:
         sent = await other.send(NewMessage(content="Hello"))
         world = World(place.clock, place.limits, new_id)
-        silent = TaskWaiter(place.log, place.log, here.parts.bus, world)
+        silent = TaskWaiter(
+            place.log, place.log, here.parts.bus, world, is_blocked=lambda log_id: False
+        )
         reply = await silent.wait(sent.task_id, None)
     assert reply
     assert reply.content == "Hi"

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.cli.exit_codes import WAITING
-from penstock.core.events import CallRequested, Entry
+from penstock.core.events import CallRequested, Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL
+from penstock.core.task import Missing, MissingKind
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.sql_log import SqlLog
@@ -124,6 +125,35 @@ async def cut_twice(url: str) -> None:
             await log.acquire(log_id, owner)
         clock.advance(4)
     await database.close()
+
+
+async def block(url: str) -> None:
+    """Leave a call behind whose tool was missing where it was to go on."""
+    database = await open_database(url)
+    log = SqlLog(database, open_blobs("memory:"), FakeClock())
+    call = CallRequested(tool_id="pay", input={}, profile_id=LOCAL)
+    await log.send(LogId("a"), [Entry(call, TaskId("a"))])
+    lease = await log.acquire(LogId("a"), "me")
+    assert lease
+    missing = (Missing(MissingKind.TOOL, "pay"), Missing(MissingKind.MODEL, "big"))
+    await log.append(lease, [Entry(TaskBlocked(blocked_on=missing), TaskId("a"))])
+    await log.surrender(lease)
+    await database.close()
+
+
+def test_a_blocked_task_says_what_it_needs(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    asyncio.run(block(f"sqlite:///{project}/.penstock/penstock.db"))
+    _, out, told = run("tasks", "list")
+    assert out.splitlines()[1].split()[:2] == ["a", "blocked"]
+    assert told.splitlines()[0].startswith(
+        "a: the task is blocked: tool 'pay', model 'big' is missing in this process."
+    )
+    shown = run_json("tasks", "show", "a")
+    assert shown["blockedOn"] == [{"kind": "tool", "id": "pay"}, {"kind": "model", "id": "big"}]
+    said = "· tasks: a is blocked until a process has tool 'pay', model 'big'"
+    assert said in run("doctor")[1].splitlines()
 
 
 def test_a_task_in_quarantine_says_so(

@@ -26,6 +26,7 @@ from penstock.core.events import (
     SkillsSelected,
     StateWritten,
     StoredFile,
+    TaskBlocked,
     TaskEnded,
     TaskResumed,
     TaskStarted,
@@ -36,7 +37,7 @@ from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
 from penstock.core.scope import Scope, ScopeKind
 from penstock.core.secret_events import SecretGiven
-from penstock.core.task import TaskStatus
+from penstock.core.task import Missing, MissingKind, TaskStatus
 from tests.core.stored_flow_events import STORED_OF_FLOWS
 
 TASK, MESSAGE, CALL = TaskId("task_1"), MessageId("msg_1"), CallId("tc_1")
@@ -325,6 +326,11 @@ STORED: list[tuple[Event, str, str]] = [
             '{"question_id":"q_1","status":"answered","answer":{"text":"Ann"},"by":"ann",'
             '"idempotency_key":"key","request_hash":"ab"}'
         ),
+    ),
+    (
+        TaskBlocked(blocked_on=(Missing(MissingKind.AGENT, "clerk"),)),
+        "task_blocked",
+        '{"blocked_on":[{"kind":"agent","id":"clerk"}]}',
     ),
     (TaskSuspended(questions=(QUESTION,)), "task_suspended", '{"questions":["q_1"]}'),
     (

@@ -13,8 +13,9 @@ from penstock.core.events import (
 from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.engine.activation import Activations, TaskBody, tell_nobody
+from penstock.engine.activation import Activations
 from penstock.engine.held import HeldLog
+from penstock.engine.task_body import TaskBody, tell_nobody
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog

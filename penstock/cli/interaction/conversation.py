@@ -87,6 +87,8 @@ class Conversation:
         match frame["type"]:
             case "question":
                 questions[frame["id"]] = frame
+            case "suspended" if "blockedOn" in frame:
+                return WAITING
             case "suspended":
                 if frame["questions"]:
                     first = frame["questions"][0]

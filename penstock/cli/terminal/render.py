@@ -56,6 +56,7 @@ class Screen:
             "tool_result": self._result,
             "question": self.question,
             "note": self._note,
+            "suspended": self._suspended,
             "message_complete": self._complete,
             "error": lambda frame: self.line(f"✗ {frame['code']}: {frame['message']}", "bold red"),
         }
@@ -121,6 +122,11 @@ class Screen:
 
     def _note(self, frame: Frame) -> None:
         self.line(note_line(frame), _NOTE_STYLES.get(frame["level"], "dim"))
+
+    def _suspended(self, frame: Frame) -> None:
+        if missing := frame.get("blockedOn"):
+            named = ", ".join(f"{each['kind']} {each['id']!r}" for each in missing)
+            self.line(f"■ blocked: {named} is missing here; another process may have it", "yellow")
 
     def _complete(self, frame: Frame) -> None:
         if not self._has_answered and frame.get("content"):

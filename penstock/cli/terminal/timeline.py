@@ -13,6 +13,7 @@ from penstock.core.events import (
     NoteEmitted,
     QuestionAsked,
     Record,
+    TaskBlocked,
     TaskEnded,
     TaskSuspended,
 )
@@ -76,7 +77,7 @@ class Timeline:
                 if not isinstance(item, Record):
                     continue
                 self._take(item)
-                if isinstance(item.event, TaskEnded | TaskSuspended):
+                if isinstance(item.event, TaskEnded | TaskSuspended | TaskBlocked):
                     return True
         return False
 

@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from penstock.chat.history import TaskMessages
 from penstock.chat.message import NewMessage, Reply, SentMessage
-from penstock.chat.parts import question_record
+from penstock.chat.parts import blocked_part, question_record
 from penstock.chat.selecting import unknown_skills
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
@@ -161,6 +161,9 @@ async def _answer(site: Site, sent: SentMessage, request_id: str) -> Response:
             202,
             headers,
         )
+    if reply.status is TaskStatus.BLOCKED:
+        state = {"status": reply.status.value} | blocked_part(reply.blocked_on)
+        return Json(ids | state, 202, headers)
     return end_problem(reply, _culprit(task_messages, reply), headers, request_id)
 
 

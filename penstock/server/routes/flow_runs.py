@@ -197,7 +197,7 @@ async def _answer(site: Site, name: str, run_id: TaskId, reply: Reply | None) ->
         task = await site.runtime.parts.projections.find_task(run_id)
         status = status_of(task) if task is not None else TaskStatus.QUEUED.value
         return Json(_begun(run_id, status), 202, headers)
-    if reply.status is TaskStatus.SUSPENDED:
+    if not reply.status.is_final:
         asked = [question_part(each.question) for each in reply.questions]
         return Json(_begun(run_id, reply.status.value) | {"questions": asked}, 202, headers)
     result = run_result(run_id, name, reply)

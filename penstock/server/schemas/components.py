@@ -58,6 +58,9 @@ _USAGE = record(
     }
 )
 _WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
+_BLOCKED = {
+    "blockedOn": listed(record({"kind": {"enum": ["agent", "model", "tool"]}, "id": STRING}))
+}
 _CALL = {"id": STRING, "name": STRING, "arguments": OBJECT}
 _FILE = {"url": STRING, "mimeType": STRING, "bytes": NUMBER}
 _IMAGE = _FILE | {"width": NUMBER, "height": NUMBER}
@@ -174,7 +177,7 @@ FRAMES: dict[str, Schema] = {
         "answer",
     ),
     "Note": frame("note", _NOTE, *_TOLD[2:], "payload"),
-    "Suspended": frame("suspended", {"taskId": STRING} | _WAITS, "runs"),
+    "Suspended": frame("suspended", {"taskId": STRING} | _WAITS | _BLOCKED, "runs", "blockedOn"),
     "MessageComplete": frame(
         "message_complete",
         {
@@ -323,11 +326,13 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
             "assistantMessage": {"type": "null"},
             "suspended": record(_WAITS | {"questions": listed(ref("Question"))}),
             "status": _TASK_STATUS,
-        },
+        }
+        | _BLOCKED,
         "userMessage",
         "assistantMessage",
         "suspended",
         "status",
+        "blockedOn",
     ),
     "History": record(
         {"messages": listed(ref("Message")), "conversationId": TEXT_OR_NULL, "meta": _SECTION_META}
@@ -338,7 +343,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Questions": page_of("questions", "Question"),
     "OpenQuestion": record(_QUESTION, *_QUESTION_OPTIONAL),
     "AnsweredQuestion": record({"question": ref("Question")}),
-    "Task": record(_TASK, "error"),
+    "Task": record(_TASK | _BLOCKED, "error", "blockedOn"),
     "TaskState": record({"id": STRING, "status": _TASK_STATUS}),
     "TaskEvent": record(_EVENT),
     "TaskEvents": record(

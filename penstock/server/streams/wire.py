@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.chat.attachments import Attachments
-from penstock.chat.parts import LinkTo, note_part, question_part, result_part
+from penstock.chat.parts import LinkTo, blocked_part, note_part, question_part, result_part
 from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.events import (
     CallRequested,
@@ -18,6 +18,7 @@ from penstock.core.events import (
     Record,
     ReplyReceived,
     ReplyRestarted,
+    TaskBlocked,
     TaskEnded,
     TaskResumed,
     TaskStarted,
@@ -191,6 +192,10 @@ class ChatFrames:
                 self._answered(seq, event)
             case TaskSuspended():
                 self._suspend(seq, task_id, event)
+            case TaskBlocked():
+                self._is_over = True
+                frame = {"type": "suspended", "taskId": task_id, "questions": []}
+                self._unseen.add(Position(seq), frame | blocked_part(event.blocked_on))
             case RunEnded(run_id=run_id) if run_id in self._awaited:
                 self._is_over = False
             case TaskEnded():

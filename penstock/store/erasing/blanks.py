@@ -32,6 +32,7 @@ from penstock.core.events import (
     SessionOpened,
     SkillsSelected,
     StateWritten,
+    TaskBlocked,
     TaskEnded,
     TaskResumed,
     TaskStarted,
@@ -85,7 +86,7 @@ def _half(event: Event) -> Half:
         case (
             (ReplyReceived() | CallStarted() | CallRetried() | CallSettled() | StateWritten())
             | (SecretGiven() | NoteEmitted() | QuestionAsked() | QuestionAnswered() | TaskEnded())
-            | (StepSettled() | FlowTold() | AgentBegan() | AgentReminded())
+            | (TaskBlocked() | StepSettled() | FlowTold() | AgentBegan() | AgentReminded())
         ):
             return Half.ANSWER
         case (

@@ -1,0 +1,91 @@
+"""What a task needs from its process, by how far it is."""
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.chat.needs import Needs
+from penstock.chat.session import Participants
+from penstock.core.call import ToolCall
+from penstock.core.errors import ConfigError, NotFound
+from penstock.core.events import CallRequested, MessageReceived, ReplyReceived, TaskStarted
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import CallId, LogId, MessageId, TaskId
+from penstock.core.task import Missing, MissingKind
+from penstock.engine.state import SessionState
+from penstock.engine.task_state import Brief, TaskState
+from penstock.models.model import Model
+from penstock.models.scripted import ScriptedModel
+from penstock.testing.runtime import memory_runtime
+from penstock.tools.invoker import Invoker
+from penstock.tools.registry import Registry
+from tests.kit.events import ANN
+from tests.kit.tools import Act
+
+MESSAGE = MessageReceived(message_id=MessageId("msg_1"), content="Go")
+COMMAND = MessageReceived(message_id=MessageId("msg_1"), content="/help")
+CALL = CallRequested(tool_id="gone", input={}, profile_id=ANN)
+FLOW = FlowRequested(command="gone", profile_id=ANN)
+STARTED = TaskStarted(model="gone", offered=("gone", "here"))
+HERE = TaskStarted(model="here", offered=("gone", "here"))
+AGENT, MODEL = Missing(MissingKind.AGENT, "assistant"), Missing(MissingKind.MODEL, "gone")
+TOOL = Missing(MissingKind.TOOL, "gone")
+
+ROWS: dict[str, tuple[Brief, TaskStarted | None, list[str], bool, tuple[Missing, ...]]] = {
+    "a queued message needs its agent": (MESSAGE, None, [], False, (AGENT,)),
+    "and no model yet": (MESSAGE, None, [], True, ()),
+    "a started one needs its agent": (MESSAGE, STARTED, ["gone"], False, (AGENT,)),
+    "and its model": (MESSAGE, STARTED, [], True, (MODEL,)),
+    "and the tools of its open calls": (MESSAGE, HERE, ["gone", "here", "gone"], True, (TOOL,)),
+    "all that is missing is named": (MESSAGE, STARTED, ["gone"], True, (MODEL, TOOL)),
+    "a name that a model made up is none": (MESSAGE, HERE, ["made up"], True, ()),
+    "a tool that is there": (MESSAGE, HERE, ["here"], True, ()),
+    "a command needs nothing": (COMMAND, None, [], False, ()),
+    "a queued call is refused when it runs": (CALL, None, [], False, ()),
+    "a started call needs its tool": (CALL, STARTED, [], False, (TOOL,)),
+    "a flow keeps what it needs": (FLOW, STARTED, [], False, ()),
+}
+
+
+class Household:
+    """A process with one agent, one model and one tool, or without the agent."""
+
+    def __init__(self, invoker: Invoker, *, has_agent: bool) -> None:
+        self._has_agent = has_agent
+        self.invoker = invoker
+
+    def agent(self, log_id: LogId, name: str) -> Agent:
+        if not self._has_agent:
+            raise NotFound(f"There is no agent {name!r}.")
+        return Agent(name)
+
+    def model(self, agent: Agent, wanted: str | None) -> Model:
+        if wanted != "here":
+            raise ConfigError(f"There is no model {wanted!r}.")
+        return ScriptedModel([])
+
+
+@pytest.mark.parametrize(
+    ("brief", "started", "calls", "has_agent", "expected"), ROWS.values(), ids=list(ROWS)
+)
+async def test_what_is_missing(
+    *,
+    brief: Brief,
+    started: TaskStarted | None,
+    calls: list[str],
+    has_agent: bool,
+    expected: tuple[Missing, ...],
+) -> None:
+    task = TaskState(TaskId("task_1"), brief, started=started)
+    if calls:
+        asked = tuple(ToolCall(CallId(f"tc_{n}"), name, {}) for n, name in enumerate(calls))
+        reply = ReplyReceived(
+            iteration=1, base=0, text="", message_id=MessageId("msg_2"), calls=asked
+        )
+        task.hear(reply, None, ())
+    async with memory_runtime(tools=[Act("here")]) as runtime:
+        household = Household(runtime.parts.invoker, has_agent=has_agent)
+        participants = Participants(
+            household.agent, lambda agent: household.invoker, household.model
+        )
+        needs = Needs(participants, Registry([Act("here")]))
+        assert needs.lacks(SessionState(LogId("conv_1")), task) == expected
