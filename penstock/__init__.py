@@ -26,6 +26,8 @@ HOMES: dict[str, str] = {
 }
 """Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
 
+__all__ = [name for name in HOMES if name != "open"]  # a star must not hide the function of Python
+
 
 def __dir__() -> list[str]:
     """Return the public names."""

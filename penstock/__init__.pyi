@@ -15,5 +15,23 @@ from penstock.tools.python.context import ToolContext as ToolContext
 from penstock.tools.python.function import tool as tool
 from penstock.tools.python.options import Retry as Retry
 
+__all__ = [
+    "Agent",
+    "ChatSettings",
+    "Envelope",
+    "Limits",
+    "NewMessage",
+    "PenstockError",
+    "Profile",
+    "Reply",
+    "Retry",
+    "Runtime",
+    "Status",
+    "TaskStatus",
+    "ToolContext",
+    "ToolFailed",
+    "tool",
+]
+
 HOMES: dict[str, str]
 __version__: str

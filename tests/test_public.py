@@ -15,8 +15,7 @@ def test_the_window_is_sorted_and_real() -> None:
 
 
 def test_every_public_name_has_its_type_in_the_stub() -> None:
-    stub = ast.parse(Path(penstock.__file__).with_suffix(".pyi").read_text())
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in _stub().body if isinstance(node, ast.ImportFrom)]
     typed = {alias.asname: node.module for node in imports for alias in node.names}
     homes = penstock.HOMES.items()
     assert typed == {name: f"penstock.{home}" for name, home in homes}
@@ -26,6 +25,18 @@ def test_the_window_shows_public_names_alone() -> None:
     assert dir(penstock) == sorted([*penstock.HOMES, "__version__"])
 
 
+def test_a_star_brings_the_public_names_and_hides_no_function_of_python() -> None:
+    space: dict[str, object] = {}
+    exec("from penstock import *", space)  # noqa: S102  what a notebook does
+    assert space.keys() - {"__builtins__"} == penstock.HOMES.keys() - {"open"}
+    (listed,) = [node for node in _stub().body if isinstance(node, ast.Assign)]
+    assert ast.literal_eval(listed.value) == penstock.__all__
+
+
 def test_anything_else_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Manager'"):
         getattr(penstock, "Manager")  # noqa: B009
+
+
+def _stub() -> ast.Module:
+    return ast.parse(Path(penstock.__file__).with_suffix(".pyi").read_text())

@@ -114,16 +114,14 @@ def offered(agent: Agent, shelf: ToolShelf, profile: Profile) -> tuple[Tool, ...
     settings = agent.settings
     if not settings.tools_enabled:
         return ()
-    names = settings.enabled_tools
-    named = [tool for tool in shelf.registry if _is_named(tool, names)]
+    names, registry = settings.enabled_tools, shelf.registry
+    named = registry.offered
+    if names is not None:
+        named = tuple([tool for tool in registry if tool.spec.tool_id in names])
     tools = [tool for tool in named if _may_be_used(tool, profile)]
     if shelf.rules or settings.tool_permissions:
         tools = _not_hidden(tools, shelf.rules, caller_for(agent, profile, ()))
     return tuple(tools)
-
-
-def _is_named(tool: Tool, names: tuple[str, ...] | None) -> bool:
-    return tool.spec.is_offered if names is None else tool.spec.tool_id in names
 
 
 def _may_be_used(tool: Tool, profile: Profile) -> bool:

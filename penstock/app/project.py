@@ -239,7 +239,9 @@ def _surroundings(
     books = (handbooks.get(name) for name in handbooks.names)
     return Surroundings(
         has_skills=bool(bundle.skills),
-        has_handbooks=any(book is not None and book.folder.parent != HANDBOOKS for book in books),
+        has_handbooks=any(
+            book and book.files and book.folder.parent != HANDBOOKS for book in books
+        ),
         has_agents=any(each.name != ASSISTANT for each in (*agents.agents, *agents.packaged)),
         has_flows=bool(find_flows(settings.root, plugins.flows_dirs).files),
         has_shell=settings.flows.shell,

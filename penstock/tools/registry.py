@@ -30,6 +30,8 @@ class Registry:
             first = self._tools.setdefault(tool.spec.tool_id, tool)
             if first is not tool:
                 raise _taken(first.spec, tool.spec)
+        self.offered = tuple([each for each in self if each.spec.is_offered])
+        """Those that models are offered where nothing names others; each message looks at them."""
         required = (each.spec.requires_permissions for each in self)
         self.permissions = frozenset(permissions).union(*required)
         """Those that tools require, and others that the project names."""

@@ -40,7 +40,8 @@ def fresh(project: ProjectFolder, capsys: pytest.CaptureFixture[str]) -> Project
 def write_everything(folder: ProjectFolder) -> None:
     """Give a project a skill, a handbook, another agent and a flow."""
     folder.write("skills/trips/trips.skill.yaml", SKILL)
-    folder.write("handbooks/manual/SKILL.md", "---\nname: manual\n---\nRead it.\n")
+    folder.write("handbooks/manual/SKILL.md", "---\nname: manual\nfiles: [a.md]\n---\n.")
+    folder.write("handbooks/manual/a.md", "Read it.")
     folder.write("agents/clerk.md", "---\nname: clerk\ndescription: d\ntools:\n---\nWork.\n")
     folder.write("flows/trip.yaml", FLOW)
 
@@ -95,3 +96,20 @@ def test_the_line_in_the_new_settings_file_works_without_its_mark(fresh: Project
     offered = {each.spec.tool_id for each in found.builtin_tools if each.spec.is_offered}
     assert {"read", "csv_read"} <= offered
     assert not found.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tool_id"),
+    [
+        ("handbooks/manual/SKILL.md", "---\nname: manual\n---\nNothing to read.\n", "skill_read"),
+        ("agents/assistant.md", "---\nname: assistant\ndescription: d\n---\n.", "subagent"),
+        ("agents/broken.md", "---\nname: broken\ntools: [qqqqqqq]\n---\n.", "subagent"),
+        ("flows/handlers/part.yaml", FLOW, "execute_workflow"),
+        ("skills/s/s.skill.yaml", "skill_id: s\n", "list_available_skills"),
+    ],
+)
+async def test_what_is_empty_or_broken_brings_no_tool_along(
+    fresh: ProjectFolder, name: str, text: str, tool_id: str
+) -> None:
+    fresh.write(name, text)
+    assert tool_id not in [each.name for each in (await sent(fresh))[0]]

@@ -86,7 +86,7 @@ def set_up(project: ProjectFolder, column: str) -> dict[str, Any]:
         project.write(f"agents/{name}.md", AGENT.format(name=name, tools=tools))
     for name, tools in {"package": "", "package-declaring": EVERYTHING}.items():
         project.write(f"pack/{name}.md", AGENT.format(name=name, tools=tools))
-    project.write("handbooks/manual/SKILL.md", "---\nname: manual\n---\nRead it.\n")
+    project.write("handbooks/manual/SKILL.md", "---\nname: manual\nfiles: [a.md]\n---\n.")
     for name in ("notes.txt", "more.txt"):
         project.write(name, "some text\n")
     unasked = [f'[[rules]]\ntool = "{each}"\naction = "allow"\n' for each in CHANGING]
