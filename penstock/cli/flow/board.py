@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
+from rich.console import Console
 
 from penstock.cli.flow.cards import CardOf, Cards, StepCard, no_card
 from penstock.cli.flow.lines import Lines
 from penstock.cli.flow.view import View, draw, fits
+from penstock.cli.terminal.region import Region
 from penstock.core.clock import Clock
 from penstock.core.events import Record
 from penstock.core.flow_events import FlowTold, StepStarted
@@ -28,7 +28,8 @@ class LineBoard:
 
     def __init__(self, console: Console) -> None:
         self._cards = Cards()
-        self._lines = Lines(console)
+        # Between words at a terminal; a line stays a line for programs.
+        self._lines = Lines(partial(console.print, soft_wrap=not console.is_terminal))
 
     def __enter__(self) -> Self:
         """Begin to show."""
@@ -67,9 +68,10 @@ class CardBoard:
         self._clock = clock
         self._title = title
         self._cards = Cards(card_of)
-        self._lines = Lines(console)
+        self._region = Region(console)
+        self._lines = Lines(self._region.print)
         self._shown: list[StepCard] = []
-        self._live: Live | None = None
+        self._is_live = False
         self._drawn = 0.0
 
     @property
@@ -79,15 +81,8 @@ class CardBoard:
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        self._live = Live(
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        )
-        self._live.start()
+        self._is_live = True
+        self._console.show_cursor(show=False)
         self.tick()
         return self
 
@@ -98,11 +93,11 @@ class CardBoard:
         trace: TracebackType | None,
     ) -> None:
         """Take the board away; what is over stays as lines."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._is_live = False
         while self._fold():
             pass
+        self._region.remove()
+        self._console.show_cursor()
 
     def take(self, item: bus.Live) -> None:
         """Take in what happened; it is seen within a moment."""
@@ -121,15 +116,14 @@ class CardBoard:
         """Draw the board anew."""
         while not fits(self.view, self._console) and self._fold():
             pass
-        if self._live is not None:
+        if self._is_live:
             self._drawn = self._clock.monotonic()
-            below = Text("")  # where ^C is echoed: at the end of a full line it would break it
-            self._live.update(Group(draw(self.view, self._console), below), refresh=True)
+            self._region.draw(draw(self.view, self._console))
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Take the board away until the block ends, if it is there."""
-        if self._live is None:
+        if not self._is_live:
             yield
             return
         self.__exit__(None, None, None)

@@ -1,26 +1,28 @@
 """A run of a flow as lines, one for each thing that a person wants to know."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.flow.cards import CardState, StepCard
 from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.region import fitted
 from penstock.core.events import CallSettled, Record
 from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
-from penstock.core.text import cut, one_line
+from penstock.core.text import one_line
 from penstock.core.tool_names import FINISH
 
 GOOD, BAD, DIM, ODD = "green", "bold red", "dim", "yellow"
 _SUMMARY = 120
+Show = Callable[[Text], None]
+"""Prints a line."""
 
 
 class Lines:
     """Prints what happens in a run."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, show: Show) -> None:
+        self._show = show
 
     def show(self, record: Record, card: StepCard | None) -> None:
         """Print one event, if it is one that a person wants to know of."""
@@ -59,8 +61,7 @@ class Lines:
                 pass
 
     def _line(self, text: Text) -> None:
-        shown = Text(clean(text.plain), style=text.style)
-        self._console.print(shown, soft_wrap=True)
+        self._show(Text(clean(text.plain), style=text.style))
 
 
 def started_text(card: StepCard) -> Text:
@@ -76,7 +77,7 @@ def settled_text(card: StepCard) -> Text:
     is_good = card.state is CardState.DONE
     why = f" {card.source}:" if card.source and not is_good else ""
     seconds = card.milliseconds(card.ended or card.began) / 1000
-    summary = cut(one_line(card.summary or card.state.value), _SUMMARY)
+    summary = fitted(one_line(card.summary or card.state.value), _SUMMARY)
     mark = "✓" if is_good else "✗"
     said = f"{mark} {card.step_id}{_again(card)} ({seconds:.1f} s{spent}{tried}){why} {summary}"
     return Text(said, GOOD if is_good else BAD)

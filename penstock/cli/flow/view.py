@@ -13,12 +13,19 @@ from rich.text import Text
 from penstock.agents.charter import DisplayCard
 from penstock.cli.flow.cards import Cards, CardState, StepCard
 from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.region import fitted
 from penstock.core.text import one_line
 
 CARD_HEIGHT = 5
 LEAST_WIDTH = 34
 MOST_WIDTH = 56
 LEAST_DETAIL, MOST_DETAIL = 5, 11
+MARGIN_SHARE = 12
+"""One column of so many stays free at the right."""
+FRAME = 4
+"""Columns of a card that its frame takes."""
+LEAST_FIGURES = 8
+"""Columns behind the title that are worth being used."""
 SPARE = 2
 """Lines below that stay free: for what a terminal echoes, and for the cursor."""
 MOST_DETAIL_WIDTH = 2 * MOST_WIDTH
@@ -59,13 +66,14 @@ def fits(view: View, console: Console) -> bool:
 
 def draw(view: View, console: Console) -> RenderableType:
     """Return the board: lower than the screen by what is to spare."""
-    parts: list[RenderableType] = [_header(view)]
-    if rounds := _rounds(view.cards):
+    width = _width(console)
+    parts: list[RenderableType] = [_header(view, width)]
+    if rounds := _rounds(view.cards, width):
         parts.append(rounds)
     if not fits(view, console):
-        return Group(*parts, *_crowd(view, console.height - len(parts) - SPARE))
+        return Group(*parts, *_crowd(view, console.height - len(parts) - SPARE, width))
     if view.shown:
-        parts.append(_grid(view, console.width))
+        parts.append(_grid(view, width))
     if (card := view.newest) is not None and (lines := _doings(card, console)):
         height = min(_free_lines(view, console), MOST_DETAIL, len(lines) + 2)
         parts.append(_detail(card, lines[2 - height :], console))
@@ -73,7 +81,7 @@ def draw(view: View, console: Console) -> RenderableType:
 
 
 def _free_lines(view: View, console: Console) -> int:
-    rows = -(-len(view.shown) // _columns(view, console.width))
+    rows = -(-len(view.shown) // _columns(view, _width(console)))
     return console.height - 1 - SPARE - bool(view.cards.rounds) - rows * CARD_HEIGHT
 
 
@@ -81,7 +89,7 @@ def _columns(view: View, width: int) -> int:
     return max(min(len(view.shown), width // LEAST_WIDTH), 1)
 
 
-def _header(view: View) -> Text:
+def _header(view: View, width: int) -> Text:
     cards = view.cards
     began = view.now if cards.began is None else cards.began
     at_work = sum(each.state is CardState.WORKING for each in view.shown)
@@ -89,20 +97,20 @@ def _header(view: View) -> Text:
     figures = [span(view.now - began), f"{cards.settled} done", f"{at_work} at work"]
     figures += [f"{waiting} waits for you"] * bool(waiting)
     figures.append(f"{cards.tokens:,} tokens")
-    header = Text(clean(one_line(view.title)), "bold", no_wrap=True, overflow="ellipsis")
-    return header.append(f"  {' · '.join(figures)}", "dim")
+    said, title = " · ".join(figures), fitted(clean(one_line(view.title)), width)
+    header = Text(title, "bold", no_wrap=True)
+    left = width - header.cell_len - 2
+    return header.append(f"  {fitted(said, left)}", "dim") if left > LEAST_FIGURES else header
 
 
-def _rounds(cards: Cards) -> Text | None:
+def _rounds(cards: Cards, width: int) -> Text | None:
     """Return how often ways back were taken."""
     said = [
         f"↻ {each.step_id}: {each.iteration} of {each.most}"
         f"{', forced out' if each.is_forced else ''}"
         for each in cards.rounds.values()
     ]
-    return (
-        Text(clean("   ".join(said)), "yellow", no_wrap=True, overflow="ellipsis") if said else None
-    )
+    return _line("   ".join(said), width, "yellow") if said else None
 
 
 def _grid(view: View, width: int) -> Table:
@@ -120,11 +128,11 @@ def _grid(view: View, width: int) -> Table:
 def _panel(card: StepCard, now: int, width: int) -> Panel:
     again = f" {card.visit}" if card.visit > 1 else ""
     style = _STYLES.get(card.state) or _colour(card.face)
-    last = card.summary if card.is_over else card.tool
+    last, room = card.summary if card.is_over else card.tool, width - FRAME
     lines = [
-        _line(_who(card)),
-        _line(_figures(card, now), "dim"),
-        _line(last or "…", "" if card.is_over else "italic"),
+        _line(_who(card), room),
+        _line(_figures(card, now), room, "dim"),
+        _line(last or "…", room, "" if card.is_over else "italic"),
     ]
     role = _short(card.face.role or card.face.card_type, width // 2 - 4)
     return Panel(
@@ -164,24 +172,26 @@ def _counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _crowd(view: View, room: int) -> list[Text]:
+def _crowd(view: View, room: int, width: int) -> list[Text]:
     """Return a line for each card, as many as there is room for."""
     most = max(room, 1)
-    lines = [
-        _line(
-            f"{_MARKS.get(each.state, '✗')} {each.step_id}  {_figures(each, view.now)}  {each.tool}"
-        )
-        for each in view.shown
-    ]
+    said = [f"{each.step_id}  {_figures(each, view.now)}  {each.tool}" for each in view.shown]
+    marks = [_MARKS.get(each.state, "✗") for each in view.shown]
+    lines = [_line(f"{mark} {text}", width) for mark, text in zip(marks, said, strict=True)]
     left = len(lines) - most + 1
-    return lines if len(lines) <= most else [*lines[: most - 1], _line(f"… and {left} more", "dim")]
+    return (
+        lines
+        if len(lines) <= most
+        else [*lines[: most - 1], _line(f"… and {left} more", width, "dim")]
+    )
 
 
 def _doings(card: StepCard, console: Console) -> list[Text]:
     """Return what a card did last: what its agent said, and which tools it called."""
-    lines = [_line(f"{each.mark} {each.text}", "dim") for each in card.activities]
+    room = _detail_width(console) - FRAME
+    lines = [_line(f"{each.mark} {each.text}", room, "dim") for each in card.activities]
     if card.saying.strip():
-        said = Text(clean(card.saying.strip())).wrap(console, _detail_width(console) - 4)
+        said = Text(clean(card.saying.strip())).wrap(console, room)
         lines += list(said)[-_SAID_LINES:]
     return lines
 
@@ -201,7 +211,16 @@ def _detail(card: StepCard, lines: Sequence[Text], console: Console) -> Panel:
 
 
 def _detail_width(console: Console) -> int:
-    return min(console.width, MOST_DETAIL_WIDTH)
+    return min(_width(console), MOST_DETAIL_WIDTH)
+
+
+def _width(console: Console) -> int:
+    """Return how wide the board may be: a margin stays, so that no line wraps in a small resize.
+
+    A line that wraps makes the board higher before it can be drawn again, and what that pushes out
+    of the screen stays in the terminal's history.
+    """
+    return max(console.width - max(console.width // MARGIN_SHARE, 2), 1)
 
 
 def _colour(face: DisplayCard) -> str:
@@ -210,14 +229,12 @@ def _colour(face: DisplayCard) -> str:
     return kind if kind in _NAMED else _COLOURS[crc32(kind.encode()) % len(_COLOURS)]
 
 
-def _line(text: str, style: str = "") -> Text:
-    return Text(clean(one_line(text)), style, no_wrap=True, overflow="ellipsis")
+def _line(text: str, width: int, style: str = "") -> Text:
+    return Text(fitted(clean(one_line(text)), width), style, no_wrap=True, overflow="ellipsis")
 
 
 def _short(text: str, most: int) -> str:
-    shown = Text(clean(one_line(text)))
-    shown.truncate(max(most, 4), overflow="ellipsis")
-    return shown.plain
+    return fitted(clean(one_line(text)), max(most, 4))
 
 
 def span(milliseconds: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from io import StringIO
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from penstock.agents.charter import DisplayCard
@@ -169,3 +170,15 @@ def test_a_span_of_time(milliseconds: int, said: str) -> None:
 def test_a_view_without_cards_has_no_newest() -> None:
     none: Sequence[StepCard] = ()
     assert View("/demo", Cards(), none, 0).newest is None
+
+
+@pytest.mark.parametrize("width", range(36, 130, 7))
+def test_no_word_of_a_board_is_cut_where_there_is_room_for_it(width: int) -> None:
+    """A line that does not fit ends between words; a margin stays free at the right."""
+    said = "a summary of many ordinary words that no card has room for at any width"
+    words, summary = said.split(), StepResult(summary=said)
+    shown = lines(view_of(starts(), ends(result=summary)), screen(width))
+    (line,) = [each for each in shown if "a summary" in each]
+    found = line.split("│")[1].strip().removesuffix(" …").split()
+    assert found == words[: len(found)]
+    assert max(map(cell_len, shown)) < width
