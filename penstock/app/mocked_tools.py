@@ -1,14 +1,16 @@
-"""Tools and servers that answer as a mocks file says."""
+"""Tools, secrets and servers that are as a mocks file says."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.app.mocks import is_envelope
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ToolFailed, VaultNotFound
 from penstock.core.envelope import Envelope, Json, Status
+from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
+from penstock.resources.vault import SecretNote, Vault
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
@@ -107,3 +109,46 @@ def _answer(mocked: Json) -> HttpResponse:
     return HttpResponse(
         status=mocked.get("status", 200), url=mocked["url"], headers=headers, body=body.encode()
     )
+
+
+class MockedVault:
+    """The secrets of the mocks; an error about another one says how a trial gets it."""
+
+    def __init__(self, vault: Vault, *, keeps: bool) -> None:
+        """Wrap a vault that holds the secrets of the mocks; `keeps`: the store is the project's."""
+        self._vault = vault
+        self._keeps = keeps
+
+    async def set(self, scope: Scope, key: str, value: str) -> None:
+        """Keep a secret until the trial is over."""
+        await self._vault.set(scope, key, value)
+
+    async def get(self, scope: Scope, key: str) -> str:
+        """Return a secret of the mocks. Raises VaultNotFound."""
+        try:
+            return await self._vault.get(scope, key)
+        except VaultNotFound:
+            kind = ScopeKind.PROFILE.value if scope.kind is ScopeKind.PROFILE else str(scope)
+            place = f"vault.{kind.replace(':', '.', 1)}.{key}"
+            missing = f'a trial has no value for the vault key "{key}" in {scope}'
+            if self._keeps:
+                raise VaultNotFound(
+                    f"{missing}: write it as {place} into the mocks, or take "
+                    '"vault" out of them to use the vault of the project'
+                ) from None
+            raise VaultNotFound(
+                f"{missing}: write it as {place} into a file for --mocks, or give --store "
+                "to use the vault of the project"
+            ) from None
+
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+        """Return which secrets the mocks have."""
+        return await self._vault.notes(scope)
+
+    async def delete(self, scope: Scope, key: str) -> bool:
+        """Remove a secret from the trial."""
+        return await self._vault.delete(scope, key)
+
+    async def rotate(self) -> int:
+        """Seal all again, until the trial is over."""
+        return await self._vault.rotate()

@@ -78,6 +78,8 @@ _SCHEMA = Schema(
 class Mocks(Struct, frozen=True, kw_only=True):
     """What a mocks file says, read."""
 
+    has_vault: bool = False
+    """Whether they say which secrets there are; then there are no others."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Of the profile."""
     shared_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -105,6 +107,7 @@ def read_mocks(raw: Any, tools: Sequence[str]) -> Mocks:
         raise ConfigError("The mocks cannot be used: " + "; ".join(problems))
     vault, state = raw.get("vault", {}), raw.get("state", {})
     return Mocks(
+        has_vault="vault" in raw,
         secrets=vault.get("profile", {}),
         shared_secrets=vault.get("shared", {}),
         runtime_config=raw.get("runtime_config", {}),

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.app.mocked_tools import MockedEgress, MockedTool
+from penstock.app.mocked_tools import MockedEgress, MockedTool, MockedVault
 from penstock.app.mocks import Mocks
 from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
 from penstock.app.project import Project, load_project, sandbox_of
@@ -131,7 +131,9 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
         if plan.keeps:
             storage = await closing.enter_async_context(open_storage(settings, project, world))
         await _fill_vault(alone, plan.mocks)
-        storage = replace(storage, vault=alone.vault)
+        if plan.mocks.has_vault or not plan.keeps:
+            assert alone.vault is not None  # noqa: S101  open_storage gives one
+            storage = replace(storage, vault=MockedVault(alone.vault, keeps=plan.keeps))
         inventory = inventory_of(settings, project, NOTHING_ADDED)
         assert inventory.egress is not None  # noqa: S101  inventory_of gives one
         inventory = replace(

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.app.mocks import Mocks
+from penstock.app.runtime import Runtime
 from penstock.app.trial import TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall
-from penstock.core.scope import ScopeKind
+from penstock.core.profile import LOCAL
+from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.vault import Vault
 from tests.kit.project import ProjectFolder
 from tests.kit.trials import tried
 
@@ -55,12 +58,73 @@ async def test_secrets_texts_and_context_come_from_the_mocks(project: ProjectFol
     }
 
 
-async def test_a_secret_that_the_mocks_have_not_is_not_there(project: ProjectFolder) -> None:
-    """Nothing else is read from the real vault."""
+KEY = """
+    export async function run() {
+      return await flo.vault.get({ scope: "profile", key: "k" }) === "of-the-project";
+    }
+"""
+PYTHON = """
+from penstock import ToolContext, tool
+
+@tool(effect="none")
+async def key(ctx: ToolContext) -> bool:
+    \"""Say whether the key is that of the project.\"""
+    return await ctx.secret("k") == "of-the-project"
+"""
+LOCAL_SCOPE = Scope(ScopeKind.PROFILE, LOCAL)
+
+
+def vault_of(runtime: Runtime) -> Vault:
+    """Return the vault of the project."""
+    assert runtime.parts.database_parts is not None
+    return runtime.parts.database_parts.vault
+
+
+@pytest.mark.slow("opens a store, and one for the trial")
+@pytest.mark.parametrize("is_python", [False, True])
+@pytest.mark.parametrize(
+    ("mocks", "keeps", "output", "message"),
+    [
+        (Mocks(), True, True, ""),
+        (Mocks(), False, None, "write it as vault.profile.k into a file for --mocks, or give"),
+        (Mocks(has_vault=True), True, None, 'take "vault" out of them to use the vault of the pro'),
+        (Mocks(has_vault=True, secrets={"k": "of-the-mocks"}), True, False, ""),
+        (Mocks(has_vault=True, secrets={"k": "of-the-mocks"}), False, False, ""),
+    ],
+)
+async def test_with_the_projects_store_comes_its_vault_unless_the_mocks_have_one(
+    project: ProjectFolder,
+    *,
+    is_python: bool,
+    mocks: Mocks,
+    keeps: bool,
+    output: bool | None,
+    message: str,
+) -> None:
+    if is_python:
+        project.write("tools/key.py", PYTHON)
+    else:
+        project.tool("key", KEY, vault="[{key: k, scope_kinds: [profile]}]")
+    async with project.opened() as runtime:
+        await vault_of(runtime).set(LOCAL_SCOPE, "k", "of-the-project")
+    envelope = await tried(project, "key", {}, mocks, keeps=keeps)
+    assert envelope.output is output
+    if message:
+        assert envelope.error is not None
+        assert envelope.error.code == "VAULT_NOT_FOUND"
+        assert message in envelope.error.message
+    async with project.opened() as runtime:
+        assert await vault_of(runtime).get(LOCAL_SCOPE, "k") == "of-the-project"
+
+
+async def test_a_shared_secret_that_the_mocks_have_not_is_named_by_its_place(
+    project: ProjectFolder,
+) -> None:
     project.tool("world", WORLD, vault="[{key: k, scope_kinds: [profile, shared]}]")
-    envelope = await tried(project, "world", {}, Mocks())
+    envelope = await tried(project, "world", {}, Mocks(has_vault=True, secrets={"k": "s3cret"}))
     assert envelope.error
     assert envelope.error.code == "VAULT_NOT_FOUND"
+    assert "write it as vault.shared.team.k into" in envelope.error.message
 
 
 async def test_the_state_begins_as_the_mocks_say_and_can_be_read_back(

@@ -12,11 +12,17 @@ from tests.kit.project import ProjectFolder
 
 
 async def tried(
-    project: ProjectFolder, tool_id: str, given: Mapping[str, Any], mocks: Mocks
+    project: ProjectFolder,
+    tool_id: str,
+    given: Mapping[str, Any],
+    mocks: Mocks,
+    *,
+    keeps: bool = False,
 ) -> Envelope:
     """Return the outcome of one call."""
     settings, loaded = load_for_trial(project.root, mocks.runtime_config)
-    async with open_trial(settings, loaded, TrialPlan(tool_id=tool_id, mocks=mocks)) as trial:
+    plan = TrialPlan(tool_id=tool_id, mocks=mocks, keeps=keeps)
+    async with open_trial(settings, loaded, plan) as trial:
         call = NewCall(tool_id=tool_id, input=dict(given))
         await trial.runtime.request(call, task_id=trial.task_id)
         reply = await trial.runtime.wait(trial.task_id)
