@@ -77,7 +77,8 @@ class Options(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     store: Annotated[
-        bool, typer.Option("--store", help="Use the project's store and its vault, not one in memory.")
+        bool,
+        typer.Option("--store", help="Use the project's store and vault, not those in memory."),
     ] = False
     write_state: Annotated[
         bool, typer.Option("--write-state", help="Write the state back into the mocks file.")

@@ -117,6 +117,7 @@ class RemoteRef(Struct, frozen=True):
     ref: str
 
 
+_OUTSIDE = "is outside the schema"
 _TOO_LARGE = f"/: has more than {MOST_SCHEMAS} schemas, with each $ref written out"
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 """Patterns that look ahead or back give up after so many steps."""
@@ -283,9 +284,7 @@ def _broken(error: jsonschema_rs.ValidationError) -> str:
     """Return where a schema is wrong, or what it refers to in vain."""
     message = cut(error.message, MESSAGE_CHARACTERS)
     if "retrieving it failed" in message:
-        return (
-            f"{message.partition(' is not present')[0]} is outside the schema; put it under $defs"
-        )
+        return f"{message.partition(' is not present')[0]} {_OUTSIDE}; put it under $defs"
     return f"{pointer(error.instance_path) or '/'}: {message}"
 
 
@@ -323,9 +322,11 @@ def _vain_refs(schema: Json) -> list[SchemaFault]:
             said = cut(str(error).removeprefix("/: "), MESSAGE_CHARACTERS)
         else:
             break
-        refs = [(path, ref[1:]) for path, ref in _refs(schema) if ref[1:]]
+        refs = [(path, name) for path, ref in _refs(schema) if (name := _target(ref))]
         named = [path for path, ref in refs if f"'{ref}'" in said]
         found = named or [path for path, ref in refs if ref in said][:1]
+        if not found and _OUTSIDE in said:  # a relative address, told as the whole one
+            found = [each.path for each in remote_refs(schema)][:1]
         faults += [SchemaFault(path, said) for path in found or [()]]
         if not found:
             break
@@ -333,6 +334,11 @@ def _vain_refs(schema: Json) -> list[SchemaFault]:
         for path in found:
             _take_out(schema, path)
     return faults
+
+
+def _target(ref: str) -> str:
+    """Return what messages call the target of a reference: of another document, its address."""
+    return ref[1:] if ref.startswith("#") else ref.partition("#")[0]
 
 
 def _take_out(schema: Any, path: tuple[str | int, ...]) -> None:

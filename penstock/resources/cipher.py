@@ -5,6 +5,7 @@ import binascii
 import os
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.ids import new_secret
 from penstock.core.late import late
 from penstock.core.scope import Scope
+from penstock.store.failures import disk_failure
 
 KEY_BYTES = 32
 KEY_FILE = "secret.key"
@@ -126,7 +128,9 @@ def _make(path: Path, key: bytes) -> None:
         finally:
             part.unlink()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise disk_failure(error, f"{path} cannot be made") from error
 
 
 def _decoded(text: str) -> bytes | None:

@@ -1,7 +1,6 @@
 """The one door to a database: the only file that creates engines."""
 
 import asyncio
-import errno
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -16,11 +15,11 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from penstock.core.errors import ConfigError, StoreClosed, StoreFull, StoreReadOnly
+from penstock.core.errors import ConfigError, StoreClosed
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import new_secret
 from penstock.core.limits import Limits
-from penstock.store.failures import failure_of, is_undecodable
+from penstock.store.failures import disk_failure, failure_of, is_undecodable
 from penstock.store.schema import prepare, rewrite
 from penstock.store.writer import Writer
 
@@ -225,8 +224,8 @@ def _make_directory(url: URL) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        kind = StoreFull if error.errno == errno.ENOSPC else StoreReadOnly
-        raise kind(f"the directory {str(directory)!r} cannot be made: {error.strerror}") from error
+        said = f"the directory {str(directory)!r} cannot be made"
+        raise disk_failure(error, said) from error
 
 
 def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:

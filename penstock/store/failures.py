@@ -1,5 +1,6 @@
 """What the error of a driver means for whoever wanted something stored."""
 
+import errno
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError
@@ -14,6 +15,7 @@ from penstock.core.errors import (
 )
 from penstock.core.exhaustion import exhaustion_of, is_out_of_files
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SQLITE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
     sqlite3.SQLITE_CANTOPEN: StoreReadOnly,
@@ -52,6 +54,19 @@ def failure_of(error: BaseException, place: str) -> StoreError | None:
         kind = OutOfResources
     text = str(driver).strip() or type(driver).__name__
     return kind(f"{(kind.__doc__ or '').strip()} {place}: {text}")
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether a disk has no space left for somebody, or for this user."""
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def disk_failure(error: OSError, said: str) -> StoreError:
+    """Return what a refusal of the disk means; `said` is what could not be done."""
+    if (lack := exhaustion_of(error)) is not None:
+        return lack
+    kind = StoreFull if is_full(error) else StoreReadOnly
+    return kind(f"{said}: {error.strerror or error}")
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -7,8 +7,8 @@ from typing import Protocol
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
 from penstock.core.exhaustion import exhaustion_of
+from penstock.store.failures import FULL
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -50,7 +50,7 @@ def failure(error: Exception) -> StoreError:
     if (lack := exhaustion_of(error)) is not None:
         return lack
     said, number = brief(error), error.errno if isinstance(error, OSError) else None
-    if number in _FULL or "No space left" in said or "quota" in said.lower():
+    if number in FULL or "No space left" in said or "quota" in said.lower():
         return StoreFull(f"no space is left for blobs; nothing was lost: {said}")
     refused = number in _REFUSED or isinstance(error, PermissionError)
     if refused or "Read-only" in said or "Permission" in said:

@@ -26,6 +26,7 @@ def test_every_part_has_its_place() -> None:
         TOOLS,
     )
     assert mocks == Mocks(
+        has_vault=True,
         secrets={"k": "s3cret"},
         shared_secrets={"team": {"k": "other"}},
         runtime_config={"url": "u"},

@@ -160,3 +160,46 @@ def test_no_request_makes_the_server_break_its_word(tmp_path: Path) -> None:
             cwd=tmp_path,
         )
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
+
+
+FREE = {
+    *("agentId", "before", "conversationId", "lastEventId", "taskId", "tool", "search"),
+    *("exp", "name", "sig", "type"),  # of a signed link
+}
+"""Parameters of a query that any text may be."""
+
+
+async def test_parameters_with_a_closed_set_of_values_name_them() -> None:
+    async with served() as server:
+        paths = (await server.client.get("/openapi.json")).json()["paths"]
+    found = {
+        (path, each["name"], str(each["schema"]))
+        for path, operations in paths.items()
+        for operation in operations.values()
+        for each in operation.get("parameters", ())
+        if each["in"] == "query" and "'string'" in str(each["schema"])
+    }
+    closed = {each for each in found if "'enum'" in each[2] or "'date-time'" in each[2]}
+    assert {name for _, name, _ in found - closed} <= FREE
+    sorts = {path: schema for path, name, schema in found if name == "sort"}
+    assert len(sorts) == 6
+    assert "['updatedAt', 'createdAt', 'title']" in str(sorts)
+
+
+@pytest.mark.parametrize("path", ["/api/agents", f"{CHAT}/conversations", "/api/questions"])
+async def test_a_list_takes_each_sort_that_the_document_names(path: str) -> None:
+    async with served() as server:
+        document = (await server.client.get("/openapi.json")).json()
+        template = path.replace("/assistant/", "/{agent_id}/")
+        known = next(
+            each["schema"]
+            for each in document["paths"][template]["get"]["parameters"]
+            if each["name"] == "sort"
+        )
+        for name in known["enum"]:
+            assert (await server.client.get(f"{path}?sort={name}")).status_code == 200
+        wrong = await server.client.get(f"{path}?sort=no-such")
+        usual = await server.client.get(path)
+        named = await server.client.get(f"{path}?sort={known['default']}")
+    assert (wrong.status_code, wrong.json()["error"]["details"][0]["field"]) == (422, "/sort")
+    assert usual.json() == named.json()

@@ -43,6 +43,20 @@ WRONG = [
         ),
     ),
     (
+        "{type: object, items: {$ref: 'https://example.com/x.json#/$defs/y'}}",
+        (
+            '3:44: error remote-ref: "$ref" to "https://example.com/x.json#/$defs/y" is refused: '
+            "only references inside the same schema"
+        ),
+    ),
+    (
+        "{$id: 'https://a.example/b/c.json', type: object, items: {$ref: '../x.json#/y'}}",
+        (
+            '3:79: error remote-ref: "$ref" to "../x.json#/y" is refused: '
+            "only references inside the same schema"
+        ),
+    ),
+    (
         "{type: object, properties: {a: {$dynamicRef: other.json}}}",
         (
             '3:60: error remote-ref: "$ref" to "other.json" is refused: '

@@ -1,11 +1,13 @@
 """Secrets at rest."""
 
 import base64
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, StoreError, StoreFull, StoreReadOnly
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.cipher import Cipher, Sealed, open_cipher, read_keys
 
@@ -94,5 +96,26 @@ def test_a_key_file_that_holds_none_stops_the_start(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cipher = open_cipher("", tmp_path / "file" / "below")
-    with pytest.raises(ConfigError, match=r"secret\.key cannot be made"):
+    with pytest.raises(StoreReadOnly, match=r"secret\.key cannot be made: Not a directory"):
         cipher.seal("s3same", ANN, "k")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EROFS, StoreReadOnly)],
+)
+def test_a_key_that_a_disk_does_not_take_is_no_mistake_of_whoever_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
+) -> None:
+    """Over HTTP it was a 422 of the request; later, with space, the key is made."""
+
+    def full(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    cipher = open_cipher("", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(kind, match=os.strerror(number)):
+            cipher.seal("s3same", ANN, "k")
+    assert list(tmp_path.iterdir()) == []
+    assert cipher.open(cipher.seal("s3same", ANN, "k"), ANN, "k") == "s3same"

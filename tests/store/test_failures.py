@@ -1,6 +1,8 @@
 """What a driver's error means."""
 
 import asyncio
+import errno
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -20,7 +22,7 @@ from penstock.core.errors import (
     StoreReadOnly,
 )
 from penstock.store.database import open_database
-from penstock.store.failures import failure_of, is_conflict
+from penstock.store.failures import disk_failure, failure_of, is_conflict, is_full
 from tests.kit.resources import no_files_left, no_threads_left
 
 ROLLED_BACK_WITH_MORE = 3 << 8
@@ -105,3 +107,21 @@ async def test_a_scrub_that_failed_is_no_scrub_for_those_that_shared_it(tmp_path
     assert [type(each) for each in done] == [RuntimeError, RuntimeError]
     await database.scrub()
     await database.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EACCES, StoreReadOnly),
+        (errno.EMFILE, OutOfResources),
+    ],
+)
+def test_a_disk_that_refuses_is_no_fault_of_what_was_wanted(
+    number: int, kind: type[StoreError]
+) -> None:
+    error = OSError(number, os.strerror(number))
+    assert type(disk_failure(error, "it cannot be made")) is kind
+    assert is_full(error) is (kind is StoreFull)
+    assert not is_full(None)

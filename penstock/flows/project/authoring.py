@@ -23,6 +23,7 @@ from penstock.flows.project.files import (
 )
 from penstock.flows.project.flows import ProjectFlows
 from penstock.resources.project.files import ProjectFiles
+from penstock.store.failures import is_full
 
 WHERE = "a flow file must be below flows/ or .pi/flows/flows/ and end in .yaml or .yml"
 
@@ -37,6 +38,8 @@ class WrittenFlow(Struct, frozen=True, kw_only=True):
     diagnostics: Sequence[Diagnostic] = ()
     error: str = ""
     """Why it was not written, other than by its text."""
+    is_full: bool = False
+    """Whether the disk has no space for it."""
 
     def to_wire(self) -> Json:
         """Return what `flow_write` answers."""
@@ -64,7 +67,9 @@ def write_flow(flows: ProjectFlows, path: str, content: str) -> WrittenFlow:
     try:
         files.write(files.at(place), content.encode())
     except (CallError, UnicodeEncodeError) as error:
-        return WrittenFlow(path=place, diagnostics=found, error=str(error))
+        return WrittenFlow(
+            path=place, diagnostics=found, error=str(error), is_full=is_full(error.__cause__)
+        )
     return WrittenFlow(path=place, command=file.command, is_written=True, diagnostics=found)
 
 

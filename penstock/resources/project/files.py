@@ -242,7 +242,7 @@ def as_call_errors(path: ProjectPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _told(error, path) from None
+        raise _told(error, path) from error
 
 
 def _told(error: OSError, path: ProjectPath) -> CallError:

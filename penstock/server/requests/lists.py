@@ -18,6 +18,15 @@ Words = Annotated[str, Field(max_length=200)]
 _SAID = 60
 
 
+def sorting(fields: Collection[str]) -> Any:
+    """Return the field `sort` of a list's query, which names these; the first is the usual one.
+
+    Another name is a 422 with its place, as of `PageQuery.sorted_by`, so the type is text.
+    """
+    known = list(fields)
+    return Field(default=known[0], json_schema_extra={"enum": [*known]})
+
+
 class PageQuery(BaseModel):
     """Which page of a list."""
 
@@ -72,7 +81,6 @@ class StreamQuery(BaseModel):
     follow: bool = False
 
 
-Listed = Annotated[ListQuery, Query()]
 InHistory = Annotated[HistoryQuery, Query()]
 InStream = Annotated[StreamQuery, Query()]
 

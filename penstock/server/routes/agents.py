@@ -1,15 +1,15 @@
 """The agents of the project, and how they are set."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Query, Request
 from msgspec.structs import asdict
 from starlette.responses import Response
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.profile import READ
-from penstock.server.requests.lists import Listed, page_of
+from penstock.server.requests.lists import ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
@@ -21,8 +21,14 @@ SORTS = ("name", "model", "source")
 """By what agents are sorted."""
 
 
+class AgentsQuery(ListQuery):
+    """Which agents, and in which order."""
+
+    sort: str = sorting(SORTS)
+
+
 @router.get("", responses=answers("Agents"), response_class=Json)
-async def list_agents(request: Request, query: Listed) -> Response:
+async def list_agents(request: Request, query: Annotated[AgentsQuery, Query()]) -> Response:
     """Return the agents; `sort` is name, model or source."""
     site, _ = site_of(request), allowed(request, READ)
     by, page = query.sorted_by(SORTS), query.page

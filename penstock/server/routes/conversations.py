@@ -1,8 +1,8 @@
 """Conversations with an agent: what was said, what can be asked, what goes."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from penstock.agents.offer import offered
@@ -14,7 +14,7 @@ from penstock.core.profile import CHAT, READ
 from penstock.core.tool_names import FIRST
 from penstock.models.model import ModelCard
 from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import InHistory, InStream, Listed, page_of
+from penstock.server.requests.lists import InHistory, InStream, ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.message_task import find_task_messages
 from penstock.server.routes.router import Router
@@ -34,6 +34,12 @@ SORTS = {
 }
 """By what conversations are sorted; newest first by times, from A to Z by titles."""
 _GONE = answers(None, 204)
+
+
+class ConversationsQuery(ListQuery):
+    """Which conversations, and in which order."""
+
+    sort: str = sorting(SORTS)
 
 
 @router.get("", responses=answers("History"), response_class=Json)
@@ -115,7 +121,9 @@ async def open_stream(agent_id: str, request: Request, query: InStream) -> Respo
 
 
 @router.get("/conversations", responses=answers("Conversations"), response_class=Json)
-async def list_conversations(agent_id: str, request: Request, query: Listed) -> Response:
+async def list_conversations(
+    agent_id: str, request: Request, query: Annotated[ConversationsQuery, Query()]
+) -> Response:
     """Return conversations with the agent; `sort` is updatedAt, createdAt or title."""
     site, profile = site_of(request), allowed(request, READ)
     sort = SORTS[query.sorted_by(SORTS)]

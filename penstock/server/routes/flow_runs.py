@@ -23,7 +23,7 @@ from penstock.flows.reading.flow import MOST_AT_ONCE
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.starting import VALIDATION_ERROR
 from penstock.server.requests.bodies import Form, key_of, read_json
-from penstock.server.requests.lists import PageQuery, page_of
+from penstock.server.requests.lists import PageQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.flow_results import (
     BEFORE_THE_END,
@@ -71,6 +71,7 @@ Wait = Annotated[float, Query(ge=0, le=300)]
 class RunQuery(PageQuery):
     """Which runs."""
 
+    sort: str = sorting(SORTS)
     status: RunState | None = None
 
 

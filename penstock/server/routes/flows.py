@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from penstock.agents.catalog import catalog_entries
@@ -12,7 +13,7 @@ from penstock.app.authoring import ProjectAuthoring
 from penstock.app.dry_runs import DryRuns
 from penstock.core.call_errors import NotAvailable
 from penstock.core.diagnostics import errors_of, has_error, in_file_order
-from penstock.core.errors import InvalidRequest
+from penstock.core.errors import InvalidRequest, StoreFull
 from penstock.core.profile import MANAGE, READ
 from penstock.flows.definition import Step
 from penstock.flows.pictures.graph import mermaid
@@ -23,7 +24,7 @@ from penstock.flows.project.library import unknown_flow
 from penstock.flows.reading.flow import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import Listed, page_of
+from penstock.server.requests.lists import ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json, answer
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
@@ -45,8 +46,14 @@ _UNWRITTEN = f"{FOLDERS[0]}/unwritten.yaml"
 """As what a text is checked that nobody wants to keep."""
 
 
+class FlowsQuery(ListQuery):
+    """Which flows, and in which order."""
+
+    sort: str = sorting(SORTS)
+
+
 @router.get("/flows", responses=answers("Flows"), response_class=Json)
-async def list_flows(request: Request, query: Listed) -> Response:
+async def list_flows(request: Request, query: Annotated[FlowsQuery, Query()]) -> Response:
     """Return the flows; `sort` is name or source."""
     site, _ = site_of(request), allowed(request, READ)
     by, page, flows = query.sorted_by(SORTS), query.page, flows_of(site)
@@ -186,6 +193,8 @@ async def _write(site: Site, path: str, content: str, status: int) -> Response:
         await asyncio.to_thread(authoring.rediscover)
         dry = await asyncio.to_thread(authoring.dry_run, written, content)
         return Json({**written.to_wire(), "name": written.command, **dry}, status)
+    if written.is_full:
+        raise StoreFull(written.error)
     if written.error:
         raise InvalidRequest([{"field": "/path", "issue": written.error}])
     return _invalid(written)

@@ -12,7 +12,7 @@ from penstock.core.ids import LogId, QuestionId
 from penstock.core.profile import ADMIN, READ
 from penstock.core.question import QuestionStatus
 from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import PageQuery, page_of
+from penstock.server.requests.lists import PageQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
@@ -43,6 +43,7 @@ ANSWER = Form(
 class QuestionQuery(PageQuery):
     """Which questions."""
 
+    sort: str = sorting(SORTS)
     status: QuestionStatus | None = None
     agent_id: str | None = Field(default=None, alias="agentId")
     conversation_id: LogId | None = Field(default=None, alias="conversationId")

@@ -2,8 +2,9 @@
 
 import logging
 from enum import StrEnum
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from penstock.core.clock import to_iso
@@ -13,7 +14,7 @@ from penstock.core.profile import CHAT, READ
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.vault import warning_of
 from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import Listed, page_of
+from penstock.server.requests.lists import ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
@@ -35,13 +36,23 @@ class VaultScope(StrEnum):
     SHARED = "shared"
 
 
+SORTS = ("key",)
+"""By what secrets are sorted."""
+
+
+class SecretsQuery(ListQuery):
+    """Which secrets, and in which order."""
+
+    sort: str = sorting(SORTS)
+
+
 @router.get("/{scope}/{scope_id}", responses=answers("Secrets"), response_class=Json)
 async def list_secrets(
-    scope: VaultScope, scope_id: str, request: Request, query: Listed
+    scope: VaultScope, scope_id: str, request: Request, query: Annotated[SecretsQuery, Query()]
 ) -> Response:
     """Return which secrets there are, never what they are; `me` is the profile of the key."""
     where = _permitted(request, scope, scope_id, READ)
-    query.sorted_by(("key",))
+    query.sorted_by(SORTS)
     found = [
         {"key": each.key, "updatedAt": to_iso(each.updated_at)}
         for each in await site_of(request).kept.vault.notes(where)

@@ -1,5 +1,7 @@
 """Flows over HTTP: listed, read, checked, written, removed."""
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -222,3 +224,25 @@ async def test_each_route_takes_its_permission(
         response = await server.client.request(method, path, headers=headers)
     assert (response.status_code, response.json()["error"]["code"]) == (403, "FORBIDDEN")
     assert repr(needed) in response.json()["error"]["message"]
+
+
+async def test_a_flow_for_which_there_is_no_space_is_no_mistake_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of other answers on a full disk: 503, and the old flow stays."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with flow_server(tmp_path) as server:
+        before = (await server.client.get("/api/flows/look")).json()["content"]
+        with monkeypatch.context() as patch:
+            for name in ("replace", "rename", "link"):
+                patch.setattr(os, name, full)
+            wrong = await server.client.put(
+                "/api/flows/look", json={"content": f"{before}# more\n"}
+            )
+        after = (await server.client.get("/api/flows/look")).json()["content"]
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (503, "NOT_READY")
+    assert "No space is left on the disk" in wrong.json()["error"]["message"]
+    assert after == before

@@ -1,12 +1,17 @@
 """Secrets over HTTP: write-only."""
 
+import errno
 import logging
+import os
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from penstock.app.opening import open as open_project
 from penstock.core.scope import Scope, ScopeKind
-from tests.kit.server import InMemoryServer, served
+from penstock.server.application import create_application
+from tests.kit.server import HERE, InMemoryServer, served
 
 TEAM = "/api/vault/shared/team"
 MINE = "/api/vault/profile/me"
@@ -102,3 +107,24 @@ async def test_a_short_secret_warns_who_sets_it(caplog: pytest.LogCaptureFixture
     assert short.headers["x-warning"].startswith("a secret under 4 bytes cannot be taken out")
     assert "pin of shared:team: a secret under 4 bytes" in caplog.text
     assert "123" not in caplog.text
+
+
+@pytest.mark.slow("opens a store")
+async def test_a_secret_whose_key_finds_no_space_is_no_mistake_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of all secrets is made on first use. As of other answers on a full disk: 503."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with open_project(tmp_path, settings={"synchronous": "NORMAL"}) as runtime:
+        transport = httpx2.ASGITransport(create_application(runtime))
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", full)
+                wrong = await client.put(f"{MINE}/token", json={"value": SECRET})
+            right = await client.put(f"{MINE}/token", json={"value": SECRET})
+    error = wrong.json()["error"]
+    assert (wrong.status_code, error["code"], right.status_code) == (503, "NOT_READY", 204)
+    assert "No space is left on the disk" in error["message"]
