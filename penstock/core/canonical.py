@@ -52,9 +52,14 @@ def compact(value: Any) -> str:
     NaN and the infinities become null, lone surrogates U+FFFD.
     """
     try:
-        text = _ordered(value)
+        return exact(value)
     except ValueError:
-        text = _ordered(_finite(value))
+        return exact(_finite(value))
+
+
+def exact(value: Any) -> str:
+    """Return a JSON value as text, as `compact` does; raises ValueError for NaN and infinities."""
+    text = _ordered(value)
     return text if text.isascii() else without_surrogates(text)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
-from penstock.core.canonical import compact, without_surrogates
+from penstock.core.canonical import compact, exact, without_surrogates
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
@@ -22,6 +22,8 @@ from penstock.tools.placeholders import Placeholders, may_hold_base64
 
 Preview = Callable[[Any], str | None]
 _BYTES_PER_CHARACTER = 4
+_REPLACED = "\ufffd"
+"""Stands for half of a pair of UTF-16, which no database takes."""
 
 
 class LoggedOutcome(NamedTuple):
@@ -66,8 +68,9 @@ class Artifacts:
         """
         if envelope.error is not None:
             return await self._failure(envelope, envelope.error)
-        output = envelope.output
-        text = self._encode(output)
+        output, text = self._encode(envelope.output)
+        if output is not envelope.output:
+            envelope = Envelope.success(output)
         files: tuple[StoredFile, ...] = ()
         if clip_at is not None and may_hold_base64(text):
             placeholders = Placeholders(self._limits)
@@ -138,9 +141,10 @@ class Artifacts:
             Envelope(envelope.status, None, error), self.error_text(error), files=files
         )
 
-    def _encode(self, output: Any) -> str:
+    def _encode(self, output: Any) -> tuple[Any, str]:
+        """Return the output as it is when it is read back from the log, and its text."""
         try:
-            text = _said(output)
+            output, text = _kept(output)
         except RecursionError:
             raise self._too_deep() from None
         except (TypeError, ValueError) as error:
@@ -152,7 +156,7 @@ class Artifacts:
         depth = self._limits.json_depth
         if text.count("[") + text.count("{") > depth and is_deeper(output, depth):
             raise self._too_deep()
-        return text
+        return output, text
 
     def _too_deep(self) -> CallError:
         return OutputTooLarge(f"the output is nested more than {self._limits.json_depth} deep")
@@ -187,6 +191,19 @@ class Artifacts:
             stored = await self.keep(found.content, found.mime)
             kept.append(replace(stored, is_image=found.is_image))
         return tuple(kept)
+
+
+def _kept(output: Any) -> tuple[Any, str]:
+    """Return null for NaN and U+FFFD for halves of pairs, as the log does; and the text."""
+    if type(output) is str:
+        text = _said(output)
+        return text, text
+    try:
+        text = exact(output)
+    except ValueError:
+        text = compact(output)
+        return json.loads(text), text
+    return (json.loads(text) if _REPLACED in text else output), text
 
 
 def _said(output: Any) -> str:

@@ -104,7 +104,7 @@ def rows_of(url: str) -> list[bytes]:
 
 def model() -> ScriptedModel:
     """Say the word, let a tool have it, and say it again."""
-    spoken = [call("hoard", word=SAID), say(f"Kept {SAID}.")]
+    spoken = [call("hoard", word=SAID) + call(SAID), say(f"Kept {SAID}.")]
     return ScriptedModel(spoken * 2)
 
 

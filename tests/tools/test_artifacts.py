@@ -9,6 +9,7 @@ import pytest
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import InvalidOutput, OutputTooLarge
+from penstock.core.codec import decode, encode, kind_of
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled
 from penstock.core.ids import ArtifactId
@@ -57,6 +58,8 @@ async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000)
 async def test_serialised(artifacts: Artifacts, output: Any, context: str) -> None:
     """A text as it is; else JSON, no spaces, keys in the tool's order, NaN as null."""
     seen = await shown(artifacts, output)
+    event = CallSettled(tool_id="t", envelope=seen.envelope, context=seen.context)
+    assert decode(kind_of(event), encode(event)) == event  # what is at work is what is read back
     assert (seen.context, seen.is_text) == (context, isinstance(output, str))
 
 
