@@ -4,9 +4,9 @@ import re
 
 from msgspec import Struct, field
 
-_ASSIGNMENTS = re.compile(
-    r"(?:[A-Za-z_]\w*\+?=(?:'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|[^\s'\"])*+\s++)*+"
-)
+# Not one pattern with possessive quantifiers inside each other: Python before 3.11.5 takes too much
+# by those (gh-106052), and `bash.deny` then fits nothing. Each way to read a value is the only one.
+_LEADING = re.compile(r"[A-Za-z_]\w*\+?=(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|[^\s'\"])*\s+", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _WRITES = re.compile(r"&>>|&>|>>|>\||>&|<>|>")
 _DIGITS = re.compile(r"[0-9]+|-")
@@ -26,7 +26,11 @@ class CommandPart(Struct, kw_only=True):
     @property
     def text(self) -> str:
         """The command with its blanks folded, without assignments before it."""
-        return " ".join(_ASSIGNMENTS.sub("", self.raw.strip(), count=1).split())
+        text = self.raw.strip()
+        at = 0
+        while found := _LEADING.match(text, at):
+            at = found.end()
+        return " ".join(text[at:].split())
 
     @property
     def targets(self) -> list[str]:

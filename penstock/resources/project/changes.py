@@ -158,11 +158,17 @@ class _Taking:
             below.append(each := waiting.pop())
             there = self._there(each)
             if there is not None and stat.S_ISDIR(there.st_mode):
+                self._open(each, stat.S_IMODE(there.st_mode))
                 waiting += [f"{each}/{name}" for name in self._names(each)]
         for each in reversed(below):
             with self._noting(each):
                 self._remove_one(each)
         return self._there(path) is None
+
+    def _open(self, path: str, mode: int) -> None:
+        """Let a folder be listed and emptied that is to be removed, if its mode is in the way."""
+        if mode & _REACHABLE != _REACHABLE and not self._access.why_no_folder(path):
+            (self._root / path).chmod(mode | _REACHABLE)
 
     def _remove_one(self, path: str) -> None:
         there = self._there(path)

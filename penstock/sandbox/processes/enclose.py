@@ -53,6 +53,8 @@ _NO_ROOT = 0x3
 _ENDED = {signal.SIGCHLD}
 _LOOK_SECONDS = 0.2
 """Between two looks at what the processes of the command take together."""
+_MARGIN = 2
+"""The system's limit of processes, where it holds, leaves it to the bound to say what happened."""
 _THREADS = 17
 """Of the fields of /proc/PID/stat behind the name."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -128,7 +130,7 @@ def _become(plan: Mapping[str, Any]) -> NoReturn:
         _call(_libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0))
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_DATA, plan["memory"])
-        _limit(resource.RLIMIT_NPROC, plan["processes"])
+        _limit(resource.RLIMIT_NPROC, _MARGIN * plan["processes"])
         allowed = {
             "execute": ["/"],
             "read": [],
