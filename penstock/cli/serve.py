@@ -13,7 +13,7 @@ from penstock.app.reload import ProjectReloader
 from penstock.cli.arguments.options import Folder, ProjectFolder
 from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.banner import banner
-from penstock.cli.listening.descriptors import room_of
+from penstock.cli.listening.descriptors import room_of, shortage
 from penstock.cli.listening.server import Server, bind
 from penstock.cli.terminal.findings import tell_all
 from penstock.cli.terminal.output import note, say
@@ -59,6 +59,8 @@ def serve(
 async def _serve(found: ReadProject, *, is_watched: bool) -> None:
     room, limits = room_of(found.settings.limits)
     settings = found.settings.model_copy(update={"limits": limits})
+    if said := shortage(room, limits, found.settings.limits):
+        note(said)
     async with AsyncExitStack() as closing:
         runtime = await closing.enter_async_context(open_project(settings, found.project))
         database_parts = runtime.parts.database_parts

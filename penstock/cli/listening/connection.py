@@ -22,6 +22,7 @@ tests/cli/listening/test_connection.py.
 import asyncio
 import socket
 import struct
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -194,9 +195,10 @@ class BoundedConnection(asyncio.Protocol):
 
     def _cut(self) -> None:
         """Reset the connection, so that the system keeps nothing of it for its client either."""
-        self.transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-        )
+        with suppress(OSError):  # it may be gone already
+            self.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
         self.transport.abort()
 
     def _refuse_slow(self, message: str) -> None:

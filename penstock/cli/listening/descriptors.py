@@ -43,6 +43,18 @@ def shared_out(descriptors: int, limits: Limits) -> tuple[Room, Limits]:
     return room, replace(limits, activations=activations)
 
 
+def shortage(room: Room, limits: Limits, wanted: Limits) -> str:
+    """Return what to tell the operator where fewer tasks are at work than the settings allow."""
+    if limits.activations == wanted.activations:
+        return ""
+    enough = 2 * _EACH_AT_WORK * wanted.activations + _RESERVE
+    return (
+        f"This process may open too few files: it serves {room.served} connections and works on "
+        f"{limits.activations} tasks at once. For {wanted.activations} tasks start it "
+        f"with `ulimit -n {enough}` or more."
+    )
+
+
 def _raised() -> int:
     """Raise the soft limit towards the hard one, as each process may; return what holds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

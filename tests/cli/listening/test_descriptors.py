@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from penstock.cli.listening.connection import Room
-from penstock.cli.listening.descriptors import shared_out
+from penstock.cli.listening.descriptors import shared_out, shortage
 from penstock.core.limits import Limits
 
 SHARES = [
@@ -29,6 +29,15 @@ def test_half_of_what_is_left_is_for_connections(
 def test_what_the_settings_allow_is_never_raised() -> None:
     room, limits = shared_out(65_536, Limits(connections=7, activations=3))
     assert (room.served, limits.activations) == (7, 3)
+
+
+def test_an_operator_is_told_what_the_limit_of_files_costs() -> None:
+    wanted = Limits()
+    assert shortage(*shared_out(8064, wanted), wanted) == ""
+    assert shortage(*shared_out(256, wanted), wanted) == (
+        "This process may open too few files: it serves 84 connections and works on 48 tasks at "
+        "once. For 2000 tasks start it with `ulimit -n 8064` or more."
+    )
 
 
 PROGRAM = """
