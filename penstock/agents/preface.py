@@ -9,12 +9,15 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import PromptNotResolved
 from penstock.core.events import PromptResolved
 from penstock.core.profile import Profile
+from penstock.core.text import cut
 from penstock.engine.held import HeldLog
 from penstock.engine.task_state import TaskState
 from penstock.sandbox.bridge import Refusal, Settled
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 MOST_BYTES = 16_384
+MOST_CHARACTERS = 2000
+"""Of what an error of the script says."""
 
 
 class Preface:
@@ -69,7 +72,7 @@ class PromptScript:
             bounds = Bounds(seconds=self._seconds)
             said = await self._sandbox.run(script, about, _Nothing(clock), bounds)
         except CallError as error:
-            why = f"{error.code}: {error}"
+            why = cut(f"{error.code}: {error}", MOST_CHARACTERS)
             raise PromptNotResolved(f"the project's prompt script failed: {why}") from error
         if said is None or (isinstance(said, str) and not said.strip()):
             return ""

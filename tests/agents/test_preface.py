@@ -91,6 +91,7 @@ async def test_a_script_is_asked_once_a_task_and_its_answer_is_an_event(
     ("script", "why"),
     [
         ("() => { throw new Error('no') }", "failed: SCRIPT_ERROR"),
+        ("() => { throw new Error('no'.repeat(9000)) }", "nono"),
         ("() => 7", "must return a string or null, found int"),
         ("() => 'é'.repeat(9000)", "returned 18000 bytes; at most 16384 are used"),
         ("() => flo.callTool({ tool_id: 'x', input: {} })", "NOT_AVAILABLE"),
@@ -109,6 +110,7 @@ async def test_a_script_that_fails_ends_the_task_before_a_model_is_asked(
     assert reply.error
     assert reply.error.code == "SYSTEM_PROMPT_RESOLUTION_FAILED"
     assert why in reply.error.message
+    assert len(reply.error.message) < 2100
 
 
 async def test_a_script_that_takes_too_long_ends_the_task(project: ProjectFolder) -> None:
