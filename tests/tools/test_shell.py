@@ -1,6 +1,7 @@
 """Shell commands in a project: off, enclosed, or free."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,6 +89,7 @@ asyncio.run(run_in_project(run, ProjectFiles(Path(sys.argv[1])), ShellSettings()
 
 @pytest.mark.slow("starts a process and kills it")
 def test_a_command_whose_penstock_is_killed_changes_nothing_and_ends(tmp_path: Path) -> None:
+    """What it left in the folder for temporary files is removed with the next command."""
     project, scratch = tmp_path / "project", tmp_path / "scratch"
     project.mkdir()
     scratch.mkdir()
@@ -102,8 +104,18 @@ def test_a_command_whose_penstock_is_killed_changes_nothing_and_ends(tmp_path: P
                 running.wait(0.01)
         running.kill()
     assert any(scratch.glob("*/changes/upper/old"))
-    assert [each.name for each in project.iterdir()] == ["old"]
+    assert names(project) == ["old"]
     assert (project / "old").read_text() == "old"
+    alive = scratch / f"penstock-{os.getpid()}-{Path('/proc/self/ns/pid').stat().st_ino}-x"
+    elsewhere = scratch / "penstock-999999999-1-x"
+    for each in (alive, elsewhere):
+        each.mkdir()
+    command = PROGRAM.replace("sleep 60", "true")
+    subprocess.run(
+        [sys.executable, "-c", command, str(project)], env={"TMPDIR": str(scratch)}, check=True
+    )
+    assert names(scratch) == sorted([alive.name, elsewhere.name])
+    assert names(project) == ["made", "old"]
 
 
 async def test_commands_wait_for_a_place(tmp_path: Path, threads: Threads) -> None:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ _PROGRAM = ("-I", "-m", "penstock.sandbox.processes.enclose")
 _SHELL, _REMOVE = "/bin/sh", "/bin/rm"
 _CHUNK = 1 << 16
 _MOST_REPORT = 8192
+_SCRATCH = "penstock"
 _UPPER, _WORK = "changes/upper", "changes/work"
 """As overlayfs wants them: what was changed, and a folder of its own on the same disk."""
 
@@ -241,7 +243,8 @@ async def _drain(mouth: int, kept: BoundedOutput) -> None:
 @asynccontextmanager
 async def _scratch() -> AsyncIterator[Path]:
     """Make a folder for the time of the command, with a home and a place for passing files."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    stale = _stale(tempfile.gettempdir())
+    folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-{_numbering()}-"))
     try:
         for each in ("home", "tmp", "root", _UPPER, _WORK):
             (folder / each).mkdir(parents=True)
@@ -250,8 +253,41 @@ async def _scratch() -> AsyncIterator[Path]:
         with suppress(OSError):  # overlayfs makes it, for nobody to enter
             (folder / _WORK / "work").chmod(0o700)
         # what the command left there may be nested deeper than calls can be
-        cleaning = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", str(folder))
+        gone = map(str, (folder, *stale))
+        cleaning = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", *gone)
         await cleaning.wait()
+
+
+@lru_cache(maxsize=1)
+def _stale(place: str) -> tuple[Path, ...]:
+    """Return the folders of this user that killed processes left; looked for once in a process.
+
+    The name has the number of the process, and the namespace in which it is one: in a container
+    that shares the folder it is another process.
+    """
+    found = []
+    for folder in Path(place).glob(f"{_SCRATCH}-*-{_numbering()}-*"):
+        with suppress(OSError, ValueError):
+            process = int(folder.name.split("-")[1])
+            if folder.lstat().st_uid == os.getuid() and not _lives(process):
+                found.append(folder)
+    return tuple(found)
+
+
+def _numbering() -> int:
+    with suppress(OSError):
+        return Path("/proc/self/ns/pid").stat().st_ino
+    return 0
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _said(report: BoundedOutput) -> dict[str, Any]:
