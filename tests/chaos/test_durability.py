@@ -63,7 +63,7 @@ SHOWN = {
     "no file descriptor or thread is left": [
         "engine/test_activation.py::test_a_lack_of_resources_is_no_fault_of_the_task",
         "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_instead_of_failing",
-        "cli/listening/test_connection.py::test_a_connection_too_many_is_answered",
+        "chaos/test_burst.py::test_a_burst_beyond_the_files_of_the_process_is_answered",
     ],
     "`kill -9` while a shell command runs, or its call is cancelled": [
         "tools/test_shell.py::test_a_command_that_is_cut_changes_nothing",
