@@ -8,7 +8,7 @@ from msgspec import Struct
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
-from penstock.cli.arguments.completion import questions
+from penstock.cli.arguments.completion import questions, replies
 from penstock.cli.arguments.input import read_value
 from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import run
@@ -36,7 +36,9 @@ Which = Annotated[
 What = Annotated[
     str | None,
     typer.Argument(
-        metavar="ANSWER", help="approve, reject, an option, or a text; else you are asked."
+        metavar="ANSWER",
+        help="approve, reject, an option, or a text; else you are asked.",
+        autocompletion=replies,
     ),
 ]
 Input = Annotated[

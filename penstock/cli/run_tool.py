@@ -27,7 +27,8 @@ from penstock.cli.arguments.options import (
 )
 from penstock.cli.arguments.skills import selected
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
-from penstock.cli.interaction.asking import NO, YES, answers_to, ask_here, show_waiting, text_answer
+from penstock.cli.interaction.answers import answers_to
+from penstock.cli.interaction.asking import NO, YES, ask_here, show_waiting, text_answer
 from penstock.cli.interaction.background import Background
 from penstock.cli.terminal.excerpt import excerpt, place_of
 from penstock.cli.terminal.findings import tell_findings

@@ -18,10 +18,13 @@ from penstock.cli.terminal.plain import pretty
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskBlocked, TaskEnded, TaskSuspended
-from penstock.core.ids import TaskId
+from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskRecord, blocked
+from penstock.core.text import cut, one_line
 from penstock.store.projections import Page
 
+_TITLE = 60
+"""Characters of a title."""
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="The task's id, such as task_….", autocompletion=tasks)
 ]
@@ -36,17 +39,25 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
         if as_json:
             print_json({"tasks": [task_part(each) for each in found], "total": total})
             return
-        rows = [
-            (each.task_id, each.status, each.kind, each.agent, when(each.created_at))
-            for each in found
-        ]
-        print_table(("task", "status", "kind", "agent", "created"), rows)
+        titles = {each.log_id: await _title(runtime, each) for each in found}
+        rows = [(*_columns(each), when(each.created_at), titles[each.log_id]) for each in found]
+        print_table(("task", "status", "kind", "agent", "created", "title"), rows)
         for each in found:
             if each.blocked_on:
                 note(f"{each.task_id}: {blocked(each.blocked_on)}.")
         note(f"{len(found)} of {total}")
 
     run(project, work)
+
+
+def _columns(task: TaskRecord) -> tuple[str, ...]:
+    return task.task_id, task.status, task.kind, task.agent
+
+
+async def _title(runtime: Runtime, task: TaskRecord) -> str:
+    """Return the title of the conversation that a task is in; of others there is none."""
+    found = await runtime.parts.projections.find_session(SessionId(task.log_id))
+    return cut(one_line(found.title), _TITLE) if found is not None and found.title else ""
 
 
 def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:

@@ -121,6 +121,31 @@ def test_an_approval_is_asked_at_the_prompt(project: Path) -> None:
 
 
 @pytest.mark.slow(reason=REASON)
+def test_an_input_is_edited_where_it_is(project: Path) -> None:
+    """The line begins with the input, which the person changes, and not with nothing."""
+    command = ("chat", 'send_letter {"to": "Ann"}')
+    with Terminal(*command, cwd=project, echoes=True) as terminal:
+        terminal.until("answer later> ")
+        terminal.type("e")
+        terminal.until('as JSON> {"to": "Ann"}')
+        terminal.type("\x7f" * 5 + 'Bob"}')
+        terminal.until("✓ send_letter: ")
+        terminal.until("Bob")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow(reason=REASON)
+def test_tasks_are_listed_in_a_narrow_terminal(project: Path) -> None:
+    ran(project, "chat", "Hello there")
+    with Terminal("tasks", "list", cwd=project, columns=60) as terminal:
+        shown = terminal.until("1 of 1")
+        assert terminal.ended() == 0
+    (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
+    assert task["id"] in shown
+    assert re.search(r"title +Hello there", shown)
+
+
+@pytest.mark.slow(reason=REASON)
 def test_a_question_left_open_is_answered_by_another_process(project: Path) -> None:
     with Terminal("chat", 'send_letter {"to": "Ann"}', cwd=project) as terminal:
         terminal.until("answer later> ")

@@ -23,12 +23,14 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 class Terminal:
     """One command, started in a terminal of its own."""
 
-    def __init__(self, *arguments: str, cwd: Path) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path, columns: int = 200, echoes: bool = False
+    ) -> None:
         self._ours, theirs = pty.openpty()
         attributes = termios.tcgetattr(theirs)
-        attributes[3] &= ~termios.ECHO
+        attributes[3] &= -1 if echoes else ~termios.ECHO
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
-        termios.tcsetwinsize(theirs, (40, 200))
+        termios.tcsetwinsize(theirs, (40, columns))
         # A signal that is ignored here would be ignored there.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:

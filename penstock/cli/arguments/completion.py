@@ -11,16 +11,20 @@ import typer
 
 from penstock.agents.catalog import BUILTIN
 from penstock.agents.folders import load_agents
+from penstock.app.flows import project_flows
 from penstock.app.project import load_project
 from penstock.app.settings import Settings
 from penstock.builtins import TOOLS
 from penstock.cli.arguments.project import read_settings
+from penstock.cli.interaction.answers import ANY_TEXT, answers_to
 from penstock.core.errors import PenstockError
+from penstock.core.ids import QuestionId
 from penstock.core.profile import LOCAL
 from penstock.core.question import QuestionStatus
+from penstock.core.task import FLOW
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.projections import Page, Projections
+from penstock.store.projections import Page, Projections, TasksOf
 from penstock.store.sql_projections import SqlProjections
 from penstock.tools.tool import Tool
 
@@ -79,6 +83,47 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
         return [each.session_id for each in found]
 
     return _fitting(_stored(ctx, work), incomplete)
+
+
+def flows(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the commands of the project's flows."""
+
+    def read() -> Sequence[str]:
+        settings = read_settings(_folder(ctx))
+        return sorted(project_flows(settings, load_project(settings)).files().files)
+
+    return _fitting(_quietly(read), incomplete)
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the newest runs of flows."""
+
+    async def work(projections: Projections) -> list[str]:
+        found, _ = await projections.tasks(of=TasksOf(kind=FLOW), page=Page(limit=_MOST))
+        return [each.task_id for each in found]
+
+    return _fitting(_stored(ctx, work), incomplete)
+
+
+def skills(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the skills of the project, and those that are built in."""
+
+    def read() -> Sequence[str]:
+        return sorted(load_project(read_settings(_folder(ctx))).every_skill)
+
+    return _fitting(_quietly(read), incomplete)
+
+
+def replies(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return what may be said to the question that the command names: its options."""
+    question = ctx.params.get("question")
+
+    async def work(projections: Projections) -> list[str]:
+        found = await projections.find_question(QuestionId(question or ""))
+        return [] if found is None else [*answers_to(found)]
+
+    said = [each for each in _stored(ctx, work) if each != ANY_TEXT]
+    return _fitting(said, incomplete)
 
 
 def _tools(ctx: typer.Context) -> Sequence[Tool]:

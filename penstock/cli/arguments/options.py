@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.sections import Engine
+from penstock.cli.arguments.completion import skills
 
 FOLDER_HELP = "The project's folder; else the nearest one upwards."
 ProjectFolder = Annotated[
@@ -25,7 +26,12 @@ Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most so many.")]
 SkillNames = Annotated[
     list[str] | None,
-    typer.Option("--skill", metavar="ID", help="Select this skill; may be repeated."),
+    typer.Option(
+        "--skill",
+        metavar="ID",
+        help="Select this skill; may be repeated.",
+        autocompletion=skills,
+    ),
 ]
 ToolInput = Annotated[
     str | None,

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from penstock.agents import folders as agents
 from penstock.app.flows import dry_runs_of, faults_beside, project_flows
 from penstock.app.project import HANDBOOK_FOLDERS
+from penstock.cli.arguments.completion import flows as flow_names
 from penstock.cli.arguments.options import AsJson, ProjectFolder, Strict
 from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.exit_codes import FAILED, FINE
@@ -27,7 +28,9 @@ from penstock.flows.project.library import unknown_flow
 Paths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PATH", help="Only these: commands of flows, or files, or folders of them."
+        metavar="PATH",
+        help="Only these: commands of flows, or files, or folders of them.",
+        autocompletion=flow_names,
     ),
 ]
 Dry = Annotated[

@@ -8,6 +8,8 @@ import typer
 from penstock.app.flows import project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
+from penstock.cli.arguments.completion import flows
+from penstock.cli.arguments.completion import runs as run_ids
 from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
 from penstock.cli.arguments.project import find, run
 from penstock.cli.flow.check import check
@@ -27,8 +29,13 @@ from penstock.flows.project.library import unknown_flow
 from penstock.server.routes.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 
-OneFlow = Annotated[str | None, typer.Argument(metavar="NAME", help="Only those of this flow.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
+OneFlow = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="Only those of this flow.", autocompletion=flows),
+]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="The run's id, such as task_….", autocompletion=run_ids)
+]
 AsSvg = Annotated[bool, typer.Option("--svg", help="Draw SVG instead of Mermaid text.")]
 Out = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file.")

@@ -13,6 +13,7 @@ from penstock.agents.charter import DisplayCard
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewRun, Reply
+from penstock.cli.arguments.completion import flows
 from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import opened
 from penstock.cli.exit_codes import (
@@ -41,7 +42,10 @@ from penstock.flows.reading.inputs import TASK
 from penstock.flows.starting import TASK_REQUIRED, wanted_of
 
 FlowName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")
+    str,
+    typer.Argument(
+        metavar="NAME", help="The flow's command, such as dom:apply.", autocompletion=flows
+    ),
 ]
 Item = TypeVar("Item")
 ABORT = "Abort this run? [y]es, Enter goes on> "

@@ -10,9 +10,10 @@ from rich.console import Console
 
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
-from penstock.cli.terminal.keyboard import forget_typed, never, read_line
+from penstock.cli.interaction.answers import how_to_answer
+from penstock.cli.terminal.keyboard import forget_typed, never, offering, read_line
 from penstock.cli.terminal.output import note
-from penstock.cli.terminal.plain import clean, is_plain, pasted
+from penstock.cli.terminal.plain import clean, compact
 from penstock.cli.terminal.render import Screen
 from penstock.core.ids import TaskId
 from penstock.core.json_text import parse_json
@@ -28,8 +29,6 @@ YES = {"y", "yes", "approve"}
 NO = {"n", "no", "reject"}
 EDIT = {"e", "edit"}
 DECIDE, CANCEL = "/decide", "/cancel"
-_MOST_LINES = 6
-"""Answers that are written out; the question itself shows all."""
 _WAYS = {DECIDE: "decide", CANCEL: "cancel"}
 """What may be said at a fork besides an answer: let its agent decide, end the run."""
 
@@ -40,7 +39,7 @@ def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
     Raises EOFError when the person answers later.
     """
     if question["kind"] == QuestionKind.APPROVAL:
-        return _approval(read)
+        return _approval(read, question.get("arguments", {}))
     said = read(_prompt(question))
     if (body := _way(question, said)) is not None:
         return body
@@ -92,32 +91,6 @@ def show_waiting(waiting: Sequence[QuestionRecord], how: str | None = None) -> N
         note(how)
 
 
-def how_to_answer(record: QuestionRecord) -> str:
-    """Return a line for each answer to a question; a shell takes each as it is."""
-    answers = answers_to(record)
-    given = ("penstock", "answer", record.question.question_id)
-    lines = [pasted(*given, each) for each in answers[:_MOST_LINES]]
-    left = len(answers) - len(lines)
-    more = f"\n       or one of {left} more: their names or numbers" if left else ""
-    return "answer it: " + "\n       or: ".join(lines) + more
-
-
-def answers_to(record: QuestionRecord) -> Sequence[str]:
-    """Return what may be said to a question; an option that no line can hold is its number."""
-    question = record.question
-    if question.kind is QuestionKind.APPROVAL:
-        return ("approve", "reject")
-    if (question.form or {}).get("type") == "confirm":
-        return ("yes", "no")
-    values = [each.value for each in question.options]
-    return [_as_word(number, each) for number, each in enumerate(values, 1)] or ("TEXT",)
-
-
-def _as_word(number: int, value: str) -> str:
-    """Return what names an option in a command: its number if its value cannot stand there."""
-    return value if is_plain(value) and not value.startswith("-") else str(number)
-
-
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the answer that a line means: the number or name of an option, yes, no, or a text."""
     return answer_in_words(
@@ -151,7 +124,7 @@ def _may(question: Mapping[str, Any], way: str) -> bool:
     return is_fork and (way != DECIDE or bool((question.get("form") or {}).get("allowDecide")))
 
 
-def _approval(read: Read) -> dict[str, Any]:
+def _approval(read: Read, given: Any) -> dict[str, Any]:
     while True:
         said = read("[y]es, [n]o, [e]dit its input, Ctrl-D to answer later> ").strip().lower()
         if said in YES:
@@ -160,7 +133,7 @@ def _approval(read: Read) -> dict[str, Any]:
             note = read("why not? (Enter for no reason)> ").strip()
             return {"decision": "reject"} | ({"note": note} if note else {})
         if said in EDIT:
-            return {"decision": "approve", "input": _json(read)}
+            return {"decision": "approve", "input": _edited(read, given)}
 
 
 def _payload(read: Read) -> dict[str, Any]:
@@ -173,9 +146,14 @@ def _payload(read: Read) -> dict[str, Any]:
     return {}
 
 
-def _json(read: Read) -> Any:
+def _edited(read: Read, given: Any) -> Any:
+    """Return the input as the person changed it; a line that is empty leaves it as it is."""
+    said = compact(given)
     while True:
+        kept = "" if read is input else f" (Enter keeps {said})"
+        with offering(said):
+            said = read(f"its input, as JSON{kept}> ").strip() or said
         try:
-            return parse_json(read("its input, as JSON> "))
+            return parse_json(said)
         except ValueError as error:
             read(f"that is not JSON: {error}. Enter to try again> ")

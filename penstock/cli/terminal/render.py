@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
@@ -33,6 +34,10 @@ _MOST_PREVIEW = 300
 _MOST_EVENT = 120
 _CONSOLE = "script.console"
 _NOTE_STYLES = {"warning": "yellow", "error": "red"}
+_GAP = 2
+"""Blanks between columns."""
+_LAST_COLUMN = 20
+"""The last column may wrap, but not below this width."""
 _WIDE = 1000
 
 Frame = Mapping[str, Any]
@@ -193,14 +198,39 @@ def question_words(question: Question) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows under headings; where nobody looks, each is one line however long."""
+    """Print rows under headings; where nobody looks, each is one line however long.
+
+    On a line that is too short for the columns each row is a block, with its heading before each
+    cell: a table would break words and ids, which are there to be copied.
+    """
     console = Console(width=width())
+    cells = [[clean("" if cell is None else str(cell)) for cell in row] for row in rows]
+    if not _fits(columns, cells, console.width):
+        _print_blocks(console, columns, cells)
+        return
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, no_wrap=number == 0, overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
+        made.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
+    for row in cells:
+        made.add_row(*map(Text, row))
     console.print(made)
+
+
+def _fits(columns: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> bool:
+    """Whether all columns but the last are shown whole, and the last has room for words."""
+    widest = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    *fixed, last = widest
+    return sum(fixed) + _GAP * len(fixed) + min(last, _LAST_COLUMN) <= most
+
+
+def _print_blocks(console: Console, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    wide = max(map(len, columns))
+    for row in cells:
+        for number, (column, cell) in enumerate(zip(columns, row, strict=True)):
+            if cell:
+                indent = "  " if number else ""
+                head = f"{indent}{column}".ljust(wide + 2)
+                console.print(Text().append(head, "bold").append(f"  {cell}"), soft_wrap=True)
 
 
 def width() -> int:

@@ -39,6 +39,22 @@ async def ask(ctx: ToolContext) -> str:
     '''Ask who.'''
     return await ctx.ask("Who?")
 """
+FLOW = """
+name: greeting
+description: Asks first.
+steps:
+  - {id: pick, question: "Greet?", branches: {Yes: hi, "Not now": bye}}
+  - {id: hi, agent: assistant, task: "Greet", end: true}
+  - {id: bye, agent: assistant, task: "Leave"}
+"""
+MAIL = """
+from penstock import tool
+
+@tool(effect="write", direct_call=True, requires_approval=True)
+def mail(to: str) -> str:
+    '''Send.'''
+    return to
+"""
 NAMES = [
     (("call", "he"), ["hello"]),
     (("debug", "he"), ["hello"]),
@@ -49,6 +65,13 @@ NAMES = [
     (("tools", "grants", "hel"), ["hello"]),
     (("run-tool", "hel"), ["hello"]),
     (("chat", "--agent", ""), ["assistant"]),
+    (("flow", "run", "gr"), ["greeting"]),
+    (("flow", "show", "nothing"), []),
+    (("flow", "check", "gree"), ["greeting"]),
+    (("flow", "result", ""), []),
+    (("chat", "--skill", "read_cs"), ["read_csv"]),
+    (("chat", "--ag"), ["--agent"]),
+    (("tasks", "list", "--l"), ["--limit"]),
     (("tasks", "show", ""), []),
     (("answer", ""), []),
 ]
@@ -56,8 +79,10 @@ NAMES = [
 
 @pytest.mark.parametrize(("words", "names"), NAMES)
 def test_names_are_those_of_the_project(
-    offers: Offers, words: tuple[str, ...], names: list[str]
+    project: Path, offers: Offers, words: tuple[str, ...], names: list[str]
 ) -> None:
+    (project / "flows").mkdir()
+    (project / "flows/greeting.yaml").write_text(FLOW)
     assert offers(*words) == names
 
 
@@ -93,3 +118,24 @@ def test_what_a_broken_project_prints_spoils_no_prompt(project: Path, offers: Of
 def test_to_look_makes_no_store(project: Path, offers: Offers) -> None:
     assert offers("tasks", "show", "") == []
     assert not (project / ".penstock").exists()
+
+
+@pytest.mark.slow("opens a store for each command")
+def test_runs_their_questions_and_the_answers_to_these_are_offered(
+    project: Path, run: Run, offers: Offers
+) -> None:
+    (project / "flows").mkdir()
+    (project / "flows/greeting.yaml").write_text(FLOW)
+    assert run("flow", "run", "greeting")[0] == 4
+    (started,) = offers("flow", "abort", "task_")
+    (question,) = offers("answer", "q_")
+    assert offers("answer", question, "Y") == ["Yes"]
+    assert offers("answer", "q_none", "") == []
+    assert run("flow", "abort", started)[0] == 0
+
+
+def test_an_approval_offers_its_two_answers(project: Path, run: Run, offers: Offers) -> None:
+    (project / "tools/mail.py").write_text(MAIL)
+    assert run("call", "mail", "to=Ann")[0] == 4
+    (question,) = offers("answer", "q_")
+    assert offers("answer", question, "") == ["approve", "reject"]

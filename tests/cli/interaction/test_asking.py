@@ -1,18 +1,16 @@
 """Puts a question to the person at the terminal."""
 
 import io
-import shlex
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from penstock.cli.interaction.asking import ask, ask_here, show_waiting, text_answer
+from penstock.cli.interaction.asking import ask, ask_here, text_answer
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
-from penstock.core.question import Option, Question, QuestionKind, QuestionRecord
+from penstock.core.question import Question, QuestionKind, QuestionRecord
 
 
 def person(*lines: str) -> Callable[[str], str]:
@@ -35,6 +33,7 @@ APPROVALS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
     (("no", "too dear"), {"decision": "reject", "note": "too dear"}),
     (("e", '{"to": "bob"}'), {"decision": "approve", "input": {"to": "bob"}}),
     (("e", "{", "", '{"a": 1}'), {"decision": "approve", "input": {"a": 1}}),
+    (("e", ""), {"decision": "approve", "input": {"to": "Ann"}}),
 ]
 
 
@@ -42,7 +41,8 @@ APPROVALS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 def test_an_approval_is_yes_no_or_another_input(
     lines: tuple[str, ...], body: dict[str, Any]
 ) -> None:
-    assert ask({"kind": "approval"}, person(*lines)) == body
+    asked = {"kind": "approval", "arguments": {"to": "Ann"}}
+    assert ask(asked, person(*lines)) == body
 
 
 OPTIONS = [{"label": "Go on", "value": "go"}, {"label": "Stop", "value": "stop"}]
@@ -128,45 +128,6 @@ def test_a_question_is_shown_where_programs_do_not_read(
     printed = capsys.readouterr()
     assert "Which?" in printed.err
     assert "Which?" not in printed.out
-
-
-def asked(**more: Any) -> QuestionRecord:
-    """Return a question that differs from the other in this."""
-    return replace(ASKED, question=replace(ASKED.question, **more))
-
-
-PASTED: list[tuple[dict[str, Any], list[list[str]]]] = [
-    ({}, [["TEXT"]]),
-    ({"kind": QuestionKind.APPROVAL}, [["approve"], ["reject"]]),
-    ({"form": {"type": "confirm"}}, [["yes"], ["no"]]),
-    ({"values": ["Tokyo", "Quick fix"]}, [["Tokyo"], ["Quick fix"]]),
-    ({"values": ["$(reboot)", "it's", "a|b;c"]}, [["$(reboot)"], ["it's"], ["a|b;c"]]),
-    ({"values": ["\x1b]0;pwned\x07", "fine", "a\nb", "--help", ""]}, [["1"], ["fine"], *"345"]),
-]
-
-
-@pytest.mark.parametrize(("more", "answers"), PASTED)
-def test_each_line_on_how_to_answer_is_pasted_as_one_answer(
-    more: dict[str, Any], answers: list[list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Options are text of models and scripts: nothing in them steers a terminal or a shell."""
-    values = more.pop("values", ())
-    options = tuple(Option(label=each, value=each) for each in values)
-    show_waiting([asked(options=options, **more)])
-    shown = capsys.readouterr().err
-    assert "\x1b" not in shown
-    lines = shown.partition("answer it: ")[2].replace("       or: ", "").splitlines()
-    assert [shlex.split(line) for line in lines] == [
-        ["penstock", "answer", "q_1", *answer] for answer in answers
-    ]
-
-
-def test_of_many_options_some_are_written_out(capsys: pytest.CaptureFixture[str]) -> None:
-    options = tuple(Option(label=str(each), value=f"way {each}") for each in range(20))
-    show_waiting([asked(options=options)])
-    shown = capsys.readouterr().err.splitlines()
-    assert shown[-1] == "       or one of 14 more: their names or numbers"
-    assert shown[-2].endswith("penstock answer q_1 'way 5'")
 
 
 FORK_FORM = {"type": "select", "allowDecide": True}

@@ -1,6 +1,7 @@
 """Frames, events, envelopes and findings as text."""
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -141,6 +142,31 @@ def test_rows_stand_under_their_headings(capsys: pytest.CaptureFixture[str]) -> 
         "a",
         "b   [x]\ufffd" + "y" * 200,
     ]
+
+
+TASKS = [
+    ("task_01m82xsfjz63rhpc9pnsnqbvw4", "succeeded", "2026-11-23 00:44:42", "Two words more here"),
+    ("task_01m82xsfjz63rhpc9pnsnqbvw5", "failed", "2026-11-23 00:44:43", ""),
+]
+
+
+@pytest.mark.parametrize("columns", [42, 60, 79, 100, 200])
+def test_no_word_of_a_table_is_broken_at_any_width(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ids are there to be copied; each cell is under its heading, or behind it."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_table(["task", "status", "created", "title"], TASKS)
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    words = " ".join(lines).split()
+    for cells in TASKS:
+        assert set(" ".join(cells).split()) <= set(words)
+    assert {"task", "status", "created", "title"} <= set(words)
+    if columns < 100:
+        assert lines[1].split() == ["status", "succeeded"]
+        assert lines[4].split()[1] == TASKS[1][0]
+    assert max(map(len, lines)) <= columns
 
 
 def test_a_moment_is_read_in_utc() -> None:
