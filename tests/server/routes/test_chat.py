@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -354,3 +355,41 @@ async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
     async with served() as server:
         response = await server.client.post(f"{CHAT}/messages/msg_none/regenerate", json={})
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_a_task_whose_tool_another_server_has_is_blocked_for_every_caller(
+    tmp_path: Path,
+) -> None:
+    """The answer is taken; whoever waits gets 202, a stream ends with what is missing."""
+    asks = ScriptedModel({"Pay": [call("pay"), say("Paid.")], "And?": [say("Nothing.")]})
+    missing = {"blockedOn": [{"kind": "tool", "id": "pay"}]}
+    url = f"sqlite:///{tmp_path}/one.db"
+    pay = Act("pay", requires_approval=True)
+    async with served(model=asks, tools=[pay], url=url) as server:
+        asked = (await server.say("Pay")).json()
+    (question,) = asked["suspended"]["questions"]
+    conversation = asked["conversationId"]
+    async with served(model=asks, url=url) as server:
+        body = {"decision": "approve"}
+        path = f"/api/questions/{question['id']}/answer"
+        assert (await server.client.post(path, json=body)).status_code == 200
+        behind = await server.say("And?", conversationId=conversation)
+        task = (await server.client.get(f"/api/tasks/{asked['taskId']}")).json()
+        streamed = await server.follow(conversation)
+    assert (behind.status_code, behind.json()) == (
+        202,
+        {"taskId": behind.headers["x-task-id"], "conversationId": conversation, "status": "blocked"}
+        | missing,
+    )
+    assert task["status"] == "blocked"
+    assert missing.items() <= task.items()
+    blocked = [frame for _, frame in frames(streamed.text) if "blockedOn" in frame]
+    assert (
+        blocked[0]
+        == {
+            "type": "suspended",
+            "taskId": asked["taskId"],
+            "questions": [],
+        }
+        | missing
+    )
