@@ -85,9 +85,7 @@ class TakeLease(Struct):
         cut: Sequence[Standing] = [held[log_id] for log_id in sorted(held)]
         if log.owner != self.dead:
             cut = self.quarantine.orphaned(log, cut, self.now, self.owner)
-        for each in self.quarantine.buried(cut):
-            counted = (each.deaths, each.cohort, each.alone, each.watch_ms)
-            cursor.execute(self.sql.bury, (*counted, each.log_id, log.owner))
+        _write(self.sql, cursor, self.quarantine.buried(cut), log.owner)
         return bool(cut)
 
     def _is_admitted(self, connection: Connection, log: Standing) -> bool:
@@ -101,6 +99,24 @@ class TakeLease(Struct):
         cursor.execute(self.sql.standing, (self.log_id,))
         row = cursor.fetchone()
         return None if row is None else _standing(row)
+
+
+class BuryDead(Struct):
+    """Count the deaths of owners that are known to run no more, for all that they held."""
+
+    sql: Statements
+    quarantine: Quarantine
+    owners: Sequence[str]
+
+    def __call__(self, connection: Connection) -> None:
+        """Leave the logs free; nothing, while another transaction looks at such logs."""
+        if not _may_judge(connection):
+            return
+        cursor = cursor_of(connection)
+        for owner in self.owners:
+            cursor.execute(self.sql.held_by, (owner,))
+            held = sorted(map(_standing, cursor.fetchall()), key=attrgetter("log_id"))
+            _write(self.sql, cursor, self.quarantine.buried(held), owner)
 
 
 class RenewLease(Struct):
@@ -160,6 +176,14 @@ def suspects(sql: Statements, connection: Connection) -> list[Suspect]:
     cursor.execute(sql.suspects, (SUSPECT,))
     found = sorted(map(_standing, cursor.fetchall()), key=attrgetter("log_id"))
     return [suspect_of(each) for each in found]
+
+
+def _write(
+    sql: Statements, cursor: DBAPICursor, buried: Sequence[Standing], owner: str | None
+) -> None:
+    for each in buried:
+        counted = (each.deaths, each.cohort, each.alone, each.watch_ms)
+        cursor.execute(sql.bury, (*counted, each.log_id, owner))
 
 
 def _may_judge(connection: Connection) -> bool:

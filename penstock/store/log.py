@@ -156,7 +156,8 @@ class Log(Protocol):
     ) -> Sequence[Pending]:
         """Return logs that need a run and whose lease is free or out, soonest first.
 
-        Among them those at which processes died come last. Those whose time has not come are there
+        Deaths of owners on this host are counted first, and the logs at which processes died come
+        last. Those whose time has not come are there
         too, so that the caller knows when to look again.
         `among` names those that the caller asks about; None is all.
         """

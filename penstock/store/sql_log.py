@@ -17,7 +17,14 @@ from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes
 from penstock.store.database import Database
-from penstock.store.lease_units import ReleaseLease, RenewLease, TakeLease, lost, suspects
+from penstock.store.lease_units import (
+    BuryDead,
+    ReleaseLease,
+    RenewLease,
+    TakeLease,
+    lost,
+    suspects,
+)
 from penstock.store.live_text import ENDS_OF_REPLIES
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.log_units import (
@@ -242,6 +249,8 @@ class SqlLog:
             lambda connection: connection.exec_driver_sql(self._sql.owners, (now,)).scalars().all()
         )
         dead = [owner for owner in owners if is_dead(owner)]
+        if dead:  # before the order is looked at: what they held goes behind what others left
+            await self._database.write(BuryDead(self._sql, self._quarantine, dead))
         columns = (logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
         wanted = (
             select(*columns, logs.c.recoveries, logs.c.tried_at)

@@ -124,11 +124,21 @@ class MemoryLog(MemoryProjections):
         found = [each.standing for each in self._logs.values()]
         return [suspect_of(each) for each in found if each.deaths >= SUSPECT and each.is_stuck]
 
+    def _bury_dead(self) -> None:
+        for owner in sorted({each.owner for each in self._in_need.values() if each.owner}):
+            if is_dead(owner):
+                self._write_buried(self._held_by(owner))
+
     def _bury(self, log: "_Kept", taker: str, now: Moment) -> None:
-        owner = log.owner
-        held = [each.standing for each in self._logs.values() if each.owner == owner]
-        if not (owner and is_dead(owner)):
-            held = list(self._quarantine.orphaned(log.standing, held, now, taker))
+        held: Sequence[Standing] = self._held_by(log.owner)
+        if not (log.owner and is_dead(log.owner)):
+            held = self._quarantine.orphaned(log.standing, held, now, taker)
+        self._write_buried(held)
+
+    def _held_by(self, owner: str | None) -> list[Standing]:
+        return [each.standing for each in self._logs.values() if each.owner == owner]
+
+    def _write_buried(self, held: Sequence[Standing]) -> None:
         for each in self._quarantine.buried(held):
             buried = self._logs[each.log_id]
             buried.owner, buried.lease_until = None, 0
@@ -213,6 +223,7 @@ class MemoryLog(MemoryProjections):
         self, *, limit: int, among: Collection[LogId] | None = None
     ) -> Sequence[Pending]:
         """Return logs that need a run and whose lease is free or out, soonest first."""
+        self._bury_dead()
         now = self._clock.now()
         found = [
             log

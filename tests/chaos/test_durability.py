@@ -81,15 +81,15 @@ SHOWN = {
         "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
         "chaos/test_blame.py::test_two_processes_of_one_database_find_the_poison_together",
     ],
+    "`kill -9` again and again, and no task is to blame": [
+        "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
+    ],
     "another process takes over a task and lacks its agent, its model or a tool it calls": [
         "chat/test_needs.py::test_what_is_missing",
         f"{BLOCKED}::test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is_missing",
     ],
     "a question of such a task is answered in such a process": [
         f"{BLOCKED}::test_an_answer_is_kept_until_a_process_has_what_the_task_needs",
-    ],
-    "`kill -9` again and again, and no task is to blame": [
-        "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
     ],
     "`kill -9` between two steps of a flow, or in one": [
         FLOWS,

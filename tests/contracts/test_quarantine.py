@@ -1,0 +1,123 @@
+"""What every log must do about logs whose holders died, beside the count of `test_lease.py`."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.core.events import Entry, TaskBlocked
+from penstock.core.ids import LogId, TaskId
+from penstock.core.task import Missing, MissingKind
+from penstock.store.log import Lease, Log
+from penstock.store.owner import this_process
+from penstock.testing.clock import FakeClock
+from tests.kit.entries import CHAT, ONE, held, message, opened, settled, taken
+
+LOGS = [LogId(f"conv_{letter}") for letter in "abcd"]
+
+
+async def made(log: Log) -> None:
+    for log_id in LOGS:
+        await log.send(log_id, [opened(), message(TaskId(f"task_{log_id}"))])
+
+
+async def die(log: Log, clock: FakeClock, name: str) -> list[LogId]:
+    """Have a process take what it gets, and die; returns what it got."""
+    host, boot, *_ = this_process("me").split("/")
+    found = [each.log_id for each in await log.pending(limit=9)]
+    owner = f"{host}/{boot}/4194305/1/{name}"
+    got = [log_id for log_id in found if await log.acquire(log_id, owner)]
+    clock.advance(1)
+    return sorted(got)
+
+
+async def test_suspects_resume_in_halves_until_one_is_blamed_alone(
+    log: Log, clock: FakeClock
+) -> None:
+    await made(log)
+    assert [await die(log, clock, owner) for owner in "12"] == [LOGS, LOGS]
+    halves = [await die(log, clock, owner) for owner in "34"]
+    assert halves == [LOGS[:2], LOGS[2:]], "the half that was not tried comes first"
+    alone = [await die(log, clock, owner) for owner in "5678"]
+    assert sorted(alone) == [[each] for each in LOGS], "one at a time, by turns"
+    found = [(each.deaths, each.alone, each.is_at_work) for each in await log.suspects()]
+    assert sorted(found) == [(3, 0, True), (4, 1, False), (4, 1, False), (4, 1, False)]
+
+
+async def test_a_log_that_was_never_cut_starts_beside_suspects_and_is_not_one(
+    log: Log, clock: FakeClock
+) -> None:
+    await held(log, "1")
+    clock.advance(4)
+    await taken(log, "2")
+    clock.advance(4)
+    suspect = await taken(log, "3")
+    await log.send(LOGS[0], [opened(), message(TaskId("task_2"))])
+    beside = await log.acquire(LOGS[0], "3")
+    assert (suspect.recoveries, suspect.alone, beside and beside.recoveries) == (2, 2, 0)
+    clock.advance(4)
+    again = await taken(log, "4")
+    assert (again.recoveries, again.alone) == (3, 3)
+    assert await log.acquire(LOGS[0], "4") is None, "not beside the suspect, after the crash"
+    await log.append(again, [settled("got on")])
+    innocent = await log.acquire(LOGS[0], "4")
+    assert innocent
+    assert (innocent.recoveries, innocent.alone) == (1, 0)
+
+
+async def test_a_stop_counts_no_crash_and_clears_none(log: Log, clock: FakeClock) -> None:
+    await held(log, "1")
+    clock.advance(4)
+    counts = []
+    for owner in "2345":
+        lease = await taken(log, owner)
+        counts.append(lease.recoveries)
+        await log.surrender(lease)
+    lease = await taken(log, "6")
+    clock.advance(4)
+    counts.append((await taken(log, "7")).recoveries)
+    assert counts == [1, 1, 1, 1, 2]
+
+
+async def test_a_stop_after_a_step_clears(log: Log, clock: FakeClock) -> None:
+    await held(log, "1")
+    clock.advance(4)
+    lease = await taken(log, "2")
+    await log.append(lease, [settled("got on")])
+    await log.surrender(lease)
+    assert (await taken(log, "3")).recoveries == 0
+
+
+async def test_what_is_missing_elsewhere_brings_nobody_on(log: Log, clock: FakeClock) -> None:
+    """Else crashes would begin at one again, each time another process looked at the task."""
+    blocked = Entry(TaskBlocked(blocked_on=(Missing(MissingKind.AGENT, "a"),)), ONE)
+    await held(log, "1")
+    counts = []
+    for owner in "234":
+        clock.advance(4)
+        lease = await taken(log, f"without {owner}")
+        await log.append(lease, [blocked])
+        await log.surrender(lease)
+        counts.append((await taken(log, owner)).recoveries)
+    assert counts == [1, 2, 3]
+
+
+@pytest.mark.parametrize("others", [0, 3])
+async def test_a_lease_that_ran_out_beside_good_ones_is_left_until_it_is_clear_why(
+    log: Log, clock: FakeClock, others: int
+) -> None:
+    """A process that died lost all of them; one that lives renews the others meanwhile."""
+    await made(log)
+    await held(log, "alive")
+    clock.advance(2)
+    rest: Sequence[Lease | None] = [await log.acquire(each, "alive") for each in LOGS[:others]]
+    clock.advance(1)
+    first = await log.acquire(CHAT, "another")
+    assert (first is None) == bool(others)
+    clock.advance(2)
+    for lease in rest:
+        assert lease is not None
+        await log.renew(lease, after=0)
+    if others:
+        after = await taken(log, "another")
+        assert (after.recoveries, after.alone) == (1, 1)
+        assert await log.acquire(LOGS[0], "another") is None, "it lives, and keeps the others"
