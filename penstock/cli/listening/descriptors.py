@@ -10,12 +10,14 @@ Work may take more than its share for a moment (scripts, downloads): then it wai
 """
 
 import resource
+from contextlib import suppress
 from dataclasses import replace
 
 from penstock.cli.listening.connection import Room
 from penstock.core.limits import Limits
 
-_WANTED = 65_536
+_WANTED = (65_536, 10_240)
+"""The second is what macOS always grants; its own bound on the first is in no limit."""
 _RESERVE = 64
 """For the database, its log, blobs, the listening socket, the event loop, standard streams."""
 _SPARE_SHARE = 8
@@ -58,12 +60,13 @@ def shortage(room: Room, limits: Limits, wanted: Limits) -> str:
 def _raised() -> int:
     """Raise the soft limit towards the hard one, as each process may; return what holds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    endless = resource.RLIM_INFINITY
-    wanted = _WANTED if hard == endless else min(_WANTED, hard)
-    if soft != endless and soft < wanted:
-        try:
+    if soft == resource.RLIM_INFINITY:
+        return _WANTED[0]
+    for most in _WANTED:
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft >= wanted:
+            break
+        with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):  # macOS has a lower bound that no limit tells
-            return soft
-        return wanted
-    return _WANTED if soft == endless else soft
+            return wanted
+    return soft
