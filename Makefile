@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 PORT ?= 8000
 ARGS ?=
+PREFIX ?= $(HOME)/.local
 BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -24,10 +25,17 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
+
+install: .venv/base blobs  ## Put the command penstock into ~/.local/bin, as a link to this checkout (PREFIX=~/.local).
+	@mkdir -p "$(PREFIX)/bin"
+	@ln -sf "$(CURDIR)/$(BIN)/penstock" "$(PREFIX)/bin/penstock"
+	@echo "$(PREFIX)/bin/penstock"
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; \
+	*) echo "Not on the PATH of this shell yet: export PATH=\"$(PREFIX)/bin:\$$PATH\"" ;; esac
 
 run: .venv/base blobs  ## Serve the project of examples/ on 127.0.0.1 with the offline model; files that change are taken (PORT=8000).
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.app.type_check import check_types
@@ -71,6 +72,34 @@ def test_types_are_checked_when_they_are_asked_for(run: Run, project: Path) -> N
         "a.tool.yaml:4:69: error type-error: Type 'number' is not assignable to type 'string'. "
         "(TS2322)\n2 tools, 0 skills, 0 flows, 1 errors, 0 warnings\n"
     )
+
+
+def test_one_line_puts_the_command_on_the_path(tmp_path: Path) -> None:
+    """README: `make install`, then its first commands, in a shell without anything."""
+    bare = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/.local/bin:/usr/bin:/bin"}
+
+    def shell(line: str, folder: Path, **more: str) -> str:
+        ran = subprocess.run(
+            ["/bin/sh", "-ec", line],
+            cwd=folder,
+            env=bare | more,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    root = Path(penstock.__file__).parents[1]
+    assert "    make install " in (root / "README.md").read_text()
+    assert "export PATH" not in shell("make install", root)
+    first = "penstock init demo && cd demo && penstock call hello name=Ann"
+    assert '"greeting": "Hello, Ann!"' in shell(first, tmp_path)
+    hint = shell("make install", root, PATH="/usr/bin:/bin").splitlines()[-1]
+    line = hint.partition("yet: ")[2]
+    assert shell(f"{line}; command -v penstock", tmp_path, PATH="/usr/bin:/bin").split() == [
+        f"{tmp_path}/.local/bin/penstock"
+    ]
 
 
 class Terminal:
