@@ -1,11 +1,16 @@
 """A turn: what it does once, it does the same after any restart."""
 
+from collections.abc import AsyncGenerator
+
 import pytest
 
+from penstock.agents.loop import BUDGET_NOTICE
 from penstock.core.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.models.scripted import ScriptedModel, call, raw_call, say
+from penstock.core.task import TaskStatus
+from penstock.models.model import Finished, ModelEvent, ModelRequest
+from penstock.models.scripted import Hold, ScriptedModel, call, raw_call, say, wait
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent, assert_whole
@@ -77,3 +82,25 @@ async def test_arguments_without_end_are_refused_and_nothing_follows_them_down(l
     assert refused.envelope.error
     wanted = 'the arguments of "look" are not the JSON of an object, or nested more than 200 levels'
     assert refused.envelope.error.message.startswith(wanted)
+
+
+async def test_a_model_call_that_the_seconds_of_the_task_cut_ends_it_in_good_order() -> None:
+    model = ScriptedModel([say("Hel") + wait(Hold())])
+    async with memory_runtime(model=model, agents=[agent(budget_seconds=0.05)]) as runtime:
+        reply = await runtime.chat("Hi")
+    assert (reply.status, reply.finish_reason) == (TaskStatus.SUCCEEDED, "budget_exceeded")
+    assert reply.content == BUDGET_NOTICE
+
+
+class TimesOut(ScriptedModel):
+    """A model whose own time is over, long before that of the task."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        raise TimeoutError
+        yield Finished()
+
+
+async def test_a_timeout_of_the_model_itself_is_no_end_of_the_budget() -> None:
+    async with memory_runtime(model=TimesOut([]), agents=[agent(budget_seconds=60)]) as runtime:
+        reply = await runtime.chat("Hi")
+    assert (reply.status, reply.finish_reason) == (TaskStatus.FAILED, None)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from penstock.agents.agent import Agent
+from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
@@ -15,7 +17,7 @@ from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.store.projections import Page
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from tests.kit.logs import events, kinds
+from tests.kit.logs import events, kinds, settled
 from tests.kit.tools import Act, Gate, calling, echo, raising
 
 CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))
@@ -116,3 +118,19 @@ async def test_a_tool_may_call_itself_and_what_it_lists_as_its_script_s() -> Non
     async with memory_runtime(tools=[inner, outer, Act("other")]) as runtime:
         envelope = await runtime.call("outer", {})
     assert envelope.output == ["success", "failed"]
+
+
+@pytest.mark.parametrize(("most", "is_clipped"), [(500, True), (10_000, False)])
+async def test_a_call_in_a_chat_clips_what_the_agent_of_the_chat_reads(
+    most: int, is_clipped: bool
+) -> None:
+    """`result_max_chars` is of the agent: it reads the outcome in its next turn."""
+    tools = [Act("look", echo, direct_call=True)]
+    agents = [Agent("assistant", settings=ChatSettings(result_max_chars=most))]
+    async with memory_runtime(tools=tools, agents=agents) as runtime:
+        reply = await runtime.chat(f"/call look text={'x' * 5_000}")
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert (len(outcome.context or "") < 1_000, outcome.artifact_id is not None) == (
+        is_clipped,
+        is_clipped,
+    )

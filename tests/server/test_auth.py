@@ -34,7 +34,8 @@ async def test_this_machine_needs_no_key(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "localhost.evil.example", "127.0.0.2", "", "localhost@evil.example", "[::1",
+    ["evil.example", "localhost.evil.example", "127.0.0.2", "", "localhost@evil.example",
+     "user@localhost", "localhost/x", "[::1",
      "evil.example:80", "localhost:99999999"],
 )  # fmt: skip
 async def test_a_foreign_host_is_refused(host: str) -> None:

@@ -80,3 +80,20 @@ def test_what_is_no_folder_is_refused_at_once(tmp_path: Path, place: str) -> Non
     with pytest.raises(OSError, match="file"):
         Disk(tmp_path / place)
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_file_is_on_disk_before_its_name_and_its_name_before_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The power may go at any moment: a name without bytes, or bytes without a name, is a loss."""
+    synced: list[tuple[str, bool]] = []
+    fsync, folder = os.fsync, tmp_path.stat().st_ino
+
+    def noted(opened: int) -> None:
+        what = "folder" if os.fstat(opened).st_ino == folder else "file"
+        synced.append((what, (tmp_path / "name").exists()))
+        fsync(opened)
+
+    monkeypatch.setattr("os.fsync", noted)
+    asyncio.run(Disk(tmp_path).put("name", b"x"))
+    assert synced == [("file", False), ("folder", True)]
