@@ -2,9 +2,9 @@
 
 Each change (a mutant) is made in a copy of the tree: a comparison, `and` for `or`, a condition
 negated, a number, a statement dropped. The test file of the changed file runs first, then the
-tests of its floor. The order of the mutants follows from the seed alone, and what has run is kept
-in a file of results, so a run that was stopped continues. A survivor shows a test that is missing,
-or a change that makes no difference.
+tests of its floor and the contracts. The order of the mutants follows from the seed alone, and what
+has run is kept in a file of results, so a run that was stopped continues. A survivor shows a test
+that is missing, or a change that makes no difference.
 
     python -m scripts.mutants --count 300 -- --ignore=tests/chaos
     python -m scripts.mutants --again      # the survivors once more, on the tree as it is now
@@ -29,7 +29,7 @@ FLOORS = ("engine", "store", "server", "sandbox", "agents", "tools")
 COPIED = ("penstock", "tests", "examples", "docs", "scripts", "pyproject.toml", "README.md")
 SILENT = ("log.", "logging.")
 """What calls begin with that only operators read."""
-SECONDS = 120
+SECONDS = 300
 Node = ast.expr | ast.stmt
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
@@ -194,7 +194,7 @@ def noticed_by(root: Path, mutant: Mutant, options: list[str]) -> str:
     path.write_text(changed(source, mutant))
     try:
         own = own_tests(root, mutant.path)
-        floor = [f"tests/{Path(mutant.path).parts[1]}", *options]
+        floor = [f"tests/{Path(mutant.path).parts[1]}", "tests/contracts", *options]
         return (own and run(root, own)) or run(root, floor)
     finally:
         path.write_text(source)
@@ -244,7 +244,7 @@ def main() -> None:
         wanted = [each for each in found if is_wanted(known.get(each.name), again=given.again)]
         print(f"{len(found)} mutants, of which {len(wanted)} are to run", flush=True)
         for floor in FLOORS:
-            if by := run(root, [f"tests/{floor}", *given.options]):
+            if by := run(root, [f"tests/{floor}", "tests/contracts", *given.options]):
                 sys.exit(f"without any change {by}")
         for mutant in wanted:
             known[mutant.name] = by = noticed_by(root, mutant, given.options)

@@ -246,3 +246,13 @@ def test_a_window_is_a_list_without_a_copy() -> None:
     assert len(read) == len(list(read)) == 7
     talk.happen(reply(1, text="later"))
     assert len(read) == 8
+
+
+def test_what_was_trimmed_for_one_limit_is_not_taken_for_another() -> None:
+    """An agent whose limit or instructions were changed reads the log as one that began so."""
+    talk = Talk().task("one" + LONG, "so", 300).task("two" + LONG, "so", 600).task("three")
+    talk.transcript(2_000).messages()
+    for limit, system in ((300, ""), (2_000, LONG), (2_000, "")):
+        warm = read_or_refused(talk.transcript(limit, system))
+        talk.state.said.known = None
+        assert warm == read_or_refused(talk.transcript(limit, system))

@@ -56,6 +56,18 @@ def test_a_task_is_forgotten_with_all_that_followed() -> None:
     assert not said.forget(TaskId("t1"))
 
 
+def test_a_task_is_forgotten_with_its_own_requests_alone() -> None:
+    """A request before it may have had no answer: then it is where the task begins."""
+    said = MessageList()
+    said.say(UserMessage("before"), "four")
+    said.requests.append((1, 1, 1))
+    said.begin(TaskId("t1"))
+    said.say(UserMessage("forgotten"), "four")
+    said.requests.append((2, 2, 2))
+    assert said.forget(TaskId("t1"))
+    assert said.requests == [(1, 1, 1)]
+
+
 # ---- in the state of a task ----
 
 DRAFT, REVIEW = CallPath("task/draft/1"), CallPath("task/review/1")

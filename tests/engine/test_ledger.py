@@ -43,6 +43,15 @@ async def a_ledger() -> Ledger:
 # ---- identity ----------------------------------------------------------------------------------
 
 
+async def test_a_ledger_counts_the_calls_of_each_entry_anew() -> None:
+    ledger = await a_ledger()
+    paths = [
+        [seen.path("t", "{}") for _ in range(2)]
+        for seen in (ledger.occurrences("task/1"), ledger.occurrences("task/1"))
+    ]
+    assert paths[0] == paths[1] == [paths[0][0], f"{paths[0][0]}.2"]
+
+
 def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
     seen = Occurrences("task/1", KEY)
     first, second, other = (seen.path("t", canonical({"a": a})) for a in (1, 1, 2))

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, Table, select
 
+from penstock.core.call_errors import ToolFailed
 from penstock.core.changes import FileChange, FileChanges, MediaChange, StateChange, StateVerb
 from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
@@ -128,3 +129,28 @@ async def test_a_rebuild_of_the_lists_leaves_state_and_files(
     await write(database, MINE, BlobId("a" * 64))
     await rebuild(database, log)
     assert await owners(database) == {ONE}
+
+
+async def test_a_scope_that_made_room_counts_what_it_holds(database: Database) -> None:
+    limits = Limits(state_entries=2)
+    changes = Changes(Statements(database.dialect), limits)
+
+    async def put(key: str, at: int, ttl: int | None = None) -> None:
+        change = StateChange(
+            verb=StateVerb.PUT, scope=ANN, key=key, revision="r", value=1, ttl_seconds=ttl
+        )
+        await database.write(partial(changes.make, change=change, at=Moment(at)))
+
+    def counted(connection: Connection) -> tuple[int, ...]:
+        row = connection.execute(select(scopes.c.entries, scopes.c.file_bytes)).one()
+        kept = connection.execute(select(state.c.key)).all()
+        return row.entries, row.file_bytes, len(kept)
+
+    await put("a", 0, ttl=1)
+    await put("b", 0, ttl=1)
+    await put("c", 5_000)
+    assert await database.read(counted) == (1, 0, 1)
+    await put("d", 5_000)
+    with pytest.raises(ToolFailed, match="has 2 values"):
+        await put("e", 5_000)
+    assert await database.read(counted) == (2, 0, 2)

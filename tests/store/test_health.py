@@ -142,3 +142,7 @@ def test_space_is_little_or_enough(tmp_path: Path, least: int, *, is_little: boo
     assert bool(little_space([tmp_path], least)) is is_little
     assert little_space([], least) == ""
     assert little_space([tmp_path / "none"], least).startswith("the free space cannot be read")
+
+
+async def test_no_database_that_works_has_problems(database: Database) -> None:
+    assert (await check(database)).problems == ()

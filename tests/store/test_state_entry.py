@@ -80,3 +80,11 @@ def test_what_is_no_json_is_refused_and_breaks_nothing_else(verb: StateVerb, val
     with pytest.raises(ToolFailed, match="the value under 'k' is no JSON") as refused:
         changed(None, change, START, Limits())
     assert refused.value.code == "TYPE_ERROR"
+
+
+def test_what_was_put_is_reported_as_put() -> None:
+    change = StateChange(
+        verb=StateVerb.PUT, scope=Scope(ScopeKind.PROFILE, "ann"), key="k", revision="r", value=1
+    )
+    outcome = changed(None, change, START, Limits())
+    assert (outcome.ok, outcome.conflict_revision) == (True, None)

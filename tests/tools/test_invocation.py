@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import UpstreamUnavailable
@@ -259,3 +260,18 @@ async def test_a_script_s_grants_hold_for_python_too(counted: Counted) -> None:
     chosen = Selection(skills=("s",), script_tools=frozenset({"private"}))
     granted = Caller(origin=Origin.MODEL, agent_tools=bench.model.agent_tools, selection=chosen)
     assert (await bench.call("caller", caller=granted)).output == ["success", "success"]
+
+
+async def test_nobody_is_asked_where_nobody_may_be() -> None:
+    """An autonomous run: the tool learns it, and nothing waits."""
+
+    async def asks(input: Any, invocation: Any) -> str:
+        await invocation.ask("May I?")
+        return "asked"
+
+    bench = await open_workbench(Act("asks", asks))
+    caller = replace(bench.model, is_autonomous=True)
+    assert code(await bench.call("asks", caller=caller)) == "NOT_PERMITTED"
+    assert bench.questions == []
+    with pytest.raises(Suspend):
+        await bench.call("asks", {"again": True})

@@ -47,3 +47,8 @@ def test_an_image_that_is_cut_anywhere_breaks_nothing(content: bytes) -> None:
 
 def test_a_jpeg_of_segments_that_go_nowhere_ends() -> None:
     assert dimensions(b"\xff\xd8\xff" + b"\xe0\x00\x00" + b"\xff\xe0\x00\x00" * 50) is None
+
+
+@pytest.mark.parametrize("content", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
+def test_the_picture_behind_its_beginning_changes_nothing(content: bytes) -> None:
+    assert dimensions(content + b"\xff" * 99) == dimensions(content)

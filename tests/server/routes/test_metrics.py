@@ -62,3 +62,14 @@ async def test_only_what_happened_in_between_counts() -> None:
         bad = await server.client.get(METRICS, params={"from": "yesterday"})
         assert bad.json()["error"]["code"] == "BAD_REQUEST"
         assert (await server.client.get("/api/agents/nobody/tools/metrics")).status_code == 404
+
+
+async def test_usually_the_last_week_counts_to_the_second() -> None:
+    clock = FakeClock()
+    model = ScriptedModel({"": [call("add"), say("Done.")]})
+    async with served(model=model, tools=[Act("add")], clock=clock) as server:
+        await server.say("Go")
+        clock.advance(7 * 86_400 - 1)
+        assert (await server.client.get(METRICS)).json()["metrics"]
+        clock.advance(2)
+        assert (await server.client.get(METRICS)).json()["metrics"] == []

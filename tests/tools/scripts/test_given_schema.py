@@ -19,6 +19,7 @@ NO_SCHEMA: list[tuple[Any, str]] = [
     ({"items": {"$ref": "#"}}, "does not refer to itself"),
     ({"$defs": DOUBLED | {"a30": False}, "$ref": "#/$defs/a0"}, "at most 65536 characters"),
     ({"enum": ["x" * 70_000]}, "at most 65536 characters"),
+    ({"enum": [1] * 40_000}, "at most 65536 characters"),
     ({"pattern": r"^(?:(a+)\1*)+$"}, "not a JSON Schema"),
     ({"pattern": "(a{1000}){1000}"}, "not a JSON Schema"),
 ]

@@ -150,3 +150,9 @@ async def test_who_holds_everything_has_every_permission_that_is_named() -> None
     host.begin()
     found = await host.value("task.getProfile")
     assert found["permissions"] == ["admin", "approve", "chat", "manage", "read"]
+
+
+async def test_a_call_that_no_model_named_is_known_by_its_place() -> None:
+    host = await asking()
+    call = (await host.value("task.getContext"))["call"]
+    assert call["call_id"] == host.invocation.call.path
