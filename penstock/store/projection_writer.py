@@ -173,7 +173,6 @@ class ProjectionWriter:
         if not isinstance(event, events.MessageReceived):
             kind = "call" if isinstance(event, events.CallRequested) else FLOW
             cursor.execute(sql.add_call_task, (record.task_id, kind, event.profile_id, *key))
-            cursor.execute(sql.touch, (at, 0, log_id))
             return
         if event.supersedes is not None:
             cursor.execute(sql.drop_messages, (log_id, event.supersedes, log_id))

@@ -361,3 +361,13 @@ async def test_a_task_that_ended_leaves_nothing_to_do(log: Log) -> None:
     assert records[-1].task_id == ONE
     assert not await log.release(lease, head=4)
     assert not await log.pending(limit=9)
+
+
+async def test_a_log_that_was_begun_is_held_for_as_long_as_any_other(
+    log: Log, clock: FakeClock
+) -> None:
+    await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
+    clock.advance(2.9)
+    assert await log.acquire(CHAT, "another") is None
+    clock.advance(0.2)
+    assert await log.acquire(CHAT, "another") is not None

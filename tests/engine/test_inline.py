@@ -1,5 +1,6 @@
 """The launcher in this process: what it does when the store says no."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 
 import pytest
@@ -105,3 +106,16 @@ async def test_a_log_that_does_not_read_back_is_left_alone_until_somebody_writes
         running.launcher.wake(LogId("a"))
         await settle()
         assert len(running.worked) == 1
+
+
+async def test_it_rests_once_nothing_is_at_work_any_more() -> None:
+    async with opened(MemoryLog(FakeClock()), FakeClock()) as running:
+        gate = running.stop_at("a")
+        await running.say("a")
+        await settle()
+        resting = asyncio.ensure_future(running.launcher.rest())
+        await settle()
+        assert not resting.done()
+        gate.set()
+        await resting
+        assert running.at_work == 0

@@ -137,3 +137,10 @@ async def test_a_timeout_that_began_before_the_first_wait_ends_it() -> None:
     assert isinstance(begun, asyncio.Task)
     with pytest.raises(TimeoutError):
         await begun
+
+
+async def test_whoever_awaits_it_has_its_outcome() -> None:
+    future = pending()
+    begun = waiting(future)
+    future.set_result(1)
+    assert await begun == DONE

@@ -35,3 +35,11 @@ def test_what_is_held_already_leaves_less_for_a_step() -> None:
     world = world_of(request(FakeBridge(), bounds))
     begin_step(world, bounds, held=1000)
     assert world.most_held == (1 << 20) - 1000
+
+
+def test_a_guest_may_say_more_the_more_calls_it_may_make() -> None:
+    def most(calls: int) -> int:
+        return world_of(request(FakeBridge(), Bounds(seconds=1, host_calls=calls))).most_messages
+
+    assert most(1_000) - most(999) >= 1
+    assert most(1_000) > 1_000

@@ -1,5 +1,7 @@
 """Whether a database is sound."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,11 @@ def test_space_is_little_or_enough(tmp_path: Path, least: int, *, is_little: boo
 
 async def test_no_database_that_works_has_problems(database: Database) -> None:
     assert (await check(database)).problems == ()
+
+
+async def test_a_closed_database_leaves_no_reader_behind(database: Database) -> None:
+    before = {*threading.enumerate()}
+    await asyncio.gather(*(check(database) for _ in range(3)))
+    await database.close()
+    begun = {each.name for each in {*threading.enumerate()} - before}
+    assert not [name for name in begun if name.startswith("penstock-reader")]

@@ -275,3 +275,15 @@ async def test_nobody_is_asked_where_nobody_may_be() -> None:
     assert bench.questions == []
     with pytest.raises(Suspend):
         await bench.call("asks", {"again": True})
+
+
+async def test_an_input_over_its_limit_never_runs(counted: Counted) -> None:
+    bench = await open_workbench(counted.send, limits=Limits(input_bytes=50))
+    envelope = await bench.call("send", {"to": "x" * 60})
+    assert envelope.error is not None
+    assert (envelope.error.code, "/: is over 50 bytes" in envelope.error.message) == (
+        "INVALID_INPUT",
+        True,
+    )
+    with pytest.raises(Suspend):
+        await bench.call("send", {"to": "x" * 20})

@@ -398,15 +398,3 @@ async def test_a_refused_call_is_settled_without_coming_to_the_door(counted: Cou
     assert settled.context == '{"error":"no","code":"REJECTED"}'
     assert bench.ledger.find(call.path) == settled
     assert not settled.ran
-
-
-async def test_an_input_over_its_limit_never_runs(counted: Counted) -> None:
-    bench = await open_workbench(counted.send, limits=Limits(input_bytes=50))
-    envelope = await bench.call("send", {"to": "x" * 60})
-    assert envelope.error is not None
-    assert (envelope.error.code, "/: is over 50 bytes" in envelope.error.message) == (
-        "INVALID_INPUT",
-        True,
-    )
-    with pytest.raises(Suspend):
-        await bench.call("send", {"to": "x" * 20})

@@ -38,7 +38,7 @@ _AT_NUMBER, _AT_ARCHITECTURE = 0, 4
 _X32 = 0x40000000
 _NEWER = (*range(425, 435), 438, 440, 442)
 """The same on every machine: io_uring, mounts by descriptor, descriptors and memory of others."""
-_MACHINES: dict[str, tuple[int, Sequence[int]]] = {
+MACHINES: dict[str, tuple[int, Sequence[int]]] = {
     "x86_64": (
         0xC000003E,
         (
@@ -119,9 +119,9 @@ def _allow(rules: int, path: str, rights: int) -> None:
 
 
 def _seccomp(_plan: Mapping[str, Any]) -> None:
-    if platform.machine() not in _MACHINES:
+    if platform.machine() not in MACHINES:
         raise OSError(f"its numbers are not known for {platform.machine()}")
-    steps = _filter(*_MACHINES[platform.machine()])
+    steps = _filter(*MACHINES[platform.machine()])
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HxxxxxxQ", len(steps), ctypes.addressof(code))
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.create_string_buffer(program))

@@ -3,20 +3,20 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.sandbox.processes.process import CONFINE
 
 NONE_AT_ALL = "scripts are confined by the operating system on Linux alone"
 _SECONDS = 10
-_PROBE = (sys.executable, "-I", "-S", str(CONFINE), "--probe")
+PROBE = (sys.executable, "-I", "-S", str(CONFINE), "--probe")
 
 
-def found_layers() -> Mapping[str, str]:
+def found_layers(probe: Sequence[str] = PROBE) -> Mapping[str, str]:
     """Return every layer by name, with why it cannot be had, or nothing."""
     if sys.platform != "linux":
         return {"confinement": NONE_AT_ALL}
-    found = subprocess.run(_PROBE, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  of penstock's own making
+    found = subprocess.run(probe, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  of penstock's own making
     if found.returncode:
         said = found.stderr.decode("utf-8", "replace").strip()[-200:]
         return {"confinement": f"it could not be tried: {said}"}

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from penstock.sandbox.blobs import open_cache, write_whole
 
 MOST_CHARACTERS = 64 << 20
-_MOST_FILES = 20_000
+MOST_FILES = 20_000
 
 Value = TypeVar("Value")
 
@@ -31,11 +31,13 @@ class BuildCache(Generic[Value]):
         from_json: Callable[[dict[str, Any]], Value],
         *,
         most_characters: int = MOST_CHARACTERS,
+        most_files: int = MOST_FILES,
     ) -> None:
         self._folder = folder
         self._to_json = to_json
         self._from_json = from_json
         self._most_characters = most_characters
+        self._most_files = most_files
         self._is_open = False
         self._lock = Lock()
         self._latest: OrderedDict[str, tuple[Value, int]] = OrderedDict()
@@ -82,15 +84,15 @@ class BuildCache(Generic[Value]):
     def _opened(self, folder: Path) -> Path:
         if not self._is_open:
             open_cache(folder)
-            _make_room(folder)
+            _make_room(folder, self._most_files)
             self._is_open = True
         return folder
 
 
-def _make_room(folder: Path) -> None:
+def _make_room(folder: Path, most: int) -> None:
     """Remove the older half, if there is far more than one project has."""
     files = list(os.scandir(folder))
-    if len(files) > _MOST_FILES:
+    if len(files) > most:
         files.sort(key=lambda file: file.stat().st_mtime)
         for file in files[: len(files) // 2]:
             Path(file.path).unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sandbox.processes.confine import LAYERS, REFUSED
+from penstock.sandbox.processes.confine import LAYERS, MACHINES, REFUSED
 from penstock.sandbox.processes.process import CONFINE, LOOKED_AT, SYSTEM, Command
 
 TRIES = """
@@ -140,3 +140,48 @@ def test_what_cannot_be_confined_does_not_run(plan: dict[str, object], said: str
     assert done.returncode
     assert said in done.stderr
     assert done.returncode in {1, REFUSED}
+
+
+NUMBERS = {
+    "socket": (41, 198),
+    "ptrace": (101, 117),
+    "setpgid": (109, 154),
+    "setsid": (112, 157),
+    "vhangup": (153, 58),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "reboot": (169, 142),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "init_module": (175, 105),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "unshare": (272, 97),
+    "perf_event_open": (298, 241),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "setns": (308, 268),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "finit_module": (313, 273),
+    "kexec_file_load": (320, 294),
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+}
+"""Calls that no script needs: the numbers of Linux on x86_64 and on aarch64."""
+
+
+@pytest.mark.parametrize(("place", "machine"), [*enumerate(["x86_64", "aarch64"])])
+def test_the_calls_that_are_refused_are_those_of_these_names(place: int, machine: str) -> None:
+    _, refused = MACHINES[machine]
+    assert sorted(refused) == sorted(numbers[place] for numbers in NUMBERS.values())
+
+
+def test_a_layer_that_can_be_laid_has_no_reason_and_any_other_has_one() -> None:
+    """Nothing else may stand there: what is not known would count as a layer that is had."""
+    assert set(map(type, probed().values())) == {str}

@@ -45,6 +45,9 @@ def test_it_starts_with_no_permission_and_no_surroundings(tmp_path: Path) -> Non
     assert {"--no-prompt", "--no-remote", "--no-npm", "--cached-only"} <= set(found.argv)
     assert sorted(found.environment) == ["DENO_DIR", "NO_COLOR", "TZ"]
     assert found.limits["FSIZE"] == 0
+    mib = 1 << 20
+    assert (found.limits["DATA"] - command(tmp_path, 63).limits["DATA"]) == mib
+    assert 64 * mib < found.limits["DATA"] < 1024 * mib
 
 
 async def test_a_script_asks_its_host_and_returns(deno: ProcessSandbox) -> None:

@@ -26,3 +26,10 @@ def test_frames_are_read_in_pieces_of_any_size(size: int) -> None:
 def test_what_cannot_be_a_frame_is_refused_before_it_is_kept(content: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         list(Frames(1000).feed(content))
+
+
+def test_a_frame_may_be_as_large_as_its_limit_and_not_a_byte_more() -> None:
+    frame = frame_of("post", [b"x" * 100])
+    assert list(Frames(len(frame)).feed(frame)) == [("post", [b"x" * 100])]
+    with pytest.raises(ValueError, match=f"at most {len(frame) - 1} bytes, found {len(frame)}"):
+        list(Frames(len(frame) - 1).feed(frame))

@@ -1,5 +1,6 @@
 """What is kept is found again, and what nobody asks for makes room."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,16 @@ def test_a_place_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "key").mkdir()
     cache.keep("key", "value")
     assert cache.find("key") == "value"
+
+
+@pytest.mark.parametrize(("most", "left"), [(9, 6), (6, 6), (5, 3)])
+def test_a_folder_with_far_more_than_one_project_has_loses_the_older_half(
+    tmp_path: Path, most: int, left: int
+) -> None:
+    for number in range(6):
+        (tmp_path / f"old{number}").write_text("x")
+        os.utime(tmp_path / f"old{number}", (number, number))
+    cache = BuildCache[str](tmp_path, lambda value: {"value": value}, str, most_files=most)
+    cache.keep("new", "x")
+    found = {each.name for each in tmp_path.iterdir()}
+    assert found == {"new", *(f"old{number}" for number in range(6 - left, 6))}

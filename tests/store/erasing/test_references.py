@@ -1,15 +1,19 @@
 """Which blobs events name, and which runs belong to a log."""
 
+from functools import partial
 from typing import get_args, get_type_hints
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.codec import encode
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event, NoteEmitted, StoredFile
+from penstock.core.events import CallSettled, Entry, Event, NoteEmitted, SessionOpened, StoredFile
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.erasing.references import files_of, is_waited_for, named_in
+from penstock.store.database import Database
+from penstock.store.erasing.references import files_of, is_waited_for, named_in, requests_of_runs
+from penstock.store.sql_log import SqlLog
 
 ONE, TWO = BlobId("1" * 64), BlobId("2" * 64)
 FILE = StoredFile(blob_id=ONE, mime_type="text/plain", size=1, is_image=False)
@@ -64,3 +68,17 @@ def test_a_run_belongs_to_the_log_whose_call_waits_for_it(
         "flow_requested", body, log_id, None if task_id is None else TaskId(task_id)
     )
     assert found == is_its
+
+
+@pytest.mark.parametrize(("asked_by", "found"), [("ann", ["task_run"]), ("bob", [])])
+async def test_only_runs_of_the_profile_of_a_log_are_looked_at(
+    database: Database, log: SqlLog, asked_by: str, found: list[str]
+) -> None:
+    """A run of somebody else may name the log; it is none of its own all the same."""
+    for name in ("ann", "bob"):
+        begun = SessionOpened(profile_id=ProfileId(name), agent="assistant", title="")
+        await log.send(LogId(f"conv_{name}"), [Entry(begun)])
+    asked = replace(ASKED, profile_id=ProfileId(asked_by), waiter_log=LogId("conv_ann"))
+    await log.send(LogId("task_run"), [Entry(asked, TaskId("task_run"))])
+    wanted = partial(requests_of_runs, LogId("conv_ann"))
+    assert [each.log_id for each in await database.read(wanted)] == found
