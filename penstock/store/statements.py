@@ -164,7 +164,7 @@ class Statements:
     """now -> owners of logs at work."""
     in_line = (
         "SELECT (SELECT task_id FROM tasks WHERE task_id = ?), count(*) FROM tasks "
-        "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
+        "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL AND started_seq IS NULL"
     )
     """task_id, log_id -> the task if it is there already, how many tasks wait."""
     superseding = (

@@ -299,7 +299,8 @@ class MemoryProjections:
     def _move(self, record: Record, status: TaskStatus) -> TaskRow | None:
         task = self._tasks.get(_id(record))
         if task is not None:
-            task.log.queued -= task.status is TaskStatus.QUEUED
+            is_left = status is not TaskStatus.BLOCKED and not task.status.is_final
+            task.log.queued -= is_left and task.started is None
             task.status = status
         return task
 

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from penstock.core.errors import SessionBusy
 from penstock.core.events import Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import Missing, MissingKind
 from penstock.store.log import Lease, Log
 from penstock.store.owner import this_process
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import CHAT, ONE, held, message, opened, settled, taken
+from tests.kit.entries import CHAT, ONE, held, message, opened, settled, started, taken
 
 LOGS = [LogId(f"conv_{letter}") for letter in "abcd"]
 
@@ -121,3 +122,19 @@ async def test_a_lease_that_ran_out_beside_good_ones_is_left_until_it_is_clear_w
         after = await taken(log, "another")
         assert (after.recoveries, after.alone) == (1, 1)
         assert await log.acquire(LOGS[0], "another") is None, "it lives, and keeps the others"
+
+
+async def test_tasks_that_wait_behind_a_blocked_one_are_counted_as_all_that_wait(
+    log: Log, clock: FakeClock
+) -> None:
+    """Three may wait: a blocked conversation takes no more messages than another."""
+    blocked = TaskBlocked(blocked_on=(Missing(MissingKind.AGENT, "a"),))
+    lease = await held(log)
+    waiting = [TaskId(f"task_{number}") for number in range(2, 4)]
+    for task_id in waiting:
+        await log.send(CHAT, [message(task_id)])
+    await log.append(lease, [Entry(blocked, each) for each in (ONE, *waiting)])
+    with pytest.raises(SessionBusy):
+        await log.send(CHAT, [message(TaskId("task_5"))])
+    await log.append(lease, [started()])
+    await log.send(CHAT, [message(TaskId("task_5"))])
