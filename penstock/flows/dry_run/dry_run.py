@@ -73,7 +73,7 @@ class DryRunner:
 
     async def see_all(self) -> DryRun:
         """Run until every way was seen, or cannot be."""
-        while not (self._chooser.is_done or self._is_late) and self._runs < MOST_RUNS:
+        while not (self._is_done or self._is_late) and self._runs < MOST_RUNS:
             self._chooser.begin()
             await self._run()
             self._chooser.end()
@@ -88,12 +88,19 @@ class DryRunner:
             starts=self._starts,
             reached=tuple(each for each in self._flow.by_id if each in self._reached),
             branches=tuple(branches),
-            is_complete=self._chooser.is_done and not self._is_late,
+            is_complete=self._is_done and not self._is_late,
             endless=self._endless,
             empty=tuple(self._empty.values()),
             results=self._results,
             failures=tuple(self._failures),
         )
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether every way was seen, or is given up: exploring takes half of the time at most."""
+        left = self._until - self._world.clock.monotonic()
+        is_given_up = self._chooser.is_exploring and left < SECONDS / 2
+        return self._chooser.is_done or is_given_up
 
     async def _run(self) -> None:
         self._runs += 1

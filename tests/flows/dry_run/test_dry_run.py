@@ -76,3 +76,49 @@ def test_after_two_seconds_it_is_said_what_was_not_walked() -> None:
     assert 1 < run.runs < 9
     assert unwalked(run)[-1] == ("s8", "on_error")
     assert run.failures == ()
+
+
+HIDDEN = {
+    "a bound that only other ways use up": """\
+- {id: a, agent: scout}
+- {id: b, type: code-decision, branches: {x: a, y: d}, max_iterations: 1, on_error: a}
+- {id: c, agent: scout, end: true}
+- {id: d, agent: judge, task: t, loop_target: c, exit_target: b, max_iterations: 1}
+""",
+    "a fork that is reached by an error of a loop alone": """\
+- {id: a, agent: judge, task: t, loop_target: a, exit_target: e, max_iterations: 2, on_error: b}
+- id: b
+  question: Q
+  branches: {x: e, y: c, z: e}
+  multiSelect: true
+  max_iterations: 2
+- {id: c, question: Q, branches: {x: f, y: b}, max_iterations: 2}
+- {id: d, type: code-decision, branches: {x: g, y: g}, max_iterations: 2}
+- {id: e, agent: scout}
+- {id: f, question: Q, branches: {x: g, y: g}, max_iterations: 2, on_error: g}
+- {id: g, agent: scout}
+""",
+    "a fork behind another that leads back": """\
+- {id: a, agent: judge, task: t, loop_target: a, exit_target: g, max_iterations: 2}
+- id: b
+  question: Q
+  branches: {x: f, y: a, z: g}
+  multiSelect: true
+  max_iterations: 2
+  on_error: a
+- {id: c, agent: scout}
+- {id: d, question: Q, branches: {x: b, y: g}, on_error: f}
+- {id: e, check: a.summary, present: c, absent: g}
+- {id: f, agent: judge, task: t, branches: {x: a, y: g}, max_iterations: 1, on_error: e}
+- {id: g, question: Q, branches: {x: a, y: d}, multiSelect: true, max_iterations: 2}
+""",
+}
+"""Flows of 1,000 made by chance in which some way is open only after certain others."""
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_way_that_depends_on_what_came_before_is_walked_too(name: str) -> None:
+    """`dry-branch-unwalked` was said of branches that real runs take."""
+    run = dry(HIDDEN[name])
+    assert (unwalked(run), run.is_complete) == ([], True)
+    assert len(run.reached) == HIDDEN[name].count("id: ")
