@@ -15,11 +15,11 @@ from tests.kit.project import ProjectFolder
 FLOW = "name: demo\ndescription: d\nsteps:\n"
 
 
-async def run(folder: ProjectFolder, command: str, **more: Any) -> Envelope:
+async def run(folder: ProjectFolder, command: str, sandbox: str = "off", **more: Any) -> Envelope:
     """Run a flow of one shell step, in which another flow gives a value."""
     fields = "".join(f", {name}: {value}" for name, value in more.items())
     folder.write("flows/demo.yaml", f"{FLOW}  - {{id: sh, command: {command!r}{fields}}}\n")
-    folder.write("penstock.toml", '[flows]\nshell = true\nshell_sandbox = "off"\n')
+    folder.write("penstock.toml", f'[flows]\nshell = true\nshell_sandbox = "{sandbox}"\n')
     async with folder.opened() as runtime:
         return await runtime.run_flow(NewRun(command="demo", task="a $(touch evil) 'b'"))
 
@@ -117,6 +117,18 @@ async def test_a_value_that_no_command_can_have_is_a_soft_failure(
         envelope = await runtime.run_flow(NewRun(command="demo", task=task))
     assert envelope.output["status"] == "success"
     assert result(envelope)["summary"].startswith(said)
+
+
+async def test_a_command_whose_changes_are_refused_fails(project: ProjectFolder) -> None:
+    """The next step is not to believe in a file that is not there."""
+    command = "echo x > made.txt; echo x > new.tool.yaml; echo done"
+    envelope = await run(project, command, "auto")
+    assert envelope.output["status"] == "error"
+    found = result(envelope)
+    assert found["summary"] == 'changes were refused: "new.tool.yaml" is protected.'
+    assert (found["fullOutput"], found["exitCode"]) == ("done\n", 0)
+    assert "made.txt" in names_in(project)
+    assert "new.tool.yaml" not in names_in(project)
 
 
 async def test_a_command_that_the_system_does_not_start_is_a_soft_failure(
