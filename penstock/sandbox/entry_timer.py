@@ -64,6 +64,10 @@ class EntryTimer:
         self._cpu_left -= took
         return took
 
+    def forgive(self, seconds: float) -> None:
+        """Give computing time back that was taken for others: it will be computed again."""
+        self._cpu_left += seconds
+
     def alarm(self) -> str | None:
         """Return why the script must stop now, if it must."""
         now = self._clock.monotonic()

@@ -41,32 +41,61 @@ class ProcessGuest:
         self._delivered: list[Delivery] = []
         """To bring another process to where this one is."""
         self._evictions = 0
+        self._is_preempted = False
+        """Its process was ended for others while it computed."""
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand these over until the script asks for something; returns those that have to wait."""
-        if self._process is not None and self._process.place is not None:
-            self._process.place.work()
-        process = await self._opened()
+        while True:
+            process = await self._opened()
+            rest = await self._try_step(process, deliveries, held)
+            if rest is not None:
+                break
+        self._delivered += deliveries[: len(deliveries) - len(rest)]
+        if process.place is not None and self._is_idle:
+            process.place.rest(self._give_way, self._evictions)
+        return rest
+
+    async def _try_step(
+        self, process: Process, deliveries: Sequence[Delivery], held: int
+    ) -> Sequence[Delivery] | None:
+        """Return the deliveries that have to wait; None if the process was ended for others."""
+        self._mark_busy(process)
         begin_step(self._world, self._request.bounds, held)
+        said, messages = len(self._world.said), self._world.messages
         self._timer.begin(is_sliced=False)
+        try:
+            return await self._step_in_time(process, deliveries)
+        except (EOFError, ConnectionError):
+            if not self._is_preempted:
+                raise await self._broken(process) from None
+        finally:
+            took = self._timer.end()
+        # What it said in this step was heard by nobody yet; it says it again.
+        del self._world.said[said:]
+        self._world.messages = messages
+        self._timer.forgive(took)
+        self.free()
+        return None
+
+    async def _step_in_time(
+        self, process: Process, deliveries: Sequence[Delivery]
+    ) -> Sequence[Delivery]:
         limit = asyncio.timeout(max(self._timer.computing_left, 0))
         try:
             async with limit:
-                rest = await self._step(process, deliveries)
-        except EOFError:
-            raise await self._broken(process) from None
+                return await self._step(process, deliveries)
         except ValueError as error:
             raise RuntimeError(str(error)) from None
         except TimeoutError:
             if not limit.expired():
                 raise
             raise TimeoutError(self._timer.alarm() or "timeout") from None
-        finally:
-            self._timer.end()
-        self._delivered += deliveries[: len(deliveries) - len(rest)]
-        if process.place is not None and self._is_idle:
-            process.place.rest(self._give_way, self._evictions)
-        return rest
+
+    def _mark_busy(self, process: Process) -> None:
+        self._is_preempted = False
+        if process.place is not None:
+            process.place.work(self._preempt, self._evictions)
 
     def take(self) -> list[Message]:
         """Return what the script has said since the last time."""
@@ -78,8 +107,7 @@ class ProcessGuest:
         process = self._process
         if process is None:
             return []
-        if process.place is not None:
-            process.place.work()
+        self._mark_busy(process)
         with suppress(TimeoutError, EOFError, ValueError):
             async with asyncio.timeout(min(_PATIENCE, max(self._timer.left, 0))):
                 while not self._is_idle:
@@ -117,7 +145,8 @@ class ProcessGuest:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise TimeoutError("timeout" if self._process else "queued") from None
+            never_ran = self._process is None and not self._evictions
+            raise TimeoutError("queued" if never_ran else "timeout") from None
 
     async def _entered(self, process: Process) -> Process:
         process.bound(_MOST_FRAME + self._request.bounds.message_bytes)
@@ -129,9 +158,15 @@ class ProcessGuest:
         return process
 
     async def _taken(self) -> Process:
-        """Wait for a process; who was evicted is before new ones of its task."""
+        """Wait for a process: who waited is before new ones of its task, who computed behind them.
+
+        Raises TimeoutError with the reason of the timer.
+        """
+        if self._timer.ended:
+            raise TimeoutError(self._timer.ended)
         bounds, task = self._request.bounds, self._request.bridge.task
-        taking = self._take_process(bounds.memory_mb, task, again=self._evictions > 0)
+        has_waited = self._evictions > 0 and not self._is_preempted
+        taking = self._take_process(bounds.memory_mb, task, again=has_waited)
         self._taking = asyncio.ensure_future(taking)
         try:
             return await self._taking
@@ -148,7 +183,7 @@ class ProcessGuest:
 
         The clock, chance and the order of answers repeat, so the script does the same.
         """
-        if not self._delivered:
+        if not self._evictions:
             return
         before, self._world = self._world, world_of(self._request)
         self._world.is_muted = True
@@ -162,6 +197,13 @@ class ProcessGuest:
         if self._process is not None:
             self._process.close()
             self._process = None
+            self._evictions += 1
+
+    def _preempt(self) -> None:
+        """End the process while it computes; the step is computed again in another one."""
+        if self._process is not None:
+            self._is_preempted = True
+            self._process.kill()
             self._evictions += 1
 
     async def _step(self, process: Process, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:

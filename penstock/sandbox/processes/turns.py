@@ -1,12 +1,13 @@
 """Turns at a bounded number of processes: fair among tasks, and without deadlock.
 
 Guarantees that at most `most` places are held at once, and that free places go to tasks in turn: a
-task that wants a hundred does not hold up one that wants one. Everybody gets a place as long as
-holders compute for a bounded time. A script that waits for a tool which is a script itself would
-break that: it holds a place, and the inner script needs one. So a holder says when it only waits
-(`rest`). If its place is wanted for longer than its patience, it is evicted: its process ends, and
-it takes a turn again when it has something to compute (`process_guest.py` brings the new process to
-where the old one was). Each eviction doubles the patience, which bounds what is computed again.
+task that wants a hundred does not hold up one that wants one. Everybody gets a place, whatever the
+holders do: a script that waits for a tool which is a script itself would hold the place that the
+inner script needs, and one that never ends would hold its place for all its time. So a holder whose
+place is wanted for longer than its patience is evicted: its process ends, and it takes a turn again
+(`process_guest.py` brings the new process to where the old one was). One that only waits (`rest`)
+has little patience, one that computes (`work`) more. Each eviction of a holder doubles it, which
+bounds what is computed again: all in all as much as is computed once.
 
 Relies on one event loop at a time. Proof: tests/sandbox/processes/test_turns.py, and with processes
 tests/sandbox/processes/test_process_sandbox.py.
@@ -25,6 +26,9 @@ from penstock.core.call_errors import Cancelled
 _PER_CORE, _FEWEST, _EACH_MB = 4, 4, 256
 """Of processes where no limit is set; half of the memory is for them."""
 _PATIENCE, _MOST_PATIENCE = 0.05, 2.0
+"""Seconds that a holder which only waits keeps its place from others."""
+_SLICE = 0.5
+"""Seconds that one which computes does. Both are doubled by each eviction."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _CLOSED = "the sandbox is closed"
 
@@ -35,7 +39,7 @@ class Place:
     def __init__(self, turns: "Turns") -> None:
         self._turns = turns
         self.evict: Callable[[], None] | None = None
-        """Ends the process of a holder that waits; None while it computes."""
+        """Ends the process of the holder; None for one that cannot begin again."""
         self.patient_until = 0.0
 
     def rest(self, evict: Callable[[], None], evictions: int) -> None:
@@ -45,9 +49,11 @@ class Place:
         self.evict = evict
         self._turns.make_room()
 
-    def work(self) -> None:
-        """Note that the holder computes."""
-        self.evict = None
+    def work(self, evict: Callable[[], None], evictions: int) -> None:
+        """Note that the holder computes: a script that never ends would keep others waiting."""
+        self.patient_until = asyncio.get_running_loop().time() + _SLICE * 2**evictions
+        self.evict = evict
+        self._turns.make_room()
 
     def give_back(self) -> None:
         """Let another one have the place; more than once is once."""
@@ -78,7 +84,7 @@ class Turns:
         self._is_closed = False
 
     async def take(self, task: str, *, again: bool = False) -> Place:
-        """Wait for a place. Who had one takes it `again`, before the others of its task."""
+        """Wait for a place. Who gave one up to wait takes it `again`, before others of its task."""
         if self._is_closed:
             raise Cancelled(_CLOSED)
         granted: asyncio.Future[Place] = asyncio.get_running_loop().create_future()

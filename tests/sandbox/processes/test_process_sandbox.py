@@ -10,6 +10,7 @@ import pytest
 from penstock.core.call_errors import Cancelled, ToolTimeout
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
+from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.processes.turns import Turns
 from penstock.sandbox.script import Bounds, Script
 from penstock.testing.bridge import FakeBridge, never
@@ -134,4 +135,55 @@ async def test_a_wait_for_a_process_that_takes_too_long_says_what_was_waited_for
         await sandbox.run(FANS_OUT, {"depth": 0}, FakeBridge(), Bounds(seconds=0.2))
     busy.cancel()
     await asyncio.gather(busy, return_exceptions=True)
+    await sandbox.close()
+
+
+COMPUTES = script_of(
+    """
+    export async function run({ rounds }) {
+      console.log("begun");
+      const seen = [Math.random()];
+      for (let round = 0; round < rounds; round++) {
+        const until = performance.now();
+        let found = 0;
+        for (let at = 0; at < 1.5e8; at++) found = (found + at) % 7;
+        const answer = await flo.callTool({ tool_id: "t", input: { found, until } });
+        seen.push(answer.output, Math.random());
+        console.log(`round ${round}`);
+      }
+      return seen;
+    }
+    """
+)
+
+
+async def test_scripts_that_compute_take_turns_and_end_as_they_would_alone(
+    machine_code: Path,
+) -> None:
+    """Each is ended in the middle of a step, and computes it again: what it says is the same."""
+
+    async def computed(sandbox: ProcessSandbox) -> tuple[Any, ...]:
+        asked = FakeBridge({"callTool": lambda given: {"status": "success", "output": given}})
+        found = await sandbox.run(COMPUTES, {"rounds": 1}, asked, Bounds(seconds=50, cpu_ms=40_000))
+        return found, tuple(asked.printed), len(asked.asked)
+
+    alone = open_deno(SystemClock(), machine_code)
+    expected = await computed(alone)
+    await alone.close()
+    shared = open_deno(SystemClock(), machine_code, turns=Turns(1))
+    assert await asyncio.gather(*(computed(shared) for _ in range(2))) == [expected] * 2
+    await shared.close()
+
+
+async def test_a_script_that_never_ends_keeps_no_other_waiting_for_all_its_time(
+    machine_code: Path,
+) -> None:
+    sandbox = open_deno(SystemClock(), machine_code, turns=Turns(1))
+    endless = asyncio.create_task(sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=5)))
+    await asyncio.wait([endless], timeout=0.1)
+    given = {"depth": 0}
+    assert await sandbox.run(FANS_OUT, given, FakeBridge(), Bounds(seconds=4)) == 1
+    assert not endless.done()
+    endless.cancel()
+    await asyncio.gather(endless, return_exceptions=True)
     await sandbox.close()

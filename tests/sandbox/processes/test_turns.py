@@ -70,19 +70,25 @@ async def test_who_only_waits_gives_way_after_its_patience_and_comes_first_again
     (await queued).give_back()
 
 
-async def test_who_computes_is_not_evicted_and_patience_grows() -> None:
+async def test_who_computes_is_evicted_late_and_patience_grows() -> None:
     turns, evicted = Turns(1), list[str]()
     place = await turns.take("a")
-    place.rest(lambda: evicted.append("a"), 0)
-    place.work()
+    place.rest(lambda: evicted.append("rest"), 0)
+    place.work(lambda: evicted.append("work"), 0)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await turns.take("b")
-    place.rest(lambda: evicted.append("a"), 3)
+    place.rest(lambda: evicted.append("rest"), 3)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await turns.take("b")
     assert evicted == []
+    place.work(lambda: evicted.append("work"), 0)
+    place.patient_until = 0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await turns.take("b")
+    assert evicted == ["work"]
 
 
 async def test_a_waiter_that_is_cut_neither_takes_a_place_nor_loses_one() -> None:
