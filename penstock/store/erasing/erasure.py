@@ -45,9 +45,9 @@ from penstock.store.erasing.references import (
     files_of,
     is_file,
     is_used,
-    is_waited_for,
     named_in,
     requests_of_runs,
+    waiter_of,
 )
 from penstock.store.log_units import SendUnit
 from penstock.store.projection_writer import ProjectionWriter
@@ -110,13 +110,9 @@ class Erasure:
             return gone
 
         gone = await self._database.write(unit, order=log_id)
-        runs = set[LogId]()
-        if answer:
-            for each in (task_id, *before):
-                runs |= await self._runs_of(log_id, each)
-        for run in runs:
-            gone |= await self._delete(run)
-        await self._clear(gone)
+        begun = await self._runs_of({log_id}, {task_id, *before}) if answer else set[LogId]()
+        runs = await self._with_runs(begun)
+        await self._delete(runs, gone)
         return runs
 
     async def erase_logs(self, log_ids: Iterable[LogId]) -> set[LogId]:
@@ -124,15 +120,9 @@ class Erasure:
 
         The runs of flows that their calls began go, too. Returns all logs that were deleted.
         """
-        deleted, gone, waiting = set[LogId](), set[BlobId](), list(log_ids)
-        while waiting:
-            log_id = waiting.pop()
-            if log_id not in deleted:
-                waiting += await self._runs_of(log_id)
-                gone |= await self._delete(log_id)
-                deleted.add(log_id)
-        await self._clear(gone)
-        return deleted
+        every = await self._with_runs(set(log_ids))
+        await self._delete(every, set())
+        return every
 
     async def erase_log(self, log_id: LogId) -> set[LogId]:
         """Delete one log, as `erase_logs` does."""
@@ -146,7 +136,9 @@ class Erasure:
         own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
         await self._database.write(partial(drop_profile, profile_id, self._clock.now()))
         log_ids = await self._database.read(lambda each: each.execute(own).scalars().all())
-        return await self.erase_logs(map(LogId, log_ids))
+        every = set(map(LogId, log_ids))  # with its runs: they are the profile's, too
+        await self._delete(every, set())
+        return every
 
     async def sweep(self, *, before: Moment | None = None) -> int:
         """Delete the bytes of removed files that nothing else has; returns how many there were.
@@ -164,7 +156,13 @@ class Erasure:
         await self._database.write(lambda each: each.execute(swept))
         return len(loose)
 
-    async def _delete(self, log_id: LogId) -> set[BlobId]:
+    async def _delete(self, log_ids: set[LogId], gone: set[BlobId]) -> None:
+        """Delete logs, and blobs that are gone with them or before; overwrite what was there."""
+        for log_id in log_ids:
+            gone |= await self._delete_rows(log_id)
+        await self._clear(gone)
+
+    async def _delete_rows(self, log_id: LogId) -> set[BlobId]:
         """Delete the rows of a log; returns the blobs that they named."""
         found = await self._database.read(lambda connection: blobs_of(connection, log_id))
         found |= await self._named_in_large(events.c.log_id == log_id)
@@ -187,14 +185,24 @@ class Erasure:
             pass
         await self._database.scrub()
 
-    async def _runs_of(self, log_id: LogId, task_id: TaskId | None = None) -> set[LogId]:
-        """Return the logs of the runs that calls of a log began, or those of one of its tasks."""
-        found = await self._database.read(partial(requests_of_runs, log_id))
-        return {
-            each.log_id
-            for each in found
-            if is_waited_for(each.kind, await self._body_of(each), log_id, task_id)
-        }
+    async def _with_runs(self, log_ids: set[LogId]) -> set[LogId]:
+        """Return logs with those of the runs that their calls began, and the runs of these."""
+        every, newest = log_ids, log_ids
+        while newest:
+            newest = await self._runs_of(newest) - every
+            every = every | newest
+        return every
+
+    async def _runs_of(
+        self, log_ids: set[LogId], task_ids: set[TaskId] | None = None
+    ) -> set[LogId]:
+        """Return the logs of the runs that calls of logs began, or those of some of their tasks."""
+        runs = set[LogId]()
+        for each in await self._database.read(partial(requests_of_runs, log_ids)):
+            log_id, task_id = waiter_of(each.kind, await self._body_of(each))
+            if log_id in log_ids and (task_ids is None or task_id in task_ids):
+                runs.add(each.log_id)
+        return runs
 
     async def _body_of(self, request: RunRequest) -> str:
         """Return the body of a request, or nothing if it is lost."""

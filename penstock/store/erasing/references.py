@@ -1,6 +1,7 @@
 """Who refers to what: the blobs that events name, and the runs that calls of a log began."""
 
 import re
+from collections.abc import Collection
 
 from msgspec import Struct
 from sqlalchemy import Connection, or_, select
@@ -66,26 +67,23 @@ def is_used(blob_id: BlobId, connection: Connection) -> bool:
     return connection.execute(select(events.c.seq).where(used).limit(1)).first() is not None
 
 
-def requests_of_runs(log_id: LogId, connection: Connection) -> list[RunRequest]:
-    """Return the requests of all runs of the profile of a log: some of them are of its calls."""
-    owner = select(logs.c.profile_id).where(logs.c.log_id == log_id).scalar_subquery()
+def requests_of_runs(log_ids: Collection[LogId], connection: Connection) -> list[RunRequest]:
+    """Return requests of runs of the profiles of some logs: those of their calls are among them."""
+    owners = select(logs.c.profile_id).where(logs.c.log_id.in_(log_ids)).distinct()
     first = (events.c.log_id == tasks.c.log_id, events.c.seq == tasks.c.first_seq)
     wanted = select(events.c.log_id, events.c.kind, events.c.body, events.c.blob_id).where(
-        tasks.c.profile_id == owner, tasks.c.kind == FLOW, *first
+        tasks.c.profile_id.in_(owners), tasks.c.kind == FLOW, *first
     )
-    may_be_its = or_(events.c.blob_id.is_not(None), events.c.body.contains(log_id, autoescape=True))
-    return [RunRequest(*row) for row in connection.execute(wanted.where(may_be_its)).all()]
+    named = log_ids if len(log_ids) == 1 else ("waiter_log",)
+    may_be = [events.c.body.contains(each, autoescape=True) for each in named]
+    wanted = wanted.where(or_(events.c.blob_id.is_not(None), *may_be))
+    return [RunRequest(*row) for row in connection.execute(wanted).all()]
 
 
-def is_waited_for(kind: str, body: str, log_id: LogId, task_id: TaskId | None) -> bool:
-    """Whether a call of the log began the run that a body asks for; of that task, if one is named.
-
-    A body that does not read back is nobody's.
-    """
+def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:
+    """Return the log and the task whose call began the run that a body asks for, if one did."""
     try:
         asked = decode(kind, body)
     except ValueError:
-        return False
-    if not isinstance(asked, FlowRequested) or asked.waiter_log != log_id:
-        return False
-    return task_id is None or asked.waiter == task_id
+        return None, None
+    return (asked.waiter_log, asked.waiter) if isinstance(asked, FlowRequested) else (None, None)

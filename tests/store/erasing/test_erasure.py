@@ -16,7 +16,8 @@ from penstock.agents.settings import ChatSettings
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.codec import encode, to_wire
 from penstock.core.errors import NotFound, SessionBusy
-from penstock.core.events import Erased, MessagesErased, TaskEnded
+from penstock.core.events import Entry, Erased, MessagesErased, TaskEnded
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
@@ -40,7 +41,7 @@ from penstock.store.tables import (
     web_links,
 )
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import CHAT, ONE, TWO, ended, held, started
+from tests.kit.entries import ANN, CHAT, ONE, TWO, ended, held, started
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act, echo
 
@@ -288,3 +289,17 @@ def test_every_table_with_a_profile_is_in_the_list_above() -> None:
         and {"profile_id", "scope_id", "key_sha256"} & set(table.c.keys())
     }
     assert named == set(OWNED)
+
+
+async def test_runs_that_runs_began_go_too_and_those_of_others_stay(
+    log: SqlLog, erasure: Erasure
+) -> None:
+    """One of them has its request in the blob store."""
+    await held(log)
+    for name, waiter, task in (("a", CHAT, "x" * 300), ("b", "run_a", "x"), ("c", "conv_2", "x")):
+        asked = FlowRequested(
+            command="look", profile_id=ANN, task=task, waiter_log=LogId(waiter), waiter=ONE
+        )
+        await log.send(LogId(f"run_{name}"), [Entry(asked, TaskId(f"run_{name}"))])
+    assert await erasure.erase_log(CHAT) == {CHAT, "run_a", "run_b"}
+    assert [await log.head(LogId(f"run_{name}")) > 0 for name in "abc"] == [False, False, True]

@@ -1,26 +1,22 @@
 """Which blobs events name, and which runs belong to a log."""
 
-from functools import partial
 from typing import get_args, get_type_hints
 
 import pytest
-from msgspec.structs import replace
 
 from penstock.core.codec import encode
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Entry, Event, NoteEmitted, SessionOpened, StoredFile
+from penstock.core.events import CallSettled, Event, NoteEmitted, StoredFile
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.database import Database
-from penstock.store.erasing.references import files_of, is_waited_for, named_in, requests_of_runs
-from penstock.store.sql_log import SqlLog
+from penstock.store.erasing.references import files_of, named_in, waiter_of
 
 ONE, TWO = BlobId("1" * 64), BlobId("2" * 64)
 FILE = StoredFile(blob_id=ONE, mime_type="text/plain", size=1, is_image=False)
 SETTLED = CallSettled(
     tool_id="t", envelope=Envelope.success(None), files=(FILE,), artifact_blob=TWO
 )
-TALK, OTHER = LogId("conv_1"), LogId("conv_2")
+TALK = LogId("conv_1")
 ASKED = FlowRequested(
     command="look", profile_id=ProfileId("ann"), waiter_log=TALK, waiter=TaskId("task_1")
 )
@@ -50,35 +46,16 @@ def hints_of(kind: type) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("body", "log_id", "task_id", "is_its"),
+    ("body", "waiter"),
     [
-        (encode(ASKED), TALK, None, True),
-        (encode(ASKED), TALK, TaskId("task_1"), True),
-        (encode(ASKED), TALK, TaskId("task_2"), False),
-        (encode(ASKED), OTHER, None, False),
-        ('{"command":"look","profile_id":"ann","task":"conv_1"}', TALK, None, False),
-        ("", TALK, None, False),
-        ("broken", TALK, None, False),
+        (encode(ASKED), ("conv_1", "task_1")),
+        ('{"command":"look","profile_id":"ann","task":"conv_1"}', (None, None)),
+        ("", (None, None)),
+        ("broken", (None, None)),
     ],
 )
-def test_a_run_belongs_to_the_log_whose_call_waits_for_it(
-    body: str, log_id: LogId, task_id: str | None, is_its: bool
+def test_a_run_belongs_to_the_call_that_waits_for_it(
+    body: str, waiter: tuple[str | None, str | None]
 ) -> None:
-    found = is_waited_for(
-        "flow_requested", body, log_id, None if task_id is None else TaskId(task_id)
-    )
-    assert found == is_its
-
-
-@pytest.mark.parametrize(("asked_by", "found"), [("ann", ["task_run"]), ("bob", [])])
-async def test_only_runs_of_the_profile_of_a_log_are_looked_at(
-    database: Database, log: SqlLog, asked_by: str, found: list[str]
-) -> None:
-    """A run of somebody else may name the log; it is none of its own all the same."""
-    for name in ("ann", "bob"):
-        begun = SessionOpened(profile_id=ProfileId(name), agent="assistant", title="")
-        await log.send(LogId(f"conv_{name}"), [Entry(begun)])
-    asked = replace(ASKED, profile_id=ProfileId(asked_by), waiter_log=LogId("conv_ann"))
-    await log.send(LogId("task_run"), [Entry(asked, TaskId("task_run"))])
-    wanted = partial(requests_of_runs, LogId("conv_ann"))
-    assert [each.log_id for each in await database.read(wanted)] == found
+    assert waiter_of("flow_requested", body) == waiter
+    assert waiter_of("note_emitted", '{"event_type":"conv_1"}') == (None, None)
