@@ -174,8 +174,10 @@ class _Talk:
         self._screen.end_line()
         if self._is_asking:
             forget_typed()
+            options = [each["value"] for each in question.get("options", ())]
             try:
-                return ask(question, input)
+                with late("penstock.cli.interaction.tab:choosing")(options):
+                    return ask(question, input)
             except EOFError:
                 say()
         note(f"It waits for an answer: penstock answer {question['id']}")

@@ -1,7 +1,9 @@
 """Puts a question to the person at the terminal."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,12 +13,13 @@ from rich.console import Console
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
 from penstock.cli.interaction.answers import how_to_answer
-from penstock.cli.terminal.keyboard import forget_typed, never, offering, read_line
+from penstock.cli.terminal.keyboard import forget_typed, never, read_line
 from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean, compact
 from penstock.cli.terminal.render import Screen
 from penstock.core.ids import TaskId
 from penstock.core.json_text import parse_json
+from penstock.core.late import late
 from penstock.core.question import Option, QuestionKind, QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.core.text import one_line
@@ -150,8 +153,9 @@ def _edited(read: Read, given: Any) -> Any:
     """Return the input as the person changed it; a line that is empty leaves it as it is."""
     said = compact(given)
     while True:
-        kept = "" if read is input else f" (Enter keeps {said})"
-        with offering(said):
+        is_edited = read is input and sys.stdin.isatty()
+        kept = "" if is_edited else f" (Enter keeps {said})"
+        with late("penstock.cli.interaction.tab:offering")(said) if is_edited else nullcontext():
             said = read(f"its input, as JSON{kept}> ").strip() or said
         try:
             return parse_json(said)

@@ -5,12 +5,11 @@ would be answered by words that were meant for something else, so they are disca
 """
 
 import os
-import readline
 import select
 import sys
 import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.cli.terminal.output import note
 from penstock.core.errors import QuestionClosed
@@ -28,16 +27,6 @@ def forget_typed() -> None:
     """Discard what was typed so far and not read; where there is no terminal nothing happens."""
     with suppress(OSError, ValueError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-@contextmanager
-def offering(text: str) -> Iterator[None]:
-    """Begin the next line of `input` with a text, which the person edits."""
-    readline.set_startup_hook(lambda: readline.insert_text(text))
-    try:
-        yield
-    finally:
-        readline.set_startup_hook(None)
 
 
 def read_line(prompt: str, is_over: Callable[[], bool] = never) -> str:

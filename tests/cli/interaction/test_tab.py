@@ -4,7 +4,7 @@ import readline
 
 import pytest
 
-from penstock.cli.interaction.tab import Words, completions, listen
+from penstock.cli.interaction.tab import Words, choosing, completions, listen
 
 WORDS: Words = {
     "/call": lambda: ["order_status", "order_cancel", "hello"],
@@ -47,3 +47,17 @@ def test_the_line_that_is_written_is_what_counts(monkeypatch: pytest.MonkeyPatch
         "order_status ",
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("", ["Tokyo", "Quick fix"]), ("q", ["Quick fix"]), ("Quick f", ["Quick fix"]), ("x", [])],
+)
+def test_an_option_is_completed_as_a_whole_line(line: str, found: list[str]) -> None:
+    before = readline.get_completer(), readline.get_completer_delims()
+    with choosing(["Tokyo", "Quick fix"]):
+        completer = readline.get_completer()
+        assert completer is not None
+        assert [completer(line, number) for number in range(len(found) + 1)] == [*found, None]
+        assert readline.get_completer_delims() == ""
+    assert (readline.get_completer(), readline.get_completer_delims()) == before
