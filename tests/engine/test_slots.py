@@ -169,11 +169,12 @@ async def test_a_call_that_begins_to_wait_while_its_run_comes_back_lends_again()
     await settle()
     waits = outer.call(later)
     await settle()
-    third = Worker(of, C)
-    async with ending(outer, busy, third):
+    third, fourth = Worker(of, C), Worker(of, D)
+    async with ending(outer, busy, third, fourth):
         await busy.end()
         await settle()
         assert (back.done(), waits.done(), third.is_at_work) == (True, False, True)
+        assert not fourth.is_at_work, "one place was lent, and no second one"
         later.set()
         await third.end()
         await settle()

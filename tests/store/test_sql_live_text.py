@@ -117,3 +117,17 @@ async def test_what_a_stale_holder_writes_late_is_no_row(
     await taken(elsewhere, "another")
     await log.live_text.write(CHAT, stale.epoch, [PIECE])
     assert await database.read(rows) == 0
+
+
+async def test_pieces_of_a_holder_that_died_go_with_the_next_reply(
+    database: Database, log: SqlLog, elsewhere: SqlLog, clock: FakeClock
+) -> None:
+    """The next holder wrote none itself: it knows from the log that somebody follows it."""
+    lease = await held(log)
+    await elsewhere.live_text.read(CHAT)
+    await log.renew(lease, after=2)
+    await log.live_text.write(CHAT, lease.epoch, [PIECE])
+    assert await database.read(rows) == 1
+    clock.advance(4)
+    await elsewhere.append(await taken(elsewhere), [started(), ended()])
+    assert await database.read(rows) == 0
