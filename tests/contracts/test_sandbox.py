@@ -89,7 +89,10 @@ async def attack(sandbox: Sandbox, source: str, seconds: float, host: FakeBridge
 
 
 async def canary(sandbox: Sandbox) -> int:
-    found: int = await sandbox.run(CANARY, {}, bridge(), Bounds(seconds=20))
+    """Run an innocent script: of another task, as scripts of others are."""
+    host = bridge()
+    host.task = "canary"
+    found: int = await sandbox.run(CANARY, {}, host, Bounds(seconds=20))
     return found
 
 

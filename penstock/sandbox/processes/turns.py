@@ -27,7 +27,7 @@ _PER_CORE, _FEWEST, _EACH_MB = 4, 4, 256
 """Of processes where no limit is set; half of the memory is for them."""
 _PATIENCE, _MOST_PATIENCE = 0.05, 2.0
 """Seconds that a holder which only waits keeps its place from others."""
-_SLICE = 0.5
+_SLICE = 0.2
 """Seconds that one which computes does. Both are doubled by each eviction."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _CLOSED = "the sandbox is closed"
