@@ -6,6 +6,7 @@ from typing import Any
 from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import TOOLS
 from penstock.chat.message import NewMessage, Reply, SentMessage
+from penstock.core.clock import Moment, SystemClock
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
@@ -51,9 +52,25 @@ def flows() -> MemoryFlows:
     )
 
 
+class StrictClock(SystemClock):
+    """The clock of this machine, except that no moment comes twice.
+
+    Lists are ordered by time; two runs that start in one millisecond would be listed by their ids,
+    which are hashes.
+    """
+
+    def __init__(self) -> None:
+        self._last = Moment(0)
+
+    def now(self) -> Moment:
+        """Return the time of day, or the millisecond after the last answer."""
+        self._last = max(super().now(), Moment(self._last + 1))
+        return self._last
+
+
 def place(**more: Any) -> MemoryStorage:
     """Return a place with these flows."""
-    given: dict[str, Any] = {"flows": flows(), "limits": LIMITS}
+    given: dict[str, Any] = {"flows": flows(), "limits": LIMITS, "clock": StrictClock()}
     return MemoryStorage(**given | more)
 
 
