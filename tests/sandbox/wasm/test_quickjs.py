@@ -83,3 +83,9 @@ async def test_a_machine_that_went_too_deep_is_named_and_takes_no_other_with_it(
         await value_of(sandbox, f"(() => {{ {nest} return {deep}; }})()")
     assert await value_of(sandbox, "1 + 1") == 2
     await sandbox.close()
+
+
+@pytest.mark.parametrize("wish", [None, "wasm", "deno"])
+def test_it_is_the_engine_of_every_script_that_it_is_given(wish: str | None) -> None:
+    """What a script recorded is read again by the engine that it ran in: the name is recorded."""
+    assert QuickJs(SystemClock()).engine_for(wish) == "wasm"
