@@ -92,7 +92,7 @@ async def test_a_model_call_waits_for_a_file_instead_of_failing() -> None:
             async with asyncio.timeout(10):
                 reply = await runtime.wait(sent.task_id)
     assert reply
-    assert reply.content == "Here."
+    assert (reply.content, reply.error) == ("Here.", None)
 
 
 async def test_a_reply_that_is_tried_again_in_silence_was_announced_once() -> None:

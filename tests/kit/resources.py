@@ -1,5 +1,6 @@
 """A process that has no file descriptor or thread left, for the time of a block."""
 
+import gc
 import os
 import resource
 import threading
@@ -13,6 +14,7 @@ _TOO_MUCH = 1 << 46
 @contextmanager
 def no_files_left() -> Iterator[None]:
     """Take every descriptor there is; what is open stays open."""
+    gc.collect()  # sockets of earlier tests would be closed, and their descriptors free, meanwhile
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = [os.open(os.devnull, os.O_RDONLY)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken) + 1, hard))
