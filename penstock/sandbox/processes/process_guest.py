@@ -53,7 +53,7 @@ class ProcessGuest:
                 break
         self._delivered += deliveries[: len(deliveries) - len(rest)]
         if process.place is not None and self._is_idle:
-            process.place.rest(self._give_way, self._evictions)
+            process.place.rest(self._give_way, self._evictions, cost=self._replay_seconds)
         return rest
 
     async def _try_step(
@@ -95,7 +95,12 @@ class ProcessGuest:
     def _mark_busy(self, process: Process) -> None:
         self._is_preempted = False
         if process.place is not None:
-            process.place.work(self._preempt, self._evictions)
+            process.place.work(self._preempt, self._evictions, cost=self._replay_seconds)
+
+    @property
+    def _replay_seconds(self) -> float:
+        """Seconds of computing that another process would repeat."""
+        return self._timer.computed_ms / 1000
 
     def take(self) -> list[Message]:
         """Return what the script has said since the last time."""

@@ -175,6 +175,23 @@ async def test_scripts_that_compute_take_turns_and_end_as_they_would_alone(
     await shared.close()
 
 
+async def test_a_script_that_waits_keeps_its_place_for_as_long_as_it_computed(
+    machine_code: Path,
+) -> None:
+    """Else one that computes for long and waits often would mostly compute what it had computed."""
+    turns, bridge = Turns(1), FakeBridge({"callTool": never})
+    sandbox = open_deno(SystemClock(), machine_code, turns=turns)
+    running = sandbox.run(COMPUTES, {"rounds": 1}, bridge, Bounds(seconds=50, cpu_ms=40_000))
+    waits, loop = asyncio.create_task(running), asyncio.get_running_loop()
+    while not bridge.asked:
+        await asyncio.wait([waits], timeout=0.005)
+    (place,) = turns.held
+    assert place.patient_until - loop.time() > 0.06
+    waits.cancel()
+    await asyncio.gather(waits, return_exceptions=True)
+    await sandbox.close()
+
+
 async def test_a_script_that_never_ends_keeps_no_other_waiting_for_all_its_time(
     machine_code: Path,
 ) -> None:
