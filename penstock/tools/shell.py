@@ -69,12 +69,13 @@ async def run_in_project(
     """Run a command in the project's folder. Raises NotPermitted where it cannot be enclosed.
 
     Of what an enclosed command changed, the project takes over what the agent may write; the rest
-    is in `refusals`. If the call is cancelled, nothing is taken over.
+    is in `refusals`. A call that is cancelled before its command ended takes over nothing; one that
+    is cancelled while changes are taken over ends when all of them are.
     """
     refused: list[Refused] = []
 
     async def take(changes: Path) -> None:
-        refused.extend(await threads.run(partial(take_changes, files, changes)))
+        refused.extend(await threads.finish(partial(take_changes, files, changes)))
 
     place = await settings.turns.take(run.task) if settings.turns is not None else None
     try:

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import TracebackType
@@ -17,8 +18,10 @@ Job = Callable[[], None]
 class Threads:
     """Runs synchronous functions beside the event loop, at most `most` at once.
 
-    A thread cannot be stopped: when who waits for it is cancelled, it is left to end by itself, and
-    its result is dropped. Threads are daemons, so a stuck one does not keep the process alive.
+    A thread cannot be stopped. When the caller of `run` is cancelled, a function that has begun
+    continues with all its side effects, and only its result is dropped; one that has not begun
+    never does. Where what the function works on ends with the caller, use `finish`.
+    Threads are daemons, so a stuck one does not keep the process alive.
     """
 
     def __init__(self, most: int) -> None:
@@ -32,6 +35,27 @@ class Threads:
 
     async def run(self, work: Callable[[], Any]) -> Any:
         """Return what the function returns, or raise what it raises."""
+        return await self._begin(work)
+
+    async def finish(self, work: Callable[[], Any]) -> Any:
+        """Do as `run` does; a caller that is cancelled after it began waits for its end first."""
+        start = Future[None]()
+        waiter = self._begin(lambda: work() if start.set_running_or_notify_cancel() else None)
+        cancelled: asyncio.CancelledError | None = None
+        while not waiter.done():
+            try:
+                await asyncio.wait([waiter])
+            except asyncio.CancelledError as error:
+                if start.cancel():
+                    waiter.cancel()
+                cancelled = error
+        if cancelled is not None:
+            with suppress(asyncio.CancelledError):
+                waiter.exception()  # nobody is left to be told
+            raise cancelled
+        return waiter.result()
+
+    def _begin(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
@@ -51,7 +75,7 @@ class Threads:
             waiter.cancel()  # a thread that is started later must not do the job after all
             raise_exhaustion(error)
             raise
-        return await waiter
+        return waiter
 
     @contextmanager
     def lent(self) -> Iterator[None]:

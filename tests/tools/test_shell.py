@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call_errors import NotPermitted
+from penstock.resources.project.access import Access
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.loaded import LoadedFiles
+from penstock.sandbox.processes.shell import ShellEnd
 from penstock.sandbox.processes.turns import Turns
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 from penstock.tools.threads import Threads
@@ -73,6 +77,36 @@ async def test_a_command_that_is_cut_changes_nothing(tmp_path: Path, threads: Th
             await running
     assert names(tmp_path) == ["old"]
     assert (tmp_path / "old").read_text() == "old"
+
+
+class Cutting(LoadedFiles):
+    """Cancels a task when a path is judged, and gives it time to end."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path, self.loop, self.ended = path, asyncio.get_running_loop(), threading.Event()
+        self.task: asyncio.Task[ShellEnd]
+
+    def has(self, name: str) -> bool:
+        if name == self.path:
+            self.task.add_done_callback(lambda _: self.ended.set())
+            for _ in range(2):
+                self.loop.call_soon_threadsafe(self.task.cancel)
+            self.ended.wait(0.2)
+        return False
+
+
+async def test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over(
+    tmp_path: Path, threads: Threads
+) -> None:
+    cutting = Cutting("f20")
+    files = ProjectFiles(tmp_path, Access(loaded=cutting))
+    text = "i=10; while [ $i -lt 60 ]; do echo x > f$i; i=$((i+1)); done"
+    cutting.task = asyncio.create_task(run_in_project(run(text), files, ENCLOSED, threads))
+    with pytest.raises(asyncio.CancelledError):
+        await cutting.task
+    await threads.run(lambda: None)
+    assert names(tmp_path) == [f"f{number}" for number in range(10, 60)]
 
 
 PROGRAM = """

@@ -136,3 +136,43 @@ async def test_a_thread_that_waits_lets_another_work_and_no_more_stay_than_may()
     release.set()
     await asyncio.gather(*waiting)
     threads.close()
+
+
+async def test_a_caller_that_is_cancelled_waits_for_the_end_of_what_must_be_finished() -> None:
+    threads, begun, release, done = Threads(1), threading.Event(), threading.Event(), list[int]()
+
+    def work() -> None:
+        begun.set()
+        release.wait(5)
+        done.append(1)
+
+    caller = asyncio.ensure_future(threads.finish(work))
+    while not begun.is_set():
+        await settle(rounds=1)
+    for _ in range(2):
+        caller.cancel()
+        await settle(rounds=2)
+    assert not caller.done()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert done == [1]
+    threads.close()
+
+
+async def test_what_must_be_finished_and_has_not_begun_never_runs_for_a_cancelled_caller() -> None:
+    threads, release, ran = Threads(1), threading.Event(), list[str]()
+    busy = asyncio.ensure_future(threads.run(lambda: release.wait(5)))
+    await settle(rounds=2)
+    caller = asyncio.ensure_future(threads.finish(lambda: ran.append("cancelled")))
+    await settle(rounds=2)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    release.set()
+    await busy
+    await threads.finish(lambda: ran.append("next"))
+    with pytest.raises(ZeroDivisionError):
+        await threads.finish(lambda: 1 // 0)
+    assert ran == ["next"]
+    threads.close()

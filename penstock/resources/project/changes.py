@@ -23,8 +23,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.opening import folder_of, unfinished_name
-from penstock.resources.project.turns import turn
+from penstock.resources.project.opening import folder_of, set_folder_mode, unfinished_name
+from penstock.resources.project.turns import takeover, turn
 
 NO_FILE = "is no file, folder or link."
 MOST_DEPTH = 256
@@ -50,9 +50,13 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 def take_changes(files: ProjectFiles, upper: Path) -> list[Refused]:
-    """Do to the project what was done in the upper folder; returns what was not done, by path."""
-    files.access.loaded.refresh()
-    return _Taking(files, upper).done()
+    """Do to the project what was done in the upper folder; returns what was not done, by path.
+
+    Of one project one at a time: what this has judged, no other takeover replaces meanwhile.
+    """
+    with takeover(files.root):
+        files.access.loaded.refresh()
+        return _Taking(files, upper).done()
 
 
 class _Taking:
@@ -73,8 +77,8 @@ class _Taking:
                     if self._take(path, entry.stat(follow_symlinks=False)):
                         waiting.append(path)
         for path, mode in reversed(self._modes):
-            with suppress(OSError):
-                (self._root / path).chmod(mode)
+            with self._noting(path):
+                set_folder_mode(self._root, path, mode)
         return [Refused(path=path, why=why) for path, why in sorted(self._refused.items())]
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
@@ -122,10 +126,10 @@ class _Taking:
             for name in sorted({*self._names(path)} - kept):
                 self._remove(f"{path}/{name}")
         if stat.S_IMODE(there.st_mode) & _RIGHTS != mode:
-            self._close(path, mode)
+            self._chmod_later(path, mode)
         return True
 
-    def _close(self, path: str, mode: int) -> None:
+    def _chmod_later(self, path: str, mode: int) -> None:
         """Change the mode of a folder that was there, unless authored files depend on it."""
         why = self._access.why_no_link(path)
         if why:
@@ -158,17 +162,17 @@ class _Taking:
             below.append(each := waiting.pop())
             there = self._there(each)
             if there is not None and stat.S_ISDIR(there.st_mode):
-                self._open(each, stat.S_IMODE(there.st_mode))
+                self._unlock(each, stat.S_IMODE(there.st_mode))
                 waiting += [f"{each}/{name}" for name in self._names(each)]
         for each in reversed(below):
             with self._noting(each):
                 self._remove_one(each)
         return self._there(path) is None
 
-    def _open(self, path: str, mode: int) -> None:
+    def _unlock(self, path: str, mode: int) -> None:
         """Let a folder be listed and emptied that is to be removed, if its mode is in the way."""
         if mode & _REACHABLE != _REACHABLE and not self._access.why_no_folder(path):
-            (self._root / path).chmod(mode | _REACHABLE)
+            set_folder_mode(self._root, path, mode | _REACHABLE)
 
     def _remove_one(self, path: str) -> None:
         there = self._there(path)

@@ -57,6 +57,20 @@ def replace_file(root: Path, path: str, content: bytes, *, by_steps: bool = STEP
     return before is None
 
 
+def set_folder_mode(root: Path, path: str, mode: int) -> None:
+    """Change the mode of a folder, also of one that may not be read. Raises OSError.
+
+    A link in its place is refused. Linux only: a mode is set by way of the descriptor in `/proc`,
+    because `fchmod` wants a folder that was opened to be read.
+    """
+    with folder_of(root, path) as (folder, name):
+        place = os.open(name, os.O_PATH | _FOLDER | _UNFOLLOWED, dir_fd=folder)
+    try:
+        Path(f"/proc/self/fd/{place}").chmod(mode)
+    finally:
+        os.close(place)
+
+
 @contextmanager
 def folder_of(
     root: Path, path: str, *, make: bool = False, by_steps: bool = STEP_BY_STEP

@@ -12,6 +12,9 @@ from penstock.core.late import late
 _COUNT = 64
 """Files share so many locks: two of one lock wait for each other, and no lock is left behind."""
 _locks = tuple(threading.Lock() for _ in range(_COUNT))
+_takeovers = tuple(threading.Lock() for _ in range(_COUNT))
+_STATE = ".penstock"
+"""No agent changes a file in it, so no turn holds it."""
 Held = Callable[[Path], AbstractContextManager[Any]]
 _held: Held = (
     late("penstock.resources.project.flock:held")
@@ -28,4 +31,14 @@ def turn(root: Path, path: str) -> Iterator[None]:
     """
     whole = root / path
     with _locks[hash(str(whole)) % _COUNT], _held(whole.parent):
+        yield
+
+
+@contextmanager
+def takeover(root: Path) -> Iterator[None]:
+    """Keep others from taking over many changes of a project; files still have their turns.
+
+    Other processes are kept out if the project has a `.penstock` folder to lock.
+    """
+    with _takeovers[hash(str(root)) % _COUNT], _held(root / _STATE):
         yield

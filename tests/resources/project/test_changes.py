@@ -2,7 +2,10 @@
 
 import os
 import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -207,3 +210,80 @@ def test_a_folder_that_may_not_be_entered_is_taken_over_as_it_is(copy: Copy) -> 
     assert (copy.root / "closed").stat().st_mode & 0o777 == 0
     (copy.root / "closed").chmod(0o700)
     assert (copy.root / "closed/x").read_text() == "new"
+
+
+class Judging(LoadedFiles):
+    """Does something at the moment at which a path is judged."""
+
+    def __init__(self, path: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.path, self.act = path, act
+
+    def has(self, name: str) -> bool:
+        if name == self.path:
+            self.path = ""
+            self.act()
+        return False
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_no_mode_is_set_through_a_link_that_takes_the_place_of_a_folder(
+    copy: Copy, tmp_path: Path, *, is_removed: bool
+) -> None:
+    """Another command is taken over meanwhile, or somebody works in the project."""
+    outside, folder = tmp_path / "outside", copy.root / "sub"
+    outside.mkdir(mode=0o500)
+    folder.mkdir(mode=0o500)
+
+    def swap() -> None:
+        folder.rmdir()
+        folder.symlink_to(outside)
+
+    if is_removed:
+        copy.removes("sub")
+    else:
+        (copy.upper / "sub").mkdir()
+        (copy.upper / "sub").chmod(0o777)
+        copy.write("z")
+    loaded = Judging("sub" if is_removed else "z", swap)
+    refused = copy.take(Access(loaded=loaded))
+    assert folder.is_symlink()
+    assert outside.stat().st_mode & 0o777 == 0o500
+    assert refused == ['"sub" cannot be changed: Not a directory.']
+
+
+def test_a_folder_that_may_not_be_read_gets_another_mode_and_is_removed(copy: Copy) -> None:
+    for name in ("opened", "removed"):
+        (copy.root / name).mkdir()
+        (copy.root / name / "x").touch()
+        (copy.root / name).chmod(0)
+    (copy.upper / "opened").mkdir(mode=0o750)
+    copy.removes("removed")
+    assert copy.take() == []
+    assert (copy.root / "opened").stat().st_mode & 0o777 == 0o750
+    assert not (copy.root / "removed").exists()
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["no state", "state"])
+def test_changes_of_two_commands_are_taken_over_one_after_the_other(
+    copy: Copy, tmp_path: Path, *, is_kept: bool
+) -> None:
+    if is_kept:
+        (copy.root / ".penstock").mkdir()
+    other = Copy.__new__(Copy)
+    other.root, other.upper = copy.root, tmp_path / "other"
+    copy.write("first")
+    other.write("second")
+    begun, came = Event(), Event()
+
+    def wait_for_the_other() -> None:
+        begun.set()
+        assert not came.wait(0.1)
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(copy.take, Access(loaded=Judging("first", wait_for_the_other)))
+        assert begun.wait(5)
+        second = threads.submit(other.take, Access(loaded=Judging("second", came.set)))
+        assert (first.result(5), second.result(5)) == ([], [])
+    assert came.is_set()
+    assert copy.there()["second"] == "new"
