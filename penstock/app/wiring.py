@@ -253,7 +253,9 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
 
 
 def _body(work: TaskDispatcher, needs: Needs, notifier: RunNotifier) -> TaskBody:
-    return TaskBody(work=work.work, end=work.end, lacks=needs.lacks, tell=notifier.tell)
+    return TaskBody(
+        work=work.work, end=work.end, lacks=needs.lacks, has=needs.has, tell=notifier.tell
+    )
 
 
 def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activations, InlineLauncher]:

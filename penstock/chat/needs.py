@@ -7,16 +7,17 @@ counts when one of its calls is open and the task was offered it: a name that a 
 TOOL_NOT_FOUND. Shown by tests/journeys/test_blocked.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from penstock.chat.session import Participants
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events import CallRequested
 from penstock.core.flow_events import FlowRequested
-from penstock.core.ids import ASSISTANT
+from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.slash import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState
+from penstock.engine.task_body import Lack
 from penstock.engine.task_state import TaskState
 from penstock.tools.registry import Registry
 
@@ -28,44 +29,51 @@ class Needs:
         self._participants = participants
         self._registry = registry
 
-    def lacks(self, state: SessionState, task: TaskState) -> tuple[Missing, ...]:
-        """Return what the task needs to go on, and this process does not have."""
-        brief = task.brief
-        if isinstance(brief, FlowRequested):
-            return ()  # its agents are files, and what it began with is in its log
-        if isinstance(brief, CallRequested):
-            is_gone = task.started is not None and brief.tool_id not in self._registry
-            return (Missing(MissingKind.TOOL, brief.tool_id),) if is_gone else ()
-        is_queued = task.started is None
-        if task.is_command or (is_queued and brief and not is_answered_by_model(brief.content)):
-            return ()
-        return tuple(self._of_chat(state, task))
+    def lacks(self, state: SessionState, task: TaskState) -> Lack | None:
+        """Return what the task needs to resume and this process does not have."""
+        agent, needed = _needs(state, task)
+        missing = tuple(self._missing(state.log_id, agent, needed))
+        return Lack(missing, agent) if missing else None
 
-    def _of_chat(self, state: SessionState, task: TaskState) -> Iterator[Missing]:
-        name = state.opened.agent if state.opened else ASSISTANT
-        try:
-            agent = self._participants.agent(state.log_id, name)
-        except NotFound:
-            yield Missing(MissingKind.AGENT, name)
-            return
-        if task.started is None:
-            return
-        wanted = task.started.model
-        try:
-            self._participants.model(agent, wanted)
-        except ConfigError:
-            yield Missing(MissingKind.MODEL, wanted or "")
-        registry = self._participants.invoker(agent).registry
-        for tool_id in _open_calls(task):
-            if tool_id in task.started.offered and tool_id not in registry:
-                yield Missing(MissingKind.TOOL, tool_id)
+    def has(self, log_id: LogId, lack: Lack) -> bool:
+        """Return whether this process has by now what a task of the log lacked."""
+        return not any(self._missing(log_id, lack.agent, lack.missing))
+
+    def _missing(
+        self, log_id: LogId, agent: str | None, needed: Iterable[Missing]
+    ) -> Iterator[Missing]:
+        """Return what is not here of that; without the agent nobody can tell about the rest."""
+        registry, found = self._registry, None
+        if agent is not None:
+            try:
+                found = self._participants.agent(log_id, agent)
+            except NotFound:
+                yield Missing(MissingKind.AGENT, agent)
+                return
+            registry = self._participants.invoker(found).registry
+        for each in needed:
+            if each.kind is MissingKind.TOOL and each.id not in registry:
+                yield each
+            elif found is not None and each.kind is MissingKind.MODEL:
+                try:
+                    self._participants.model(found, each.id or None)
+                except ConfigError:
+                    yield each
 
 
-def _open_calls(task: TaskState) -> list[str]:
-    """Return the tools of the calls that the model asked for and that have no outcome yet."""
-    rounds = task.main.rounds
-    if not rounds:
-        return []
-    settled = rounds[-1].settled
-    names = [call.name for call in rounds[-1].reply.calls if call.call_id not in settled]
-    return list(dict.fromkeys(names))
+def _needs(state: SessionState, task: TaskState) -> tuple[str | None, list[Missing]]:
+    """Return the agent that the task needs, and with which model and tools."""
+    brief, started = task.brief, task.started
+    if isinstance(brief, FlowRequested):
+        return None, []  # its agents are files, and what it began with is in its log
+    if isinstance(brief, CallRequested):
+        return None, [Missing(MissingKind.TOOL, brief.tool_id)] if started else []
+    if task.is_command or (not started and brief and not is_answered_by_model(brief.content)):
+        return None, []
+    agent = state.opened.agent if state.opened else ASSISTANT
+    if started is None:
+        return agent, []
+    open_calls = task.main.rounds[-1].open_calls if task.main.rounds else []
+    names = dict.fromkeys(call.name for call in open_calls if call.name in started.offered)
+    tools = [Missing(MissingKind.TOOL, name) for name in names]
+    return agent, [Missing(MissingKind.MODEL, started.model or ""), *tools]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from penstock.core.clock import Moment
@@ -19,14 +19,14 @@ from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Blocked, Cancel, LeaseLost
-from penstock.core.task import Missing, names_of
+from penstock.core.task import names_of
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.state_cache import StateCache
 from penstock.engine.suspend import withdraw
-from penstock.engine.task_body import TaskBody
+from penstock.engine.task_body import Lack, TaskBody
 from penstock.engine.task_ends import cancelled, crashed, failed, internal_error
 from penstock.engine.task_state import TaskState
 from penstock.engine.task_stop import TaskStop
@@ -53,8 +53,8 @@ class Activations:
         """Leases that were taken when a task began, and when; `run` comes for them."""
         self._owed: dict[LogId, Lease] = {}
         """Leases that the store did not take back; it is asked again before the log is taken."""
-        self._blocked: dict[LogId, Callable[[], tuple[Missing, ...]]] = {}
-        """Logs that were left because something was missing here, and what still is."""
+        self._blocked: dict[LogId, Lack] = {}
+        """Logs that were left because something was missing here."""
         self._is_closing = False
 
     async def run(self, log_id: LogId) -> Moment | None:
@@ -138,10 +138,15 @@ class Activations:
 
     def is_blocked(self, log_id: LogId) -> bool:
         """Whether a log was left because something was missing here, and still is."""
-        lacks = self._blocked.get(log_id)
-        if lacks is not None and not lacks():
+        lack = self._blocked.get(log_id)
+        if lack is not None and self._body.has(log_id, lack):
             del self._blocked[log_id]
         return log_id in self._blocked
+
+    @property
+    def blocked(self) -> int:
+        """How many logs were left because something was missing here."""
+        return len(self._blocked)
 
     def forget_blocked(self, pending: Collection[LogId]) -> None:
         """Forget what was missing for logs that are not pending any more."""
@@ -161,8 +166,9 @@ class Activations:
                 log.debug("log %s could not be looked at: %s", log_id, error)
 
     def forget(self, log_id: LogId) -> None:
-        """Drop what is folded of a log, because something in it was erased."""
+        """Drop what is known here of a log, because something in it was erased."""
         self._states.forget(log_id)
+        self._blocked.pop(log_id, None)
 
     async def _acquired(self, log_id: LogId) -> Lease | None:
         """Take a lease. One that was still to be given back is, or this would count as a crash."""
@@ -238,15 +244,15 @@ class Activations:
         """
         if held.begins or task.cancel_requested:
             return
-        missing = self._body.lacks(held.state, task)
-        if not missing:
+        lack = self._body.lacks(held.state, task)
+        if lack is None:
             return
-        self._blocked[held.state.log_id] = partial(self._body.lacks, held.state, task)
+        self._blocked[held.state.log_id] = lack
         for each in (task, *held.state.queue.values()):
-            if each.blocked_on != missing:
-                held.add(TaskBlocked(blocked_on=missing), each.task_id)
+            if each.blocked_on != lack.missing:
+                held.add(TaskBlocked(blocked_on=lack.missing), each.task_id)
         await held.commit()
-        raise Blocked(missing)
+        raise Blocked(lack.missing)
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""
@@ -283,7 +289,7 @@ class Activations:
         await self._tell(held, task)
 
     async def _tell(self, held: HeldLog, task: TaskState | None) -> None:
-        """Tell whom it concerns, if the task has ended."""
+        """Notify the run's waiters if the task has ended."""
         if task is not None and task.is_ended:
             await self._body.tell(held, task)
 

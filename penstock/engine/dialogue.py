@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from penstock.core.call import CallPath
+from penstock.core.call import CallPath, ToolCall
 from penstock.core.canonical import compact
 from penstock.core.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
@@ -22,6 +22,11 @@ class Round(Struct):
     def is_settled(self) -> bool:
         """Whether every call has its outcome."""
         return len(self.settled) == len(self.reply.calls)
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """The calls without an outcome, in the order in which they were asked for."""
+        return [call for call in self.reply.calls if call.call_id not in self.settled]
 
 
 class TaskBoundary(Struct):

@@ -85,7 +85,7 @@ class StateCache:
     ) -> SessionState:
         """Fold a log to its head, from what is known, a part at a time: others have their turn.
 
-        What was erased since it was read may stand in a part before: it is begun anew. Raises
+        Text erased meanwhile may be in a part that was read before: then folding restarts. Raises
         StoreCorrupt for a log that ends before its head.
         """
         state, read = (SessionState(log_id), head) if known is None else (known, known.seq)

@@ -1,35 +1,52 @@
-"""What an activation is told about tasks: how to go on with one, and what that takes."""
+"""What an activation does with the current task, and what that takes."""
 
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from penstock.core.events import TaskEnded
+from penstock.core.ids import LogId
 from penstock.core.task import Missing
 from penstock.engine.held import HeldLog
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
 
 
-async def tell_nobody(held: HeldLog, task: TaskState) -> None:
-    """Tell nobody that a task has ended."""
+class Lack(Struct, frozen=True):
+    """What a task needs and this process does not have: names only, so it is cheap to keep."""
+
+    missing: tuple[Missing, ...]
+    agent: str | None = None
+    """The agent whose model and tools are meant; None means the tools of the project."""
 
 
-def lack_nothing(state: SessionState, task: TaskState) -> tuple[Missing, ...]:
+async def ignore_end(held: HeldLog, task: TaskState) -> None:
+    """Do nothing when a task ends."""
+
+
+def lack_nothing(state: SessionState, task: TaskState) -> Lack | None:
     """Let every task go on."""
-    return ()
+    return None
+
+
+def have_nothing(log_id: LogId, lack: Lack) -> bool:
+    """Leave every blocked task blocked."""
+    return False
 
 
 class TaskBody(Struct, frozen=True, kw_only=True):
-    """What an activation does with the task whose turn it is."""
+    """What an activation does with the current task."""
 
     work: Callable[[HeldLog, TaskState], Awaitable[None]]
     """Go on with the task until it has ended or waits, and add TaskEnded or TaskSuspended; nothing,
     when there is more to do. May raise Cancel when the task is to end."""
     end: Callable[[HeldLog, TaskState, TaskEnded], None]
     """Close what is open in the task, and add this end."""
-    lacks: Callable[[SessionState, TaskState], tuple[Missing, ...]] = lack_nothing
-    """Return what the task needs to go on, and this process does not have."""
-    tell: Callable[[HeldLog, TaskState], Awaitable[None]] = tell_nobody
-    """Tell whom it concerns that a task has ended. It comes once the end is on disk, before the log
-    is given back; and again, when a crash came in between."""
+    lacks: Callable[[SessionState, TaskState], Lack | None] = lack_nothing
+    """Return what the task needs to resume and this process does not have; None if nothing."""
+    has: Callable[[LogId, Lack], bool] = have_nothing
+    """Return whether this process has by now what a task of the log lacked. Asked in every sweep
+    for every blocked log."""
+    tell: Callable[[HeldLog, TaskState], Awaitable[None]] = ignore_end
+    """Notify the run's waiters. Called after the end is committed, before the lease is released;
+    called again after a crash."""

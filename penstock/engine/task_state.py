@@ -145,10 +145,8 @@ class TaskState:
             return f"in the call of {brief.tool_id!r}"
         if not rounds or rounds[-1].is_settled:
             return "while its model was asked"
-        open_calls = [
-            call for call in rounds[-1].reply.calls if call.call_id not in rounds[-1].settled
-        ]
-        return f"in {' or '.join(sorted({repr(call.name) for call in open_calls}))}"
+        names = sorted({repr(call.name) for call in rounds[-1].open_calls})
+        return f"in {' or '.join(names)}"
 
     def hear(self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]) -> None:
         """Take in what a model said, and what that cost."""

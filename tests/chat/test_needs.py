@@ -12,13 +12,14 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import CallId, LogId, MessageId, TaskId
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState
+from penstock.engine.task_body import Lack
 from penstock.engine.task_state import Brief, TaskState
 from penstock.models.model import Model
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
-from tests.kit.events import ANN
+from tests.kit.events import ANN, LOG
 from tests.kit.tools import Act
 
 MESSAGE = MessageReceived(message_id=MessageId("msg_1"), content="Go")
@@ -88,4 +89,27 @@ async def test_what_is_missing(
             household.agent, lambda agent: household.invoker, household.model
         )
         needs = Needs(participants, Registry([Act("here")]))
-        assert needs.lacks(SessionState(LogId("conv_1")), task) == expected
+        lack = needs.lacks(SessionState(LOG), task)
+        assert (lack.missing if lack else ()) == expected
+        assert lack is None or not needs.has(LOG, lack)
+
+
+HAS: dict[str, tuple[Lack, bool]] = {
+    "the agent has come": (Lack((AGENT,), "assistant"), True),
+    "the model has not": (Lack((MODEL,), "assistant"), False),
+    "the model has": (Lack((Missing(MissingKind.MODEL, "here"),), "assistant"), True),
+    "the tool of a direct call has come": (Lack((TOOL,)), True),
+    "the project has the tool, but not the agent": (Lack((TOOL,), "assistant"), False),
+    "one of two has come": (Lack((Missing(MissingKind.MODEL, "here"), TOOL), "assistant"), False),
+}
+
+
+@pytest.mark.parametrize(("lack", "expected"), HAS.values(), ids=list(HAS))
+async def test_whether_what_was_missing_is_here_by_now(*, lack: Lack, expected: bool) -> None:
+    async with memory_runtime(tools=[Act("here")]) as runtime:
+        household = Household(runtime.parts.invoker, has_agent=True)
+        participants = Participants(
+            household.agent, lambda agent: household.invoker, household.model
+        )
+        needs = Needs(participants, Registry([Act("gone")]))
+        assert needs.has(LOG, lack) is expected

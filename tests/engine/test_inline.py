@@ -1,6 +1,7 @@
-"""The launcher in this process: what it does when the store says no."""
+"""The launcher in this process: what it does when the store says no, or a task is blocked."""
 
 import asyncio
+import gc
 from collections.abc import Collection, Sequence
 
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError, StoreFull, StoreLocked
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
+from penstock.core.task import Missing, MissingKind
+from penstock.engine.state import SessionState
+from penstock.engine.task_body import Lack
 from penstock.store.log import Lease, Pending
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
@@ -119,3 +123,65 @@ async def test_it_rests_once_nothing_is_at_work_any_more() -> None:
         gate.set()
         await resting
         assert running.at_work == 0
+
+
+NO_CLERK = Lack((Missing(MissingKind.AGENT, "clerk"),), "clerk")
+FEW = Limits(activations=5)
+
+
+@pytest.mark.parametrize("blocked", [9, 10, 11, 60])
+async def test_blocked_logs_do_not_hide_a_log_that_comes_after_them(blocked: int) -> None:
+    clock = FakeClock()
+    async with opened(MemoryLog(clock, FEW), clock, limits=FEW) as running:
+        for number in range(blocked):
+            running.lacking[LogId(f"blocked {number}")] = NO_CLERK
+            await running.say(f"blocked {number}")
+            clock.advance(0.001)
+        await settle()
+        assert running.activations.blocked == blocked
+        fresh = await running.say("fresh", wake=False)
+        await clock.elapse(2 * FEW.sweep_seconds)
+        assert running.worked == [fresh]
+
+
+async def test_a_blocked_log_that_another_process_finished_is_forgotten() -> None:
+    """The others alone are as many as one sweep asks for where nothing is blocked."""
+    clock = FakeClock()
+    async with opened(MemoryLog(clock, FEW), clock, limits=FEW) as running:
+        for number in range(11):
+            running.lacking[LogId(f"blocked {number}")] = NO_CLERK
+            await running.say(f"blocked {number}")
+        await settle()
+        lease = await running.log.acquire(LogId("blocked 3"), "other")
+        assert lease
+        await running.log.release(lease, head=lease.head)
+        await clock.elapse(2 * FEW.sweep_seconds)
+        assert running.activations.blocked == 10
+        assert not running.launcher.is_blocked(LogId("blocked 3"))
+
+
+async def test_a_blocked_log_resumes_at_the_next_sweep_once_its_need_is_met() -> None:
+    clock = FakeClock()
+    async with opened(clock=clock) as running:
+        running.lacking[LogId("a")] = NO_CLERK
+        task_id = await running.say("a")
+        await clock.elapse(3 * Limits().sweep_seconds)
+        assert running.worked == []
+        running.lacking.clear()
+        await clock.elapse(2 * Limits().sweep_seconds)
+        assert running.worked == [task_id]
+        assert running.activations.blocked == 0
+
+
+async def test_a_blocked_log_keeps_names_in_memory_and_no_state() -> None:
+    """Else its text would be here past `limits.fold_cache`, and after it was erased."""
+    async with opened() as running:
+        running.lacking[LogId("a")] = NO_CLERK
+        await running.say("a")
+        await settle()
+        assert running.launcher.is_blocked(LogId("a"))
+        gc.collect()
+        states = [each for each in gc.get_objects() if isinstance(each, SessionState)]
+        assert [each for each in states if each.log_id == "a"] == []
+        running.activations.forget(LogId("a"))
+        assert not running.launcher.is_blocked(LogId("a"))

@@ -15,7 +15,7 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.activation import Activations
 from penstock.engine.held import HeldLog
-from penstock.engine.task_body import TaskBody, tell_nobody
+from penstock.engine.task_body import TaskBody, ignore_end
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -51,7 +51,7 @@ class ActiveLog:
         *,
         log: MemoryLog | None = None,
         end: End = end,
-        tell: Work = tell_nobody,
+        tell: Work = ignore_end,
         **limits: Any,
     ) -> None:
         self.clock = FakeClock()

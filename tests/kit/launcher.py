@@ -14,7 +14,8 @@ from penstock.core.world import World
 from penstock.engine.activation import Activations
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
-from penstock.engine.task_body import TaskBody
+from penstock.engine.state import SessionState
+from penstock.engine.task_body import Lack, TaskBody
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -26,6 +27,8 @@ class LauncherAtWork:
     """A launcher, its log, and a body that stands still where the test wants it."""
 
     def __init__(self, log: MemoryLog, clock: FakeClock, limits: Limits, work: Work) -> None:
+        self.lacking: dict[LogId, Lack] = {}
+        """What this process lacks for the tasks of which logs."""
         self.log = log
         self.clock = clock
         self.at_work = 0
@@ -34,9 +37,15 @@ class LauncherAtWork:
         self.gates: dict[LogId, asyncio.Event] = {}
         self._finish = work
         world = World(clock, limits, new_id)
-        body = TaskBody(work=self._work, end=end)
-        activations = Activations(log, body, world, owner=new_id("run"))
-        self.launcher = InlineLauncher(log, activations, world)
+        body = TaskBody(work=self._work, end=end, lacks=self._lacks, has=self._has)
+        self.activations = Activations(log, body, world, owner=new_id("run"))
+        self.launcher = InlineLauncher(log, self.activations, world)
+
+    def _lacks(self, state: SessionState, task: TaskState) -> Lack | None:
+        return self.lacking.get(state.log_id)
+
+    def _has(self, log_id: LogId, lack: Lack) -> bool:
+        return self.lacking.get(log_id) != lack
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         self.worked.append(task.task_id)
