@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from penstock.app.project import Project
 from penstock.app.typings import FILE, project_typings
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.exhaustion import starting_process
 from penstock.core.text import cut, one_line
 from penstock.manifest.discover import walk
 from penstock.manifest.paths import escape_of
@@ -130,14 +131,15 @@ class _Place:
         own = {"DENO_DIR": str(self._folder / "deno"), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
         command = [find_deno_bin(), *arguments]
         try:
-            done = subprocess.run(  # noqa: S603  deno as it was installed, on copies
-                command,
-                cwd=self._folder,
-                env=own,
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
-            )
+            with starting_process():
+                done = subprocess.run(  # noqa: S603  deno as it was installed, on copies
+                    command,
+                    cwd=self._folder,
+                    env=own,
+                    capture_output=True,
+                    timeout=SECONDS,
+                    check=False,
+                )
         except subprocess.TimeoutExpired:
             return f"error: the check took more than {SECONDS} s"
         return done.stderr.decode(errors="replace") if done.returncode else None

@@ -7,7 +7,7 @@ PenstockError                 docstring = default message; `code` = the class na
 │   ├── StoreFull             no space is left
 │   ├── StoreReadOnly         the place cannot be written
 │   ├── StoreLocked           another process holds the file
-│   ├── OutOfResources        no file, thread or memory is left for now
+│   ├── OutOfResources        no file, process, thread or memory is left
 │   ├── StoreTooNew           made by a newer version
 │   ├── StoreCorrupt          a row or the file does not read back
 │   └── StoreClosed           the database was closed
@@ -96,7 +96,7 @@ class StoreLocked(StoreError):
 
 
 class OutOfResources(StoreError):
-    """No file descriptor, thread or memory is left for now; nothing was lost. Try again soon."""
+    """No file, process, thread or memory is left for now; nothing was lost. Try again soon."""
 
 
 class StoreTooNew(StoreError):

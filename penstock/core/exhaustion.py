@@ -1,4 +1,4 @@
-"""Errors that say: this process, or its machine, has no file, thread or memory left for now.
+"""Errors that say: this process, or its machine, has no file, process, thread or memory left.
 
 Such an error says nothing about the work that met it, so accepted work waits instead of failing:
 `agents/turn.py` waits before it asks a model again, and an activation releases its log, which the
@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from penstock.core.errors import OutOfResources
 
@@ -39,6 +40,20 @@ def raise_exhaustion(error: Exception) -> None:
     """Raise OutOfResources from an error that means it; else return, for the error to be judged."""
     if (lack := exhaustion_of(error)) is not None:
         raise lack from error
+
+
+@contextmanager
+def starting_process() -> Iterator[None]:
+    """Raise OutOfResources if the system has no process left to start one.
+
+    It says so by EAGAIN, which `exhaustion_of` cannot count: of a socket it means "not yet".
+    """
+    try:
+        yield
+    except BlockingIOError as error:
+        raise OutOfResources(
+            f"No process can be started for now. Try again soon. {error}"
+        ) from error
 
 
 def is_out_of_files() -> bool:

@@ -8,7 +8,12 @@ import threading
 import pytest
 
 from penstock.core.errors import OutOfResources, StoreFull
-from penstock.core.exhaustion import exhaustion_of, is_out_of_files, raise_exhaustion
+from penstock.core.exhaustion import (
+    exhaustion_of,
+    is_out_of_files,
+    raise_exhaustion,
+    starting_process,
+)
 from tests.kit.resources import no_files_left, no_threads_left
 
 NO_FILE = OSError(errno.EMFILE, "Too many open files")
@@ -43,6 +48,7 @@ LACKS = [
 ]
 OTHERS = [
     OSError(errno.ENOENT, "No such file"),
+    BlockingIOError(errno.EAGAIN, "a socket has nothing yet, or no process can be started"),
     OSError("no number"),
     RuntimeError("can't"),
     MemoryError(),
@@ -64,6 +70,13 @@ def test_a_lack_is_found_among_the_causes(error: Exception) -> None:
 def test_every_other_error_says_something_else(error: Exception) -> None:
     assert exhaustion_of(error) is None
     raise_exhaustion(error)
+
+
+def test_only_where_a_process_starts_does_eagain_mean_that_none_is_left() -> None:
+    with pytest.raises(OutOfResources, match="No process can be started"), starting_process():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    with pytest.raises(FileNotFoundError), starting_process():
+        raise FileNotFoundError
 
 
 def test_errors_that_are_each_others_cause_come_to_an_end() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.core.exhaustion import starting_process
 from penstock.resources.project.walk import FoundFile
 
 SECONDS = 10.0
@@ -47,14 +48,15 @@ async def search(
     root: Path, files: Sequence[FoundFile], wanted: SearchQuery, *, seconds: float = SECONDS
 ) -> SearchHits:
     """Return the lines of files that match, as `path:line: text`."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *_PROGRAM,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={},
-        limit=_MOST_LINE,
-    )
+    with starting_process():
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *_PROGRAM,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={},
+            limit=_MOST_LINE,
+        )
     said: list[dict[str, Any]] = []
     try:
         async with asyncio.timeout(seconds):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from penstock.core.exhaustion import starting_process
 from penstock.sandbox.processes.process import CONFINE
 
 NONE_AT_ALL = "scripts are confined by the operating system on Linux alone"
@@ -16,7 +17,8 @@ def found_layers(probe: Sequence[str] = PROBE) -> Mapping[str, str]:
     """Return every layer by name, with why it cannot be had, or nothing."""
     if sys.platform != "linux":
         return {"confinement": NONE_AT_ALL}
-    found = subprocess.run(probe, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  of penstock's own making
+    with starting_process():
+        found = subprocess.run(probe, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  of penstock's own making
     if found.returncode:
         said = found.stderr.decode("utf-8", "replace").strip()[-200:]
         return {"confinement": f"it could not be tried: {said}"}

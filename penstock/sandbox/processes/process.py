@@ -10,11 +10,12 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from penstock.core.exhaustion import starting_process
 from penstock.sandbox.processes.frames import Frames, frame_of
 from penstock.sandbox.processes.turns import Place
 
@@ -81,7 +82,8 @@ class Process:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         ours.settimeout(0)
         self._socket = ours
-        with theirs:
+        with ExitStack() as opened, theirs, starting_process():
+            opened.enter_context(ours)
             self._child = subprocess.Popen(  # noqa: S603  of penstock's own making
                 [sys.executable, "-I", "-S", str(CONFINE), command.plan(), *command.argv],
                 stdin=theirs.fileno(),
@@ -91,6 +93,7 @@ class Process:
                 cwd=command.folder,
                 start_new_session=True,
             )
+            opened.pop_all()
 
     @property
     def is_alive(self) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from penstock.core.errors import OutOfResources
+from penstock.core.exhaustion import starting_process
 from penstock.sandbox.processes.home import HOME
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -27,7 +29,7 @@ _PROGRAM = ("-I", "-m", "penstock.sandbox.processes.enclose")
 _SHELL, _REMOVE = "/bin/sh", "/bin/rm"
 _CHUNK = 1 << 16
 _MOST_REPORT = 8192
-_SCRATCH = "penstock"
+_SCRATCH, _PLAN = "penstock", "plan"
 _UPPER, _WORK = "changes/upper", "changes/work"
 """As overlayfs wants them: what was changed, and a folder of its own on the same disk."""
 
@@ -181,18 +183,19 @@ async def _started(
     else:
         plan = _plan(command.enclosure, command.folder, scratch)
         plan |= {"argv": shell, "environment": environment, "report": ends[2]}
-        (place := scratch / "plan").write_text(json.dumps(plan))
+        (place := scratch / _PLAN).write_text(json.dumps(plan))
         argv, environment = [sys.executable, *_PROGRAM, str(place)], {}
-    return await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=subprocess.DEVNULL,
-        stdout=ends[0],
-        stderr=ends[1],
-        pass_fds=[ends[2]] if command.enclosure else [],
-        env=environment,
-        cwd=command.folder,
-        start_new_session=True,
-    )
+    with starting_process():
+        return await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=subprocess.DEVNULL,
+            stdout=ends[0],
+            stderr=ends[1],
+            pass_fds=[ends[2]] if command.enclosure else [],
+            env=environment,
+            cwd=command.folder,
+            start_new_session=True,
+        )
 
 
 def _plan(enclosure: Enclosure, folder: Path, scratch: Path) -> dict[str, Any]:
@@ -252,10 +255,25 @@ async def _scratch() -> AsyncIterator[Path]:
     finally:
         with suppress(OSError):  # overlayfs makes it, for nobody to enter
             (folder / _WORK / "work").chmod(0o700)
-        # what the command left there may be nested deeper than calls can be
-        gone = map(str, (folder, *stale))
-        cleaning = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", *gone)
-        await cleaning.wait()
+        try:
+            await _remove(folder, *stale)
+        except OutOfResources:  # the command has ended, so this must not run it again
+            _remove_unused(folder)
+
+
+async def _remove(*folders: Path) -> None:
+    """Remove what commands left, which may be nested deeper than calls can be."""
+    with starting_process():
+        removing = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", *map(str, folders))
+    await removing.wait()
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what no command wrote to; `_stale` finds the rest once this process has ended."""
+    (folder / _PLAN).unlink(missing_ok=True)
+    for each in (_WORK, "changes/upper", "changes", "root", "tmp", "home", ""):
+        with suppress(OSError):
+            (folder / each).rmdir()
 
 
 @lru_cache(maxsize=1)

@@ -4,8 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, OutOfResources
 from penstock.sandbox.processes.process import Command, Process
 from penstock.sandbox.processes.turns import Turns
 
@@ -52,7 +53,7 @@ class WarmProcesses:
             else:
                 process.close()
             raise
-        asyncio.get_running_loop().call_soon(self._refill, memory_mb)
+        asyncio.get_running_loop().call_soon(self._refill_if_possible, memory_mb)
         return process
 
     def close(self) -> None:
@@ -88,6 +89,10 @@ class WarmProcesses:
         wanted = self._counts.get(memory_mb, 1)
         while not self._is_closed and len(spare) < wanted and self._room > 0:
             spare.append(self._begun(memory_mb))
+
+    def _refill_if_possible(self, memory_mb: int) -> None:
+        with suppress(OutOfResources):  # the next script begins its own, or fails and says why
+            self._refill(memory_mb)
 
     def _begun(self, memory_mb: int) -> Process:
         process = Process(self._command(memory_mb), self._reaper)

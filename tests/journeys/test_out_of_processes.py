@@ -1,0 +1,58 @@
+"""A system that starts no further process: whatever needs one says so, and leaves nothing open."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import asyncio, os, sys, tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from penstock.core.errors import OutOfResources
+from penstock.core.exhaustion import exhaustion_of
+from penstock.resources.project.search import SearchQuery, search
+from penstock.sandbox.processes.hardening import found_layers
+from penstock.sandbox.processes.process import Command, Process
+from penstock.sandbox.processes.shell import Enclosure, ShellCommand, run_shell
+from penstock.sandbox.processes.warm_processes import WarmProcesses
+from tests.kit.resources import allow_no_process
+
+COMMAND = Command(argv=["/bin/true"], folder=Path("/"))
+SHELL = dict(text="true", folder=Path("/"), seconds=1, most_bytes=100)
+
+async def script(): Process(COMMAND, ThreadPoolExecutor(1))
+async def taken(): await WarmProcesses(lambda _: COMMAND, lambda _: None).take(8)
+async def free(): await run_shell(ShellCommand(**SHELL, enclosure=None))
+async def enclosed(): await run_shell(ShellCommand(**SHELL, enclosure=Enclosure()))
+async def grep(): await search(Path("/"), [], SearchQuery(pattern="x"))
+async def probe(): found_layers()
+
+async def main():
+    before = len(os.listdir("/proc/self/fd"))
+    try:
+        await globals()[sys.argv[1]]()
+    except OutOfResources as error:
+        print(type(exhaustion_of(error)).__name__, type(error.__cause__).__name__)
+    print(len(os.listdir("/proc/self/fd")) - before, os.listdir(tempfile.gettempdir()))
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chmod(folder, 0o777)
+    tempfile.tempdir = folder
+    pid = os.fork()
+    if not pid:
+        allow_no_process()
+        asyncio.run(main())
+        os._exit(0 if not sys.stdout.flush() else 1)
+    os.waitpid(pid, 0)
+"""
+
+
+@pytest.mark.parametrize("starts", ["script", "taken", "free", "enclosed", "grep", "probe"])
+def test_what_needs_a_process_says_that_there_is_none(starts: str) -> None:
+    """The kernel says EAGAIN, which would fail the task for good; now it waits and goes on."""
+    command = [sys.executable, "-c", PROGRAM, starts]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("OutOfResources BlockingIOError\n0 []\n", "")
