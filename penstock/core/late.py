@@ -42,25 +42,29 @@ def hidden(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
-def imported_files() -> Iterator[Path]:
+def imported_files() -> Iterator[str]:
     """Yield the files of all modules that this process has imported, compiled ones too."""
     for module in [*sys.modules.values()]:
         for name in ("__file__", "__cached__"):
             if isinstance(file := getattr(module, name, None), str):
-                yield Path(file)
+                yield file
 
 
-def importable_files() -> Iterator[Path]:
-    """Yield the places from which the next process would import what this one has, or would first.
+def importable_files(root: Path) -> Iterator[Path]:
+    """Yield the places below a folder from which the next process would import what this one has.
 
-    A file beside a program, such as `json.py`, comes before the library of that name.
+    A file beside a program, such as `json.py`, comes before the library of that name. Folders
+    elsewhere are passed over at once: a thousand names in each took 20 ms.
     """
     names = {each.partition(".")[0] for each in [*sys.modules]}
     for entry in dict.fromkeys(sys.path):
         folder = Path(entry or ".").absolute()
+        if folder != root.parent and not folder.is_relative_to(root):
+            continue
         for name in (*sorted(names), "sitecustomize", "usercustomize"):
-            yield folder / f"{name}.py"
-            yield folder / name / "__init__.py"
+            for file in (folder / f"{name}.py", folder / name / "__init__.py"):
+                if file.is_relative_to(root):
+                    yield file
 
 
 def open_folder(folder: Path, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from types import ModuleType
 
 import pytest
 
@@ -149,3 +150,20 @@ async def test_the_environment_of_python_is_protected_where_it_is_in_the_project
     async with written.opened() as runtime:
         names = [".venv/lib/python3.11/site-packages/sitecustomize.py", ".venv"]
         assert protected(files_of(runtime), names) == names
+
+
+async def test_a_module_that_was_imported_through_a_link_is_protected_where_it_is(
+    written: ProjectFolder,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "file.py").symlink_to(written.root / "lib/other.py")
+    (elsewhere / "folder").symlink_to(written.root / "real")
+    for number, name in enumerate(("file.py", "folder/other.md", "folder/../README.md")):
+        module = ModuleType(f"linked_{number}")
+        module.__file__ = f"{elsewhere}/{name}"
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    async with written.opened() as runtime:
+        names = ["lib/other.py", "real/other.md", "README.md", "src/free.mts"]
+        assert protected(files_of(runtime), names) == names[:3]

@@ -28,7 +28,7 @@ class Edit(Struct, frozen=True, kw_only=True):
 
 
 def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
-    files.writable(input["path"])
+    files.seems_writable(input["path"])
 
 
 @of_project(
@@ -41,10 +41,10 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
 )
 async def write(input: Json, invocation: Invocation) -> Any:
     """Write a text as a file."""
-    files = invocation.project
-    path = files.writable(input["path"])
+    files, told = invocation.project, input["path"]
+    files.seems_writable(told)
     content = _encoded(input["content"], "/content", invocation)
-    is_new = await invocation.inside.threads.run(partial(files.write, path, content))
+    path, is_new = await invocation.inside.threads.run(partial(_write, files, told, content))
     return {"path": path.shown, "bytes": len(content), "created": is_new}
 
 
@@ -62,8 +62,8 @@ async def write(input: Json, invocation: Invocation) -> Any:
 )
 async def edit(input: Json, invocation: Invocation) -> Any:
     """Replace a text in a file."""
-    files = invocation.project
-    path = files.writable(input["path"])
+    files, told = invocation.project, input["path"]
+    files.seems_writable(told)
     for name in ("oldText", "newText"):
         _encoded(input[name], f"/{name}", invocation)
     wanted = Edit(
@@ -71,9 +71,18 @@ async def edit(input: Json, invocation: Invocation) -> Any:
         new=input["newText"],
         everywhere=input.get("replaceAll", False),
     )
-    change = partial(files.change, path, partial(edited, path, wanted))
-    replaced = await invocation.inside.threads.run(change)
+    path, replaced = await invocation.inside.threads.run(partial(_edit, files, told, wanted))
     return {"path": path.shown, "replaced": replaced}
+
+
+def _write(files: ProjectFiles, told: str, content: bytes) -> tuple[ProjectPath, bool]:
+    path = files.writable(told)
+    return path, files.write(path, content)
+
+
+def _edit(files: ProjectFiles, told: str, wanted: Edit) -> tuple[ProjectPath, int]:
+    path = files.writable(told)
+    return path, files.change(path, partial(edited, path, wanted))
 
 
 def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]:

@@ -69,7 +69,7 @@ def _look(input: Json, files: ProjectFiles, settings: ShellSettings) -> None:
     check_denied(access.deny, command, commands)
     if access.write is not None:
         for target in (target for part in commands for target in part.targets):
-            files.writable(target)
+            files.seems_writable(target)
 
 
 def _check_text(command: str) -> None:

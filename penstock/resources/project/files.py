@@ -71,9 +71,17 @@ class ProjectFiles:
         return path
 
     def writable(self, told: str) -> ProjectPath:
-        """Return where a path leads that the agent may write."""
-        path = self.at(told)
+        """Return where a path leads that the agent may write. It may take long, so in a thread."""
         self.access.loaded.refresh()
+        return self.seems_writable(told)
+
+    def seems_writable(self, told: str) -> ProjectPath:
+        """Return where a path leads that the agent may write, by what was known to be loaded.
+
+        For looks before a call, on the event loop; what writes asks `writable`.
+        """
+        path = self.at(told)
+        self.access.loaded.refresh_once()
         if why := self.access.why_unwritable(path.real):
             raise NotPermitted(f'"{told}" {why}')
         return path

@@ -1,6 +1,7 @@
 """The files that a project loaded: they decide what runs, whatever their names are."""
 
 import bisect
+import threading
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -22,25 +23,34 @@ class Finder(Protocol):
 class LoadedFiles:
     """A set of files and folders. Call `refresh` before what is written is judged by it."""
 
-    __slots__ = ("_finder", "_folded", "_sorted", "_stamp", "paths")
+    __slots__ = ("_finder", "_folded", "_found", "_lock", "_sorted", "paths")
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._finder: Finder | None = None
-        self._stamp: object = None
+        self._found: tuple[Finder, object] | None = None
+        """By whom, and its stamp: two editions may have one stamp."""
+        self._lock = threading.Lock()
         self._take(paths)
 
     def follow(self, finder: Finder) -> None:
         """Take the files from a finder."""
-        self._finder, self._stamp = finder, None
+        self._finder = finder
 
     def refresh(self) -> None:
-        """Find the files again if others were loaded since."""
-        if self._finder is None:
-            return
-        stamp = self._finder.stamp()
-        if stamp != self._stamp:
-            self._take(self._finder.find())
-            self._stamp = stamp
+        """Find the files again if others were loaded since; it may take long, so in a thread."""
+        with self._lock:
+            finder = self._finder
+            if finder is None:
+                return
+            stamp, found = finder.stamp(), self._found
+            if found is None or found[0] is not finder or found[1] != stamp:
+                self._take(finder.find())
+                self._found = finder, stamp
+
+    def refresh_once(self) -> None:
+        """Find the files unless those of this edition were found: quick, but for the first call."""
+        if self._found is None or self._found[0] is not self._finder:
+            self.refresh()
 
     def has(self, name: str) -> bool:
         """Whether a folded path is one of them, or is below one of them."""

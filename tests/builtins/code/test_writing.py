@@ -1,6 +1,8 @@
 """`write` and `edit`: what they change, and that what is refused or fails changes nothing."""
 
 import asyncio
+import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from penstock.builtins.code.writing import TOOLS, Edit, edited
 from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.loaded import LoadedFiles
 from penstock.tools.session_guard import SessionGuard
 from tests.kit.folders import Folder, G, open_folder
 
@@ -198,3 +201,36 @@ async def test_two_sessions_that_edit_one_file_lose_nothing(folder: Folder) -> N
     ]
     await asyncio.gather(*edits)
     assert (folder.root / "f").read_text().startswith("a\n!b\n!")
+
+
+class Importing:
+    """Finds `f` from the second time on, as if it was imported meanwhile, and notes who looks."""
+
+    def __init__(self) -> None:
+        self.looks = list[threading.Thread]()
+
+    def stamp(self) -> object:
+        return object()
+
+    def find(self) -> Iterable[str]:
+        self.looks.append(threading.current_thread())
+        return ["f"] if len(self.looks) > 1 else []
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "more"), [("write", {"content": "x"}), ("edit", {"oldText": "a", "newText": "b"})]
+)
+async def test_what_was_loaded_is_looked_at_in_the_thread_that_writes(
+    tmp_path: Path, tool_id: str, more: dict[str, Any]
+) -> None:
+    """It takes 20 ms and more, in which nothing else would go on; an edition is looked at once."""
+    loaded, importing = LoadedFiles(), Importing()
+    loaded.follow(importing)
+    folder = await open_folder(tmp_path, *TOOLS, loaded=loaded)
+    (tmp_path / "f").write_text("a")
+    found = await folder.refusal(tool_id, path="f", **more)
+    assert found == ("NOT_PERMITTED", '"f" is protected.')
+    await folder.refusal(tool_id, path="f", **more)
+    here = threading.current_thread()
+    assert [each is here for each in importing.looks] == [True, False]
+    assert (tmp_path / "f").read_text() == "a"

@@ -52,3 +52,47 @@ def test_it_looks_again_when_something_else_was_loaded() -> None:
     finding.edition = 2
     files.refresh()
     assert (files.has("edition-1"), files.has("edition-2"), finding.looks) == (False, True, 2)
+
+
+def test_a_finder_of_another_edition_is_asked_although_its_stamp_is_equal() -> None:
+    """Numbers of objects come again, so an edition is not known by its number."""
+    files, first, second = LoadedFiles(), Finding(), Finding()
+    for finding in (first, second):
+        files.follow(finding)
+        files.refresh()
+        files.refresh()
+    assert (first.looks, second.looks) == (1, 1)
+
+
+class Replaced(Finding):
+    """Is replaced by another finder while it looks."""
+
+    def __init__(self, files: LoadedFiles, next: Finding) -> None:
+        super().__init__()
+        self.files, self.next = files, next
+
+    def find(self) -> Iterable[str]:
+        self.files.follow(self.next)
+        return super().find()
+
+
+def test_an_edition_that_comes_while_the_one_before_is_looked_at_is_asked_as_well() -> None:
+    files, newer = LoadedFiles(), Finding()
+    files.follow(Replaced(files, newer))
+    files.refresh()
+    assert newer.looks == 0
+    files.refresh()
+    assert newer.looks == 1
+
+
+def test_before_a_call_an_edition_is_looked_at_once() -> None:
+    files, finding = LoadedFiles(), Finding()
+    files.refresh_once()
+    files.follow(finding)
+    for _ in range(2):
+        files.refresh_once()
+        finding.edition += 1
+    assert (files.has("edition-1"), finding.looks) == (True, 1)
+    files.follow(Finding())
+    files.refresh_once()
+    assert files.has("edition-1")
