@@ -195,6 +195,7 @@ class Turns:
         bus, world, ledger = self._bus, self._world, self._call_runner.ledger
         iteration = self.dialogue.iteration + (closing is None)
         attempt = 1
+        is_waiting = False
         base: int | None = None
         while True:
             if self._restart:
@@ -220,9 +221,10 @@ class Turns:
                 wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, world.limits)
                 if wait is None:
                     raise
-                if lack is None:
+                if lack is None:  # else it says nothing about the model, so it is no attempt
                     attempt += 1
-                else:  # it says nothing about the model, so it is no attempt
+                elif not is_waiting:  # once a call: it may wait for hours, with many others
+                    is_waiting = True
                     log.warning("a call of a model waits: %s", lack)
                 self._restart = bool(live.units)
             finally:

@@ -76,6 +76,21 @@ async def test_a_try_that_lacked_a_file_does_not_count() -> None:
     assert reply.content == "Here."
 
 
+async def test_a_call_that_waits_for_a_file_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Not every half second: a hundred tasks may wait for hours."""
+    clock, model = FakeClock(), ModelWithoutFiles([say("Here."), say("There.")])
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
+        for warnings in (1, 2):
+            model.lacks = 7
+            sent = await runtime.send(NewMessage(content="Hi"))
+            await clock.elapse(20)
+            async with asyncio.timeout(10):
+                assert await runtime.wait(sent.task_id)
+            said = [each.message for each in caplog.records if "a call of a model" in each.message]
+            assert len(said) == warnings
+            assert "Too many open files" in said[-1]
+
+
 async def test_a_model_call_waits_for_a_file_instead_of_failing() -> None:
     """What this process lacks says nothing about the model or the task."""
     clock = FakeClock()
