@@ -1,4 +1,26 @@
-"""What is done to the lease of one log in one transaction: units of work for the writer."""
+"""Units of work for the writer: what one transaction does to the leases of logs.
+
+Guarantees: at most one process holds a log, every lease has an epoch of its own, and a death counts
+once for each log that the dead process held.
+
+How it works. A released log is taken by one conditional UPDATE. Where a holder died, the unit first
+buries all logs of that owner, then takes its own log if the rules of `store/quarantine.py` admit it
+beside those on probation. Both read several rows and decide by them, so no two transactions may do
+it at once: SQLite has one writer, and on Postgres they need one advisory lock, held until the
+commit.
+
+They try that lock and do not wait for it (`pg_try_advisory_xact_lock`). The writer commits many
+units together, so this transaction may have locked rows that the one with the lock needs for its
+burial; waiting would be a deadlock. Rows are locked by log id, in a batch and in a burial; where
+the two together break that order Postgres ends one transaction, and the writer runs it again.
+Without the lock nothing is buried and no suspect is taken. Nothing is lost by that: the dead
+owner stays in its rows, so the next sweep finds and counts it. It costs that time.
+
+Relies on: `bury` names the owner that it counts, so a burial that comes second changes nothing.
+
+Proof: tests/store/test_lease_units.py (also with the lock taken), tests/contracts/test_lease.py and
+test_quarantine.py.
+"""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -35,7 +57,7 @@ class Taken(NamedTuple):
 class TakeLease(Struct):
     """Take the lease; gives how the log stood, or its holder, or None when it cannot be had yet.
 
-    A log that was given back costs one statement. Only a log whose holder was cut is looked at
+    A released log costs one statement. Only a log whose holder was cut is looked at
     beside others, with the rules of the quarantine.
     """
 
@@ -55,8 +77,7 @@ class TakeLease(Struct):
         taken = cursor.fetchone()
         if taken is None:
             return self._after_a_cut(connection)
-        epoch, head, outside, followed_until = taken
-        return Taken(epoch, head, outside, followed_until)
+        return Taken(*taken)
 
     def _after_a_cut(self, connection: Connection) -> Taken | str | None:
         cursor = cursor_of(connection)
@@ -71,8 +92,7 @@ class TakeLease(Struct):
         taken = cursor.fetchone()
         if taken is None:
             return None
-        epoch, head, outside, followed_until = taken
-        return Taken(epoch, head, outside, followed_until, log.deaths, log.alone)
+        return Taken(*taken)._replace(deaths=log.deaths, alone=log.alone)
 
     def _bury(self, connection: Connection, log: Standing) -> bool:
         """Count the death for all that the owner held; False when that is not to be done now."""
@@ -146,7 +166,7 @@ class RenewLease(Struct):
 
 
 class ReleaseLease(Struct):
-    """Give the lease back; or keep it, and give what came after the event."""
+    """Release the lease; or keep it, and return what came after the event."""
 
     sql: Statements
     log_id: LogId
@@ -189,8 +209,8 @@ def _write(
 def _may_judge(connection: Connection) -> bool:
     """Whether this transaction alone looks at the logs of dead processes; SQLite has one writer.
 
-    It does not wait for another one: each has rows locked already, and they would wait for each
-    other. Whoever looks for work comes back.
+    It does not wait for another one: each may have locked rows that the other needs. The next sweep
+    tries again.
     """
     if connection.dialect.name == "sqlite":
         return True

@@ -18,7 +18,7 @@ Relies on: all logs of a dead process are found by its name, and a live process 
 within two intervals. If the second fails, a group looks smaller than it was, and an innocent log
 can be blamed alone; it takes `limits.recoveries` such deaths in a row to fail it.
 
-Proof: tests/store/test_quarantine.py (the rules, in simulated time), tests/chaos/test_poison.py
+Proof: tests/store/test_quarantine.py (the rules, in simulated time), tests/chaos/test_blame.py
 (real processes).
 """
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, text
 
@@ -115,3 +116,23 @@ async def test_a_suspect_that_gets_on_makes_room_for_the_next(
     assert await take(LOGS[1], "third") == Taken(3, 2, 2, 0, deaths=2)
     found = await database.read(lambda each: suspects(sql, each))
     assert [each.log_id for each in found] == [LOGS[1]]
+
+
+LOCK = "SELECT pg_advisory_xact_lock(7072616002)"
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_while_another_transaction_buries_logs_nothing_waits_and_no_death_is_lost(
+    database_url: str, take: Take
+) -> None:
+    await take(owner="first")
+    with psycopg.connect(database_url) as another:
+        another.execute(LOCK)
+        assert await take(owner="second", dead="first") is None
+        assert await take(LOGS[0], "second") == Taken(1, 2, 2, 0), "what was released is taken"
+    assert await take(owner="second", dead="first") == Taken(2, 2, 2, 0, deaths=1, alone=1)
+    assert await take(owner="third", dead="second") == Taken(3, 2, 2, 0, deaths=2, alone=2)
+    with psycopg.connect(database_url) as another:
+        another.execute(LOCK)
+        assert await take(owner="fourth", dead="third") is None
+    assert await take(owner="fourth", dead="third") == Taken(4, 2, 2, 0, deaths=3, alone=3)
