@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from penstock.app.settings import Settings
 from penstock.resources.cipher import KEY_FILE
 from penstock.resources.project.loaded import LoadedFiles
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.resources import ProjectFolder
 
 _SQLITE = "sqlite:///"
@@ -30,7 +30,7 @@ def folder_of(settings: Settings) -> ProjectFolder:
         loaded=LoadedFiles(),
         shell=replace(
             settings.flows.shell_settings,
-            turns=Turns(limits.shell_commands),
+            slots=ProcessSlots(limits.shell_commands),
             processes=limits.shell_processes,
             memory_mb=limits.shell_memory_mb,
         ),

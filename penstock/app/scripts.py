@@ -15,7 +15,7 @@ from penstock.core.late import late
 from penstock.manifest.bundle import Bundle
 from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ProjectSandbox:
         `processes` are those of all engines together at once; 0 is what the machine can have.
         """
         self._processes = processes
-        self._turns: Turns | None = None
+        self._slots: ProcessSlots | None = None
         self._cache = cache
         self._chosen = chosen
         self._only = only
@@ -112,11 +112,11 @@ class ProjectSandbox:
         return self._engines[name]
 
     @property
-    def _shared_turns(self) -> Turns:
-        """Return the places that all engines share."""
-        if self._turns is None:
-            self._turns = Turns(self._processes)
-        return self._turns
+    def _shared_slots(self) -> ProcessSlots:
+        """Return the slots that all engines share."""
+        if self._slots is None:
+            self._slots = ProcessSlots(self._processes)
+        return self._slots
 
     def _opened(self, name: str) -> Sandbox:
         clock, cache = SystemClock(), self._cache
@@ -130,11 +130,11 @@ class ProjectSandbox:
         layers = _available(self.layers) if self._chosen.hardened else []
         if name == DENO:
             opened: Sandbox = late("penstock.sandbox.processes.deno:open_deno")(
-                clock, cache, layers, self._shared_turns
+                clock, cache, layers, self._shared_slots
             )
         elif layers:
             opened = late("penstock.sandbox.processes.wasm_apart:open_wasm_apart")(
-                clock, cache, layers, self._shared_turns
+                clock, cache, layers, self._shared_slots
             )
         else:
             opened = late("penstock.sandbox.wasm.quickjs:QuickJs")(clock, cache)

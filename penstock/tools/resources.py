@@ -18,7 +18,7 @@ from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.errands import Errands
@@ -39,7 +39,7 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
     """The files that decide what runs, whatever their names are."""
     shell: ShellSettings = OFF
     """Whether commands run in it."""
-    searches: Turns = field(default_factory=Turns)
+    searches: ProcessSlots = field(default_factory=ProcessSlots)
     """Searches for lines are processes too: so many at once, tasks in turn."""
 
     def files(self, access: Access) -> ProjectFiles:

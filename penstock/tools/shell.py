@@ -18,7 +18,7 @@ from penstock.sandbox.processes.shell import (
     ShellEnd,
     run_shell,
 )
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.threads import Threads
 
 _MOST_REFUSALS = 20
@@ -31,7 +31,7 @@ class ShellSettings(Struct, frozen=True, kw_only=True):
     is_on: bool = False
     has_network: bool = False
     is_enclosed: bool = True
-    turns: Turns | None = None
+    slots: ProcessSlots | None = None
     """So many commands at once; None is any number."""
     processes: int = 1024
     """Of one command, with threads."""
@@ -77,7 +77,7 @@ async def run_in_project(
     async def take(changes: Path) -> None:
         refused.extend(await threads.finish(partial(take_changes, files, changes)))
 
-    place = await settings.turns.take(run.task) if settings.turns is not None else None
+    slot = await settings.slots.acquire(run.task) if settings.slots is not None else None
     try:
         enclosure = await threads.run(partial(_enclosure, files, settings))
         end = await run_shell(
@@ -93,8 +93,8 @@ async def run_in_project(
             take,
         )
     finally:
-        if place is not None:
-            place.give_back()
+        if slot is not None:
+            slot.release()
     if end.refused:
         raise NotPermitted(
             f"the system does not confine commands here ({end.refused}), so none runs; "

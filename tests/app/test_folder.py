@@ -36,6 +36,6 @@ def test_where_data_lies_is_private(
 def test_the_settings_say_whether_commands_run(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text("[flows]\nshell = true\n")
     shell = folder_of(load(tmp_path, limits={"shell_commands": 3, "shell_memory_mb": 50})).shell
-    assert shell.turns is not None
-    assert shell.turns.most == 3
-    assert replace(shell, turns=None) == ShellSettings(is_on=True, memory_mb=50)
+    assert shell.slots is not None
+    assert shell.slots.most == 3
+    assert replace(shell, slots=None) == ShellSettings(is_on=True, memory_mb=50)

@@ -17,7 +17,7 @@ from penstock.resources.project.access import Access
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.project.loaded import LoadedFiles
 from penstock.sandbox.processes.shell import ShellEnd
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 from penstock.tools.threads import Threads
 
@@ -153,14 +153,14 @@ def test_a_command_whose_penstock_is_killed_changes_nothing_and_ends(tmp_path: P
 
 
 async def test_commands_wait_for_a_place(tmp_path: Path, threads: Threads) -> None:
-    settings = replace(ENCLOSED, turns=Turns(1))
-    assert settings.turns is not None
-    place = await settings.turns.take("another task")
+    settings = replace(ENCLOSED, slots=ProcessSlots(1))
+    assert settings.slots is not None
+    slot = await settings.slots.acquire("another task")
     running = run_in_project(run("echo x > made"), ProjectFiles(tmp_path), settings, threads)
     task = asyncio.create_task(running)
     await asyncio.wait([task], timeout=0.1)
     assert not task.done()
-    place.give_back()
+    slot.release()
     await task
     assert names(tmp_path) == ["made"]
 

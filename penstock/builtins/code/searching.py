@@ -60,11 +60,11 @@ async def grep(input: Json, invocation: Invocation) -> Any:
         context=input.get("context", 0),
         limit=input.get("limit", MOST_MATCHES),
     )
-    place = await invocation.project_folder.searches.take(invocation.ledger.task.task_id)
+    slot = await invocation.project_folder.searches.acquire(invocation.ledger.task.task_id)
     try:
         found = await search(files.root, searched.files, wanted)
     finally:
-        place.give_back()
+        slot.release()
     if found.bad_pattern:
         problem = Problem("/pattern", f"is a regular expression: {found.bad_pattern}")
         raise invalid(invocation.spec.tool_id, [problem])

@@ -14,7 +14,7 @@ from penstock.core.clock import Clock
 from penstock.sandbox.blobs import open_cache
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command, Process
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.sandbox.script import DENO
 from penstock.sandbox.sources import SDK, guest_source
 
@@ -32,7 +32,7 @@ _HEAP_MB = 32
 
 
 def open_deno(
-    clock: Clock, cache: Path, layers: Sequence[str] = (), turns: Turns | None = None
+    clock: Clock, cache: Path, layers: Sequence[str] = (), slots: ProcessSlots | None = None
 ) -> ProcessSandbox:
     """Return the Sandbox. Raises ToolNotConfigured where Deno is not installed."""
     if missing := missing_deno():
@@ -43,7 +43,7 @@ def open_deno(
         clock,
         lambda memory_mb: command(folder, memory_mb, layers),
         send_world,
-        turns=turns,
+        slots=slots,
     )
 
 

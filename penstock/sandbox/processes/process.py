@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from penstock.core.exhaustion import starting_process
 from penstock.sandbox.processes.frames import Frames, frame_of
-from penstock.sandbox.processes.turns import Place
+from penstock.sandbox.processes.slots import Slot
 
 CONFINE = Path(__file__).with_name("confine.py")
 SYSTEM = ("/lib", "/lib64", "/usr/lib")
@@ -75,7 +75,7 @@ class Process:
         self._reaped: Future[int] | None = None
         self.is_ready = False
         """It has said that it can begin."""
-        self.place: Place | None = None
+        self.slot: Slot | None = None
         """Held until it is reaped; None where processes are not counted."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
@@ -176,8 +176,8 @@ class Process:
     def close(self) -> None:
         """End it, and close what it was spoken to through."""
         self.kill()
-        if self.place is not None and self._reaped is not None:
-            self._reaped.add_done_callback(self.place.leave_from(asyncio.get_running_loop()))
+        if self.slot is not None and self._reaped is not None:
+            self._reaped.add_done_callback(self.slot.release_from(asyncio.get_running_loop()))
         self._socket.close()
         if self._child.stderr is not None:
             self._child.stderr.close()

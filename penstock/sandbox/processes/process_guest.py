@@ -52,8 +52,8 @@ class ProcessGuest:
             if rest is not None:
                 break
         self._delivered += deliveries[: len(deliveries) - len(rest)]
-        if process.place is not None and self._is_idle:
-            process.place.rest(self._give_way, self._evictions, cost=self._replay_seconds)
+        if process.slot is not None and self._is_idle:
+            process.slot.idle(self._give_way, self._evictions, cost=self._replay_seconds)
         return rest
 
     async def _try_step(
@@ -71,7 +71,7 @@ class ProcessGuest:
                 raise await self._broken(process) from None
         finally:
             took = self._timer.end()
-        # What it said in this step was heard by nobody yet; it says it again.
+        # Nothing said in this step was delivered; the replay says it again.
         del self._world.said[said:]
         self._world.messages = messages
         self._timer.forgive(took)
@@ -94,8 +94,8 @@ class ProcessGuest:
 
     def _mark_busy(self, process: Process) -> None:
         self._is_preempted = False
-        if process.place is not None:
-            process.place.work(self._preempt, self._evictions, cost=self._replay_seconds)
+        if process.slot is not None:
+            process.slot.busy(self._preempt, self._evictions, cost=self._replay_seconds)
 
     @property
     def _replay_seconds(self) -> float:
@@ -163,9 +163,10 @@ class ProcessGuest:
         return process
 
     async def _taken(self) -> Process:
-        """Wait for a process: who waited is before new ones of its task, who computed behind them.
+        """Wait for a process. Raises TimeoutError with the reason of the timer.
 
-        Raises TimeoutError with the reason of the timer.
+        A script that was evicted while idle goes to the front of its task's queue. One that was
+        evicted while it computed goes to the end.
         """
         if self._timer.ended:
             raise TimeoutError(self._timer.ended)

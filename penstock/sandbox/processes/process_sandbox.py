@@ -13,7 +13,7 @@ from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.guest import EntryRequest
 from penstock.sandbox.processes.process import Command
 from penstock.sandbox.processes.process_guest import ProcessGuest
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.sandbox.processes.warm_processes import Begin, WarmProcesses
 from penstock.sandbox.script import Bounds, Script
 
@@ -28,12 +28,12 @@ class ProcessSandbox:
         command: Callable[[int], Command],
         begin: Begin,
         *,
-        turns: Turns | None = None,
+        slots: ProcessSlots | None = None,
     ) -> None:
-        """`name` is that of the engine; `turns` are shared with other engines."""
+        """`name` is that of the engine; `slots` are shared with other engines."""
         self._name = name
         self._clock = clock
-        self._processes = WarmProcesses(command, begin, turns or Turns())
+        self._processes = WarmProcesses(command, begin, slots or ProcessSlots())
         self._entries: set[Entry] = set()
         self._left = asyncio.Event()
         self._is_closed = False
@@ -63,7 +63,7 @@ class ProcessSandbox:
     async def close(self) -> None:
         """End whatever still runs."""
         self._is_closed = True
-        self._processes.turns.close()
+        self._processes.slots.close()
         for entry in self._entries:
             entry.stop()
         while self._entries:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from penstock.core.errors import ConfigError, OutOfResources
 from penstock.sandbox.processes.process import Command, Process
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 
 _REAPERS = 4
 Begin = Callable[[Process], None]
@@ -18,15 +18,15 @@ Begin = Callable[[Process], None]
 class WarmProcesses:
     """Keeps one process ready for each size of memory that was asked for.
 
-    Spares are counted with those at work: together they are never more than there are places.
+    Spares are counted with those at work: together they are never more than there are slots.
     """
 
     def __init__(
-        self, command: Callable[[int], Command], begin: Begin, turns: Turns | None = None
+        self, command: Callable[[int], Command], begin: Begin, slots: ProcessSlots | None = None
     ) -> None:
         self._command = command
         self._begin = begin
-        self.turns = turns or Turns()
+        self.slots = slots or ProcessSlots()
         self._spare: dict[int, deque[Process]] = {}
         self._counts: dict[int, int] = {}
         self._is_closed = False
@@ -41,15 +41,15 @@ class WarmProcesses:
 
     async def take(self, memory_mb: int, task: str = "", *, again: bool = False) -> Process:
         """Wait for the task's turn; return a process that is ready, and begin the next."""
-        place = await self.turns.take(task, again=again)
+        slot = await self.slots.acquire(task, again=again)
         process = None
         try:
             process = await self._taken(memory_mb)
-            process.place = place
+            process.slot = slot
             await self._await_ready(process)
         except BaseException:
             if process is None:
-                place.give_back()
+                slot.release()
             else:
                 process.close()
             raise
@@ -82,7 +82,7 @@ class WarmProcesses:
     @property
     def _room(self) -> int:
         spares = sum(map(len, self._spare.values()))
-        return self.turns.most - len(self.turns.held) - spares
+        return self.slots.most - len(self.slots.held) - spares
 
     def _refill(self, memory_mb: int) -> None:
         spare = self._spare.setdefault(memory_mb, deque())

@@ -9,7 +9,7 @@ from penstock.sandbox.blobs import FOLDER as BLOBS
 from penstock.sandbox.blobs import machine_code
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.sandbox.script import WASM
 from penstock.sandbox.wasm.wasi import BLOB, start_engine
 
@@ -19,7 +19,7 @@ _PYTHON_MB = 512
 
 
 def open_wasm_apart(
-    clock: Clock, cache: Path, layers: Sequence[str], turns: Turns | None = None
+    clock: Clock, cache: Path, layers: Sequence[str], slots: ProcessSlots | None = None
 ) -> ProcessSandbox:
     """Return the Sandbox; what has to be compiled is compiled now."""
     if not machine_code(BLOB, cache).exists():
@@ -29,7 +29,7 @@ def open_wasm_apart(
         clock,
         lambda memory_mb: command(cache, memory_mb, layers),
         lambda _: None,
-        turns=turns,
+        slots=slots,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.builtins.code.searching import TOOLS
 from penstock.resources.project.access import OPEN, Access
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from tests.kit.folders import Folder, G, open_folder
 
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
@@ -146,12 +146,12 @@ async def test_what_is_no_valid_input_is_refused(
 
 async def test_searches_wait_for_a_place(tmp_path: Path) -> None:
     """Each is a process of its own."""
-    turns = Turns(1)
-    folder = await open_folder(tmp_path, *TOOLS, searches=turns)
-    place = await turns.take("another task")
+    slots = ProcessSlots(1)
+    folder = await open_folder(tmp_path, *TOOLS, searches=slots)
+    slot = await slots.acquire("another task")
     searching = asyncio.create_task(folder.output("grep", pattern="x.md"))
     await asyncio.wait([searching], timeout=0.1)
     assert not searching.done()
-    place.give_back()
+    slot.release()
     assert "docs/x.md:1: docs/x.md" in await searching
-    assert turns.held == set()
+    assert slots.held == set()

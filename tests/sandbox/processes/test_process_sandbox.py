@@ -11,7 +11,7 @@ from penstock.core.call_errors import Cancelled, ToolTimeout
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
-from penstock.sandbox.processes.turns import Turns
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.sandbox.script import Bounds, Script
 from penstock.testing.bridge import FakeBridge, never
 from tests.kit.scripts import script_of
@@ -65,8 +65,8 @@ class Nested:
     """A sandbox whose scripts call themselves; notes the most processes that were there at once."""
 
     def __init__(self, folder: Path, most: int) -> None:
-        self.turns = Turns(most)
-        self.sandbox = open_deno(SystemClock(), folder, turns=self.turns)
+        self.slots = ProcessSlots(most)
+        self.sandbox = open_deno(SystemClock(), folder, slots=self.slots)
         self.most = 0
         self.ended: list[str] = []
 
@@ -107,7 +107,7 @@ def processes() -> int:
 async def test_scripts_that_call_scripts_neither_deadlock_nor_exceed_the_limit(
     machine_code: Path, most: int, depth: int, width: int, output: int
 ) -> None:
-    """A script that waits is computed again in another process: it does not hold its place."""
+    """A script that waits is computed again in another process: it does not hold its slot."""
     nested, before = Nested(machine_code, most), processes()
     found = await nested.counted(asyncio.create_task(nested.run(depth, width)))
     await nested.sandbox.close()
@@ -128,7 +128,7 @@ async def test_a_task_that_calls_many_does_not_hold_up_another(machine_code: Pat
 async def test_a_wait_for_a_process_that_takes_too_long_says_what_was_waited_for(
     machine_code: Path,
 ) -> None:
-    sandbox = open_deno(SystemClock(), machine_code, turns=Turns(1))
+    sandbox = open_deno(SystemClock(), machine_code, slots=ProcessSlots(1))
     busy = asyncio.create_task(sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=5)))
     await asyncio.wait([busy], timeout=0.1)
     with pytest.raises(ToolTimeout, match=r"limits\.processes"):
@@ -170,7 +170,7 @@ async def test_scripts_that_compute_take_turns_and_end_as_they_would_alone(
     alone = open_deno(SystemClock(), machine_code)
     expected = await computed(alone)
     await alone.close()
-    shared = open_deno(SystemClock(), machine_code, turns=Turns(1))
+    shared = open_deno(SystemClock(), machine_code, slots=ProcessSlots(1))
     assert await asyncio.gather(*(computed(shared) for _ in range(2))) == [expected] * 2
     await shared.close()
 
@@ -179,14 +179,14 @@ async def test_a_script_that_waits_keeps_its_place_for_as_long_as_it_computed(
     machine_code: Path,
 ) -> None:
     """Else one that computes for long and waits often would mostly compute what it had computed."""
-    turns, bridge = Turns(1), FakeBridge({"callTool": never})
-    sandbox = open_deno(SystemClock(), machine_code, turns=turns)
+    slots, bridge = ProcessSlots(1), FakeBridge({"callTool": never})
+    sandbox = open_deno(SystemClock(), machine_code, slots=slots)
     running = sandbox.run(COMPUTES, {"rounds": 1}, bridge, Bounds(seconds=50, cpu_ms=40_000))
     waits, loop = asyncio.create_task(running), asyncio.get_running_loop()
     while not bridge.asked:
         await asyncio.wait([waits], timeout=0.005)
-    (place,) = turns.held
-    assert place.patient_until - loop.time() > 0.06
+    (slot,) = slots.held
+    assert slot.patient_until - loop.time() > 0.06
     waits.cancel()
     await asyncio.gather(waits, return_exceptions=True)
     await sandbox.close()
@@ -195,7 +195,7 @@ async def test_a_script_that_waits_keeps_its_place_for_as_long_as_it_computed(
 async def test_a_script_that_never_ends_keeps_no_other_waiting_for_all_its_time(
     machine_code: Path,
 ) -> None:
-    sandbox = open_deno(SystemClock(), machine_code, turns=Turns(1))
+    sandbox = open_deno(SystemClock(), machine_code, slots=ProcessSlots(1))
     endless = asyncio.create_task(sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=5)))
     await asyncio.wait([endless], timeout=0.1)
     given = {"depth": 0}
