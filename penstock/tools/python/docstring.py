@@ -8,6 +8,7 @@ hundred times this file (decision 032).
 
 import re
 from collections.abc import Callable, Iterator
+from textwrap import dedent
 
 _GOOGLE = re.compile(
     r"(?:(?:keyword |other )?(?:args|arguments|parameters|params)):[ \t]*", re.IGNORECASE
@@ -21,6 +22,9 @@ _PARAMETER_FIELDS = {"param", "parameter", "arg", "argument", "key", "keyword"}
 _DROPPED_FIELDS = {"type", "rtype", "kwtype"}
 _TITLES = {"return": "Returns", "raise": "Raises", "except": "Raises", "exception": "Raises"}
 _BLANK_LINES = re.compile(r"\n{3,}")
+
+_Entry = tuple[list[str], str]
+"""The names that a line begins to describe, and its text about them."""
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -45,10 +49,10 @@ class _Reading:
             line = self._lines[self._at]
             if _GOOGLE.fullmatch(line) and self._depth(self._at + 1):
                 self._at += 1
-                self._google()
+                self._google(line)
             elif self._is_underlined():
                 self._at += 2
-                self._numpy(line)
+                self._numpy(line.strip())
             elif field := _FIELD.fullmatch(line):
                 self._at += 1
                 self._field(*field.groups())
@@ -56,30 +60,64 @@ class _Reading:
                 self.said.append(line)
                 self._at += 1
 
-    def _google(self) -> None:
+    def _google(self, heading: str) -> None:
         """Read entries for as long as lines are indented."""
-        name, indent = "", self._depth(self._at)
-        for line in self._while(lambda at: not self._lines[at].strip() or self._depth(at) > 0):
-            found = _ENTRY.fullmatch(line.strip()) if _indent(line) <= indent else None
-            if found:
-                name = found[1]
-                self.told[name] = found[2]
-            else:
-                self._tell([name], line)
+        indent = self._depth(self._at)
+        lines = self._while(lambda at: not self._lines[at].strip() or self._depth(at) > 0)
+        entries = [(line, _google_entry(line, indent)) for line in lines]
+        if any(entry for _, entry in entries):
+            self._parameters(entries)
+        else:
+            self.said += [heading, *(line for line, _ in entries)]
 
     def _numpy(self, heading: str) -> None:
-        """Read a section to the next heading; one that is not of parameters stays."""
-        lines = list(self._while(lambda at: not self._is_underlined(at)))
-        if not _NUMPY.fullmatch(heading.strip()):
-            self.said += [f"{heading.strip()}:", *(f"    {line}".rstrip() for line in lines), ""]
-            return
+        """Read a section to the next heading, or to prose behind it."""
+        is_of_parameters = _NUMPY.fullmatch(heading) is not None
+        lines = self._while(self._section_goes_on(is_of_parameters=is_of_parameters))
+        entries = [(line, _numpy_entry(line)) for line in lines]
+        if is_of_parameters and any(entry for _, entry in entries):
+            self._parameters(entries)
+        elif not is_of_parameters or any(line.strip() for line, _ in entries):
+            indented = (f"    {line}".rstrip() for line, _ in entries)
+            self.said += [f"{heading}:", *indented, ""]
+
+    def _section_goes_on(self, *, is_of_parameters: bool) -> Callable[[int], bool]:
+        """Return whether a line is still of the NumPy section that begins here.
+
+        A paragraph without indentation ends it, unless it is an entry: a name on a line of its
+        own in a section of parameters, a line above indented ones in any other.
+        """
+        start = self._at
+        while start < len(self._lines) and not self._lines[start].strip():
+            start += 1
+
+        def goes_on(at: int) -> bool:
+            if self._is_underlined(at):
+                return False
+            line = self._lines[at]
+            if at <= start or self._lines[at - 1].strip() or not line.strip() or _indent(line):
+                return True
+            if is_of_parameters:
+                return _numpy_entry(line) is not None
+            below = self._lines[at + 1 : at + 2]
+            return any(each.strip() and _indent(each) for each in below)
+
+        return goes_on
+
+    def _parameters(self, entries: list[tuple[str, _Entry | None]]) -> None:
+        """Read entries; the lines above the first one belong to the description."""
         names: list[str] = []
-        for line in lines:
-            if _indent(line) == 0 and (found := _NUMPY_ENTRY.fullmatch(line.strip())):
-                names = [each.strip().lstrip("*") for each in found[1].split(",")]
-                self.told |= dict.fromkeys(names, "")
-            else:
+        above: list[str] = []
+        for line, entry in entries:
+            if entry:
+                names, text = entry
+                self.told |= dict.fromkeys(names, text)
+            elif names:
                 self._tell(names, line)
+            else:
+                above.append(line)
+        if above:
+            self.said += ["", *dedent("\n".join(above)).splitlines(), ""]
 
     def _field(self, kind: str, about: str | None, text: str | None) -> None:
         """Read a field of Sphinx with the indented lines that go on with it."""
@@ -93,8 +131,7 @@ class _Reading:
 
     def _tell(self, names: list[str], line: str) -> None:
         for name in names:
-            if name:
-                self.told[name] = f"{self.told[name]} {line.strip()}".strip()
+            self.told[name] = f"{self.told[name]} {line.strip()}".strip()
 
     def _while(self, holds: Callable[[int], bool]) -> Iterator[str]:
         while self._at < len(self._lines) and holds(self._at):
@@ -113,6 +150,16 @@ class _Reading:
             if line.strip():
                 return _indent(line)
         return 0
+
+
+def _google_entry(line: str, indent: int) -> _Entry | None:
+    found = _ENTRY.fullmatch(line.strip()) if _indent(line) <= indent else None
+    return ([found[1]], found[2]) if found else None
+
+
+def _numpy_entry(line: str) -> _Entry | None:
+    found = _NUMPY_ENTRY.fullmatch(line.strip()) if _indent(line) == 0 else None
+    return ([each.strip().lstrip("*") for each in found[1].split(",")], "") if found else None
 
 
 def _indent(line: str) -> int:

@@ -117,6 +117,46 @@ def test_each_style_gives_the_same_parameters_and_keeps_the_rest(
         (":param x:", "", {"x": ""}),
         ("A | B\n--|--\n1 | 2", "A | B\n--|--\n1 | 2", {}),
         ("----\n----", "----:", {}),
+        (
+            "Do it.\n\nArgs:\n    see the manual\n    x: One.",
+            "Do it.\n\nsee the manual",
+            {"x": "One."},
+        ),
+        (
+            "Do it.\nArgs:\n    As:\n        code\n\n    x: One.\nThen.",
+            "Do it.\nThen.",
+            {"As": "code", "x": "One."},
+        ),
+        (
+            "Do it.\nArgs:\n    It is so.\n        code\n\n    x: One.\nThen.",
+            "Do it.\n\nIt is so.\n    code\n\nThen.",
+            {"x": "One."},
+        ),
+        (
+            "Do it.\n\nParameters:\n    The size of it: large.\n\nThen.",
+            "Do it.\n\nParameters:\n    The size of it: large.\n\nThen.",
+            {},
+        ),
+        (
+            "Parameters\n----------\nSee the manual.\n\nx : int\n    One.",
+            "See the manual.",
+            {"x": "One."},
+        ),
+        (
+            "Parameters\n----------\nThe size of it.",
+            "Parameters:\n    The size of it.",
+            {},
+        ),
+        (
+            "Parameters\n----------\nx : int\n    One.\n\nThe rest is prose.\n:param y: Two.",
+            "The rest is prose.",
+            {"x": "One.", "y": "Two."},
+        ),
+        (
+            "Raises\n------\n\nOSError\n  One.\n\nKeyError\n  Two.\n\nThe rest\nis prose.",
+            "Raises:\n\n    OSError\n      One.\n\n    KeyError\n      Two.\n\nThe rest\nis prose.",
+            {},
+        ),
     ],
 )
 def test_docstrings(text: str, description: str, told: dict[str, str]) -> None:
