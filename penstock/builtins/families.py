@@ -65,7 +65,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     has_handbooks: bool = False
     """Of its own or of a plugin."""
     has_agents: bool = False
-    """Agents in files, besides the assistant and the ones that every project has."""
+    """Agents in files, without the assistant and the agents that every project has."""
     has_flows: bool = False
     has_shell: bool = False
     has_channels: bool = False

@@ -29,7 +29,7 @@ def parse_json(text: str | bytes | bytearray) -> Any:
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
-        return _careful(_whole(text if isinstance(text, str) else text.decode()))
+        return _careful(_repaired(text if isinstance(text, str) else text.decode()))
 
 
 def parse_json_at(text: str, start: int) -> tuple[Any, int]:
@@ -49,10 +49,10 @@ def as_stored(value: Any) -> Any:
 def _careful(text: str) -> Any:
     """Say what is wrong, and where; or read what has halves of pairs."""
     value = _CAREFUL_DECODER.decode(text)
-    return _CAREFUL_DECODER.decode(_whole(json.dumps(value, ensure_ascii=False)))
+    return _CAREFUL_DECODER.decode(_repaired(json.dumps(value, ensure_ascii=False)))
 
 
-def _whole(text: str) -> str:
+def _repaired(text: str) -> str:
     return text if text.isascii() else without_surrogates(text)
 
 
@@ -67,7 +67,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _whole_number(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:  # Python reads no more than 4300 digits
@@ -80,5 +80,5 @@ def _too_large(text: str) -> ValueError:
 
 
 _CAREFUL_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole_number
+    parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer
 )

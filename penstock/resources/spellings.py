@@ -31,11 +31,22 @@ _LEAST_OF_BASE64 = 6
 _LAYERS = 3
 _ODD = re.compile(r"[%&\\\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _PERCENT = re.compile(r"(?:%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+")
+_UNIT = re.compile("%u(....)|%(..)")
 _QUICK = re.compile(r"%[%0-9A-Fa-f]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
 _CODE = re.compile(r"\\(?:u00|x)([2-7][0-9A-Fa-f])")
 """Other characters keep the digits of their escapes: few secrets have any, many texts do."""
-_ESCAPES = {r"\n": "\n", r"\r": "\n", r"\f": "\n", r"\b": "\n", r"\t": "\t", "\\": ""}
+_ESCAPES = {
+    escape: (re.compile(re.escape(escape)), character)
+    for escape, character in (
+        (r"\n", "\n"),
+        (r"\r", "\n"),
+        (r"\f", "\n"),
+        (r"\b", "\n"),
+        (r"\t", "\t"),
+        ("\\", ""),
+    )
+}
 _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 """What `str.splitlines` splits at, with the white space after it."""
 _UNICODE = re.compile(r"u([0-9a-f]{4})")
@@ -64,10 +75,8 @@ class PlainForm:
                 break
         if "\\" in self.text:
             self._take(_CODE, _code)
-            for escape, character in _ESCAPES.items():
-                self._step(
-                    re.compile(re.escape(escape)), character, self.text.replace(escape, character)
-                )
+            for escape, (pattern, character) in _ESCAPES.items():
+                self._step(pattern, character, self.text.replace(escape, character))
         lines = self.text.splitlines()
         if lines:
             self._step(_BREAK, "", "".join([lines[0], *map(str.lstrip, lines[1:])]))
@@ -158,7 +167,7 @@ def _coded(value: str) -> Iterator[str]:
         spelled = json.dumps(value)[1:-1]
         for each in (
             spelled,
-            re.sub(r"u[0-9a-f]{4}", lambda code: "u" + code[0][1:].upper(), spelled),
+            _UNICODE.sub(lambda code: "u" + code[0][1:].upper(), spelled),
         ):
             yield PlainForm(each).text
 
@@ -200,7 +209,7 @@ def _percent(found: re.Match[str]) -> str:
     """Decode percent escapes: UTF-8, else a byte for each character, and those of `escape`."""
     escapes = found[0]
     if "u" in escapes:
-        units = re.sub("%u(....)|%(..)", _unit, escapes)
+        units = _UNIT.sub(_unit, escapes)
         return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     content = bytes.fromhex(escapes.replace("%", ""))
     try:

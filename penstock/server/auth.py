@@ -108,7 +108,7 @@ class Entrance:
         await self._app(scope, receive, stamped)
 
     async def _admit_soon(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
-        """Let nobody in particular ask whether the server is ready, while the database is not."""
+        """Answer without a profile if the database does not respond in time."""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._admit(scope, extra)
@@ -187,7 +187,7 @@ class Entrance:
     async def _signed_in(
         self, scope: Scope, headers: Headers, site: Site, extra: list[tuple[bytes, bytes]]
     ) -> Profile | None:
-        """Return whom the cookie stands for; a cookie that does not count is none."""
+        """Return the profile of the cookie, or None if the cookie is invalid or missing."""
         token, database_parts = self._cookies.find(headers), site.runtime.parts.database_parts
         if token is None or database_parts is None:
             return None
@@ -223,7 +223,7 @@ class Entrance:
         """Note the client's address, and its scheme; only trusted proxies may say either.
 
         Each proxy appends to `X-Forwarded-For`, some as a header line of their own, so the last
-        address that is no trusted proxy is the client's; what stands before it is hearsay.
+        address that is no trusted proxy is the client's. Addresses before it are unverified.
         """
         client: Any = scope.get("client")
         address = str(client[0]) if client else ""

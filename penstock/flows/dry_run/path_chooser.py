@@ -46,7 +46,7 @@ class PathChooser:
 
     @property
     def is_exploring(self) -> bool:
-        """Whether every step that is left was set out for in vain.
+        """Whether runs have headed for every unseen step and reached none.
 
         The map knows where ways lead, not what they depend on: some are open only after others, as
         the bound of a loop after rounds that something else took. Runs then take turns: at each

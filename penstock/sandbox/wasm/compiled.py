@@ -15,7 +15,7 @@ def compiled(engine: Engine, name: str | bytes, cache: Path | None) -> Module:
     """Return the module of one blob; without a cache it is compiled, which takes some seconds.
 
     A module that is no blob of ours is given as its bytes. Machine code made for another machine,
-    or damaged, is thrown away and made anew.
+    or damaged, is deleted and compiled again.
     """
     if isinstance(name, bytes):
         return Module(engine, name)
