@@ -1,6 +1,6 @@
 """What calls change in the stores of the runtime, done in the transaction that records the call."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import asdict, replace
@@ -65,8 +65,7 @@ class Changes:
             except CallError as error:
                 event = refused(event, error)
         if not event.envelope.ok:
-            for blob_id in put_for(change):
-                _loosen(connection, blob_id, at)
+            loosen(connection, put_for(change), at)
         return Entry(event, entry.task_id, entry.path)
 
     def make(self, connection: Connection, change: Change, at: Moment) -> StateOutcome | None:
@@ -147,7 +146,7 @@ class Changes:
             check_room(change, used - (old.size if old else 0), self._limits)
         if old is not None:
             connection.execute(files.delete().where(here))
-            _loosen(connection, old.blob_id, at)
+            loosen(connection, [old.blob_id], at)
         if change.blob_id is not None:
             values = {
                 "kind": change.scope.kind.value,
@@ -183,8 +182,7 @@ def keep_media(connection: Connection, change: MediaChange, at: Moment) -> None:
 def drop_expired(connection: Connection, at: Moment) -> None:
     """Forget the media that have expired; their bytes are looked through later."""
     over = media.delete().where(media.c.expires_at <= at).returning(media.c.blob_id)
-    for blob_id in connection.execute(over).scalars().all():
-        _loosen(connection, blob_id, at)
+    loosen(connection, connection.execute(over).scalars().all(), at)
 
 
 def put_for(change: Change) -> Collection[BlobId]:
@@ -254,8 +252,7 @@ def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> N
         secrets.delete().where(of_scope(secrets, Scope(ScopeKind.PROFILE, profile_id)))
     )
     own = media.delete().where(media.c.profile_id == profile_id).returning(media.c.blob_id)
-    for blob_id in connection.execute(own).scalars().all():
-        _loosen(connection, blob_id, at)
+    loosen(connection, connection.execute(own).scalars().all(), at)
     mine = select(keys.c.sha256).where(keys.c.profile_id == profile_id)
     connection.execute(sign_ins.delete().where(sign_ins.c.key_sha256.in_(mine)))
     for table in (keys, web_links, idempotency):
@@ -269,8 +266,7 @@ def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment)
         scope = Scope(ScopeKind(kind), scope_id)
         connection.execute(state.delete().where(of_scope(state, scope)))
         mine = files.delete().where(of_scope(files, scope)).returning(files.c.blob_id)
-        for blob_id in connection.execute(mine).scalars().all():
-            _loosen(connection, blob_id, at)
+        loosen(connection, connection.execute(mine).scalars().all(), at)
 
 
 def of_scope(table: Table, scope: Scope) -> ColumnElement[bool]:
@@ -303,5 +299,7 @@ def entry_of(row: Any) -> StateEntry:
     )
 
 
-def _loosen(connection: Connection, blob_id: str, at: Moment) -> None:
-    connection.execute(_LOOSEN, {"blob_id": blob_id, "at": at})
+def loosen(connection: Connection, blob_ids: Iterable[str], at: Moment) -> None:
+    """Have bytes looked through, and deleted if nothing else has them, when they are due."""
+    if rows := [{"blob_id": each, "at": at} for each in sorted(blob_ids)]:
+        connection.execute(_LOOSEN, rows)

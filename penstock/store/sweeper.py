@@ -1,4 +1,4 @@
-"""Deletes bytes that nothing has any more, now and then, while a process serves."""
+"""Deletes bytes that nothing has any more, now and then, and first those of cut-off erasings."""
 
 import asyncio
 import logging
@@ -47,5 +47,6 @@ class Sweeper:
 
     async def _once(self, before: Moment) -> None:
         await self._blobs.tidy(before)
+        await self._erasure.finish()
         while await self._erasure.sweep(before=before):
             pass

@@ -7,17 +7,21 @@ files, and the logs of runs of flows that the calls began. Then the database ove
 freed (`Database.scrub`). `tests/journeys/test_erasing.py` looks for a word in every file and every
 table afterwards.
 
+What cuts it off leaves nothing unreachable: the transaction that takes events enters the blobs they
+named in `loose_blobs`, due at once, and the next sweep deletes them (`finish`). Runs go before what
+leads to them, and the same request finds the rest: `tests/store/erasing/test_loose.py`.
+
 What belongs to a profile or to nobody (state, files and secrets of the scopes `profile` and
 `shared`, media) outlives conversations; `erase_profile` takes what is the profile's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Row, case, func, select, true
+from sqlalchemy import ColumnElement, Connection, Row, case, func, select
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.codec import decode, encode, kind_of
@@ -36,9 +40,19 @@ from penstock.core.events import (
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
-from penstock.store.changes import drop_expired, drop_log, drop_profile
+from penstock.store.changes import drop_log, drop_profile
 from penstock.store.database import Database
 from penstock.store.erasing.blanks import Half, half_of, left_of
+from penstock.store.erasing.loose import (
+    SWEPT_AT_ONCE,
+    LooseBlob,
+    erased,
+    erased_at,
+    forget,
+    is_untidy,
+    loosen_erased,
+    take_loose,
+)
 from penstock.store.erasing.references import (
     RunRequest,
     blobs_of,
@@ -46,6 +60,7 @@ from penstock.store.erasing.references import (
     is_file,
     is_used,
     named_in,
+    newest_of,
     requests_of_runs,
     waiter_of,
 )
@@ -59,8 +74,6 @@ from penstock.store.tables import (
     idempotency,
     keys,
     logs,
-    loose_blobs,
-    media,
     questions,
     sessions,
     tasks,
@@ -69,7 +82,6 @@ from penstock.store.tables import (
 
 ERASED_TITLE = ""
 """Lists show it as untitled."""
-_SWEPT_AT_ONCE = 500
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 _SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
 
@@ -96,24 +108,26 @@ class Erasure:
         """
         large = await self._large(log_id, task_id)
         before = await self._answered_before(log_id, task_id)
-        erased = MessagesErased(of_task=task_id, user=user, answer=answer)
-        drafts = self._rows.drafts([Entry(erased, task_id)], self._clock.now())
-        send = SendUnit(self._sql, self._projections, log_id, [Entry(erased, task_id)], drafts)
-        wanted = half_of(user=user, answer=answer)
+        await self._database.read(partial(_refuse_if_busy, log_id))
+        begun = await self._runs_of({log_id}, {task_id, *before}) if answer else set[LogId]()
+        runs = await self._with_runs(begun)
+        await self._delete(runs)
+        noted = [Entry(MessagesErased(of_task=task_id, user=user, answer=answer), task_id)]
+        drafts = self._rows.drafts(noted, self._clock.now())
+        send = SendUnit(self._sql, self._projections, log_id, noted, drafts)
+        wanted, due = half_of(user=user, answer=answer), erased_at(self._clock.now())
 
-        def unit(connection: Connection) -> set[BlobId]:
-            _refuse_if_busy(connection, log_id)
+        def unit(connection: Connection) -> None:
+            _refuse_if_busy(log_id, connection)
             send(connection)
             gone = _blank(connection, (log_id, task_id), large, wanted)
             for earlier, bodies in before.items():
                 gone |= _blank(connection, (log_id, earlier), bodies, wanted)
-            return gone
+            loosen_erased(connection, gone, due)
 
-        gone = await self._database.write(unit, order=log_id)
-        begun = await self._runs_of({log_id}, {task_id, *before}) if answer else set[LogId]()
-        runs = await self._with_runs(begun)
-        await self._delete(runs, gone)
-        return runs
+        await self._database.write(unit, order=log_id)
+        await self._clear()
+        return set(runs)
 
     async def erase_logs(self, log_ids: Iterable[LogId]) -> set[LogId]:
         """Delete logs with all that follows from them and was kept in them; and their own blobs.
@@ -121,8 +135,9 @@ class Erasure:
         The runs of flows that their calls began go, too. Returns all logs that were deleted.
         """
         every = await self._with_runs(set(log_ids))
-        await self._delete(every, set())
-        return every
+        await self._delete(every)
+        await self._clear()
+        return set(every)
 
     async def erase_log(self, log_id: LogId) -> set[LogId]:
         """Delete one log, as `erase_logs` does."""
@@ -133,12 +148,18 @@ class Erasure:
 
         What tools put into shared scopes stays: it is no profile's. Returns the deleted logs.
         """
-        own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
-        await self._database.write(partial(drop_profile, profile_id, self._clock.now()))
-        log_ids = await self._database.read(lambda each: each.execute(own).scalars().all())
-        every = set(map(LogId, log_ids))  # with its runs: they are the profile's, too
-        await self._delete(every, set())
+        write, every, due = self._database.write, set[LogId](), erased_at(self._clock.now())
+        await write(partial(drop_profile, profile_id, due))  # with its keys: nobody comes in anew
+        while log_ids := await write(partial(_drop_without_logs, profile_id, due)):
+            await self._delete(log_ids)  # with its runs: they are the profile's, too
+            every.update(log_ids)
+        await self._clear()
         return every
+
+    async def finish(self) -> None:
+        """Finish what an erasing left when it was cut off. Raises StoreError."""
+        if await self._database.read(erased):
+            await self._clear()
 
     async def sweep(self, *, before: Moment | None = None) -> int:
         """Delete the bytes of removed files that nothing else has; returns how many there were.
@@ -148,49 +169,45 @@ class Erasure:
         Raises StoreError.
         """
         now = self._clock.now()
-        if not await self._database.read(partial(_is_untidy, before, now)):
+        if not await self._database.read(partial(is_untidy, before, now)):
             return 0
-        loose = await self._database.write(partial(_take_loose, before, now))
+        loose = await self._database.write(partial(take_loose, before, now))
         kept = await self._drop(loose, before)
-        swept = loose_blobs.delete().where(loose_blobs.c.blob_id.in_(set(loose) - kept))
-        await self._database.write(lambda each: each.execute(swept))
+        swept = [LooseBlob(each, now) for each in loose if each not in kept]
+        await self._database.write(partial(forget, swept))
         return len(loose)
 
-    async def _delete(self, log_ids: set[LogId], gone: set[BlobId]) -> None:
-        """Delete logs, and blobs that are gone with them or before; overwrite what was there."""
+    async def _delete(self, log_ids: Iterable[LogId]) -> None:
+        """Delete the rows of logs in this order; the blobs that they named are due."""
+        due = erased_at(self._clock.now())
         for log_id in log_ids:
-            gone |= await self._delete_rows(log_id)
-        await self._clear(gone)
+            seen, named, is_deleted = 0, set[BlobId](), False
+            while not is_deleted:
+                newest = await self._database.read(partial(newest_of, log_id))
+                named |= await self._database.read(partial(blobs_of, log_id, seen))
+                since = (events.c.log_id == log_id, events.c.seq > seen)
+                named |= await self._named_in_large(*since)
+                seen = newest
+                unit = partial(_delete_log, log_id, seen, named, due=due)
+                is_deleted = await self._database.write(unit, order=log_id)
 
-    async def _delete_rows(self, log_id: LogId) -> set[BlobId]:
-        """Delete the rows of a log; returns the blobs that they named."""
-        found = await self._database.read(lambda connection: blobs_of(connection, log_id))
-        found |= await self._named_in_large(events.c.log_id == log_id)
-        now = self._clock.now()
+    async def _clear(self) -> None:
+        """Delete blobs that are due and those of removed files; overwrite the rows in any case."""
+        try:
+            gone = await self._database.read(erased)
+            await self._drop(each.blob_id for each in gone if each.blob_id)
+            await self._database.write(partial(forget, gone))
+            while await self.sweep() == SWEPT_AT_ONCE:
+                pass
+        finally:
+            await self._database.scrub()
 
-        def unit(connection: Connection) -> None:
-            drop_log(connection, log_id, now)
-            for table in (events, tasks, questions, deltas, idempotency, logs):
-                connection.execute(table.delete().where(table.c.log_id == log_id))
-            for opening in (sessions, keys, web_links):
-                connection.execute(opening.delete().where(opening.c.session_id == log_id))
-
-        await self._database.write(unit, order=log_id)
-        return found
-
-    async def _clear(self, blob_ids: set[BlobId]) -> None:
-        """Delete blobs that nothing refers to, and bytes of removed files; overwrite the rows."""
-        await self._drop(blob_ids)
-        while await self.sweep() == _SWEPT_AT_ONCE:
-            pass
-        await self._database.scrub()
-
-    async def _with_runs(self, log_ids: set[LogId]) -> set[LogId]:
-        """Return logs with those of the runs that their calls began, and the runs of these."""
-        every, newest = log_ids, log_ids
+    async def _with_runs(self, log_ids: set[LogId]) -> list[LogId]:
+        """Return logs after the runs that their calls began, and these after their own runs."""
+        every, newest = list(log_ids), log_ids
         while newest:
-            newest = await self._runs_of(newest) - every
-            every = every | newest
+            newest = (await self._runs_of(newest)).difference(every)
+            every = [*newest, *every]
         return every
 
     async def _runs_of(
@@ -288,7 +305,7 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
         ) from error
 
 
-def _refuse_if_busy(connection: Connection, log_id: LogId) -> None:
+def _refuse_if_busy(log_id: LogId, connection: Connection) -> None:
     open_tasks = select(func.count()).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
     if connection.execute(open_tasks).scalar():
         raise SessionBusy("a task of this conversation is at work; cancel it, or wait for its end")
@@ -356,21 +373,28 @@ def _counts(event: Event) -> int:
             return 0
 
 
-def _is_untidy(before: Moment | None, now: Moment, connection: Connection) -> bool:
-    """Whether there is anything that a sweep would do: most find nothing, and write nothing."""
-    loose = select(loose_blobs.c.blob_id).where(_is_due(before))
-    expired = select(media.c.blob_id).where(media.c.expires_at <= now)
-    return any(connection.execute(each.limit(1)).first() is not None for each in (loose, expired))
+def _delete_log(
+    log_id: LogId, seen: int, named: set[BlobId], connection: Connection, *, due: Moment
+) -> bool:
+    """Delete the rows of a log, unless an outcome came since that is to be read before."""
+    since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind == kind_of(_SETTLED))
+    large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
+    if connection.execute(large.limit(1)).first() is not None:
+        return False
+    loosen_erased(connection, named | blobs_of(log_id, seen, connection), due)
+    drop_log(connection, log_id, due)
+    for table in (events, tasks, questions, deltas, idempotency, logs):
+        connection.execute(table.delete().where(table.c.log_id == log_id))
+    for opening in (sessions, keys, web_links):
+        connection.execute(opening.delete().where(opening.c.session_id == log_id))
+    return True
 
 
-def _take_loose(before: Moment | None, now: Moment, connection: Connection) -> Sequence[BlobId]:
-    """Return loose blobs that nobody else takes meanwhile; what has expired is loose by this."""
-    drop_expired(connection, now)
-    due = _is_due(before)
-    some = select(loose_blobs.c.blob_id).where(due).limit(_SWEPT_AT_ONCE)
-    taken = loose_blobs.update().where(due, loose_blobs.c.blob_id.in_(some)).values(at=now)
-    return connection.execute(taken.returning(loose_blobs.c.blob_id)).scalars().all()
-
-
-def _is_due(before: Moment | None) -> ColumnElement[bool]:
-    return true() if before is None else loose_blobs.c.at < before
+def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connection) -> list[LogId]:
+    """Return the logs of a profile; drop what it kept beside them once there are none."""
+    own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
+    left = [LogId(each) for each in connection.execute(own).scalars().all()]
+    if not left:
+        loosen_erased(connection, (), due)
+        drop_profile(profile_id, due, connection)
+    return left

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 
 from msgspec import Struct
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, func, or_, select
 
 from penstock.core.codec import decode
 from penstock.core.events import CallSettled, Event
@@ -35,15 +35,22 @@ def files_of(event: Event) -> set[BlobId]:
     return named | ({event.artifact_blob} if event.artifact_blob else set())
 
 
-def blobs_of(connection: Connection, log_id: LogId) -> set[BlobId]:
-    """Return the large bodies of a log, and the blobs that its small bodies name."""
+def blobs_of(log_id: LogId, seen: int, connection: Connection) -> set[BlobId]:
+    """Return the large bodies of a log after an event, and the blobs that small bodies name."""
     found: set[BlobId] = set()
-    for row in connection.execute(select(events).where(events.c.log_id == log_id)):
+    since = (events.c.log_id == log_id, events.c.seq > seen)
+    for row in connection.execute(select(events).where(*since)):
         if row.blob_id:
             found.add(row.blob_id)
         else:
             found |= named_in(row.kind, row.body)
     return found
+
+
+def newest_of(log_id: LogId, connection: Connection) -> int:
+    """Return the number of the newest event of a log, or 0."""
+    newest = select(func.max(events.c.seq)).where(events.c.log_id == log_id)
+    return connection.execute(newest).scalar() or 0
 
 
 def named_in(kind: str, body: str) -> set[BlobId]:
