@@ -14,6 +14,7 @@ from penstock.resources.links import Links
 from penstock.resources.media import Media
 from penstock.resources.project.access import Access
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.hidden import HiddenFiles
 from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
@@ -37,6 +38,8 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
     """Places in it that are the runtime's own: its database, its key."""
     loaded: LoadedFiles = NOTHING_LOADED
     """The files that decide what runs, whatever their names are."""
+    hidden: HiddenFiles = field(default_factory=HiddenFiles)
+    """The files that no agent reads, under whatever name."""
     shell: ShellSettings = OFF
     """Whether commands run in it."""
     searches: ProcessSlots = field(default_factory=ProcessSlots)
@@ -44,7 +47,8 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
 
     def files(self, access: Access) -> ProjectFiles:
         """Return the files in it, as an agent sees them."""
-        return ProjectFiles(self.root, replace(access, private=self.private, loaded=self.loaded))
+        own = replace(access, private=self.private, loaded=self.loaded)
+        return ProjectFiles(self.root, own, self.hidden)
 
 
 class Resources(Struct, frozen=True, kw_only=True):

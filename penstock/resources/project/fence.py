@@ -6,12 +6,15 @@ its path when the command has ended. It is the wall for reading, so every hidden
 and every other name of a hidden file (a hard link).
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PurePath
 
 from msgspec import Struct
 
 from penstock.resources.project.access import AUTHORED
 from penstock.resources.project.files import ProjectFiles, entries_below, is_there
+from penstock.resources.project.hidden import FileId, id_of
 
 _UNWRITTEN = (".git",)
 _TOP = ("penstock.toml", "agents", "flows", "handbooks", "schedules", ".pi/flows")
@@ -45,9 +48,8 @@ def fence(files: ProjectFiles) -> Fence:
             hidden.append(path)
         elif path.endswith(_ENDINGS) and any(each.fits(path) for each in AUTHORED):
             authored.append(path)
-    if twins := files.hidden_twins:
-        every = entries_below(files.root, access.hides)
-        hidden += [path for path, entry in every if entry.inode() in twins]
+    if twins := files.hidden_twins():
+        hidden += _twins(files, twins)
     hidden = [*sorted(hidden), *access.private]
     searched = (each for each in authored if _FOREIGN not in each.split("/"))
     authored = [*_TOP, *sorted({*searched, *access.loaded.paths})]
@@ -58,6 +60,13 @@ def fence(files: ProjectFiles) -> Fence:
         kept=_outermost(_real(files, kept))[:_MOST_KEPT],
         writable=_real(files, [*access.writable_places]),
     )
+
+
+def _twins(files: ProjectFiles, twins: frozenset[FileId]) -> Iterator[str]:
+    for path, entry in entries_below(files.root, files.access.hides):
+        with suppress(OSError):
+            if id_of(entry.stat(follow_symlinks=False)) in twins:
+                yield path
 
 
 def _outermost(paths: tuple[str, ...]) -> tuple[str, ...]:

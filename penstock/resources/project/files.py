@@ -13,6 +13,7 @@ from msgspec import Struct
 from penstock.core.call_errors import CallError, NotPermitted, tool_failure
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.resources.project.access import OPEN, PROTECTED, Access
+from penstock.resources.project.hidden import FileId, HiddenFiles
 from penstock.resources.project.opening import open_to_read, replace_file
 from penstock.resources.project.turns import turn
 
@@ -41,12 +42,14 @@ class ProjectPath(Struct, frozen=True, kw_only=True):
 class ProjectFiles:
     """The files of a project, for one agent. What is refused raises NotPermitted."""
 
-    __slots__ = ("_twins", "access", "root")
+    __slots__ = ("_hidden", "access", "root")
 
-    def __init__(self, root: Path, access: Access = OPEN) -> None:
+    def __init__(
+        self, root: Path, access: Access = OPEN, hidden: HiddenFiles | None = None
+    ) -> None:
         self.root = Path(os.path.realpath(root))
         self.access = access
-        self._twins: frozenset[int] | None = None
+        self._hidden = HiddenFiles() if hidden is None else hidden
 
     def at(self, told: str) -> ProjectPath:
         """Return where a path leads: one outside of the project is refused."""
@@ -126,15 +129,9 @@ class ProjectFiles:
         except OSError:
             return None
 
-    @property
-    def hidden_twins(self) -> frozenset[int]:
-        """The inodes of hidden files that have other names, which may be anywhere (hard links).
-
-        The first call walks the project; the answer is kept as long as this object.
-        """
-        if self._twins is None:
-            self._twins = frozenset(self._hidden_inodes())
-        return self._twins
+    def hidden_twins(self) -> frozenset[FileId]:
+        """Walk the project for hidden files that have other names, which may be anywhere."""
+        return self._hidden.linked(self._hidden_files)
 
     def read(self, path: ProjectPath, most: int) -> bytes:
         """Return the bytes of a file of at most so many."""
@@ -160,7 +157,7 @@ class ProjectFiles:
             return False
 
     def _is_twin(self, found: os.stat_result) -> bool:
-        return found.st_nlink > 1 and found.st_ino in self.hidden_twins
+        return found.st_nlink > 1 and self._hidden.has(found, self._hidden_files)
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
         """Write a file, whole or not at all, and the folders above; returns whether it is new."""
@@ -185,19 +182,18 @@ class ProjectFiles:
         with as_call_errors(path):
             return replace_file(self.root, path.real, content)
 
-    def _hidden_inodes(self) -> Iterator[int]:
+    def _hidden_files(self) -> Iterator[os.stat_result]:
         places = [self.root / each for each in self.access.private]
         every = entries_below(self.root, self.access.hides)
         places += [self.root / path for path, _ in every if self.access.hides(path)]
         for place in places:
             with suppress(OSError):
                 found = place.lstat()
-                if not stat.S_ISDIR(found.st_mode) and found.st_nlink > 1:
-                    yield found.st_ino
+                if not stat.S_ISDIR(found.st_mode):
+                    yield found
             for _, entry in entries_below(place, never):
                 with suppress(OSError):
-                    if (found := entry.stat(follow_symlinks=False)).st_nlink > 1:
-                        yield found.st_ino
+                    yield entry.stat(follow_symlinks=False)
 
     def _inside(self, whole: str) -> str | None:
         place = PurePath(whole)
