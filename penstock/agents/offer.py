@@ -10,6 +10,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import Origin
 from penstock.core.profile import Profile
+from penstock.core.tool_names import ASK_USER
 from penstock.models.model import ToolDefinition
 from penstock.tools.policy import PLUGIN, Caller
 from penstock.tools.registry import Registry
@@ -105,7 +106,7 @@ class TaskOffers:
             return found
         added = (caller.selection.tools | caller.selection.inline).difference(fixed)
         more = [tool for tool in registry if tool.spec.tool_id in added]
-        usable = [tool for tool in more if _may_be_used(tool, caller.profile)]
+        usable = [tool for tool in more if _may_be_used(tool, self.agent, caller.profile)]
         return [*found, *_not_hidden(usable, self._shelf.rules, caller)]
 
 
@@ -118,15 +119,17 @@ def offered(agent: Agent, shelf: ToolShelf, profile: Profile) -> tuple[Tool, ...
     named = registry.offered
     if names is not None:
         named = tuple([tool for tool in registry if tool.spec.tool_id in names])
-    tools = [tool for tool in named if _may_be_used(tool, profile)]
+    tools = [tool for tool in named if _may_be_used(tool, agent, profile)]
     if shelf.rules or settings.tool_permissions:
         tools = _not_hidden(tools, shelf.rules, caller_for(agent, profile, ()))
     return tuple(tools)
 
 
-def _may_be_used(tool: Tool, profile: Profile) -> bool:
-    """Whether a tool is whole, is for more than agent sessions, and the profile holds its needs."""
+def _may_be_used(tool: Tool, agent: Agent, profile: Profile) -> bool:
+    """Whether a tool is whole, its agent may use it in a chat, and the profile holds its needs."""
     spec = tool.spec
+    if spec.tool_id == ASK_USER and not agent.charter.is_interactive:
+        return False
     if spec.is_broken or spec.tool_id in AUTHORING or spec.kind == PLUGIN:
         return False
     needed = spec.requires_permissions

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from penstock.builtins.families import FAMILIES, Surroundings, family_of, why_useless
+from penstock.builtins.families import FAMILIES, Surroundings, family_of, why_poorer, why_useless
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.manifest.fields import quoted
 from penstock.manifest.references import MCP
@@ -53,14 +53,21 @@ def check_families(chosen: Iterable[str], there: Surroundings, file: Path) -> It
                 line=line,
                 suggestion=_meant(each),
             )
-        elif why := why_useless(each, there):
+        elif why := _shortage(each, there):
             yield Diagnostic(
                 code="useless-tool-family",
-                message=f"{said} offers nothing: {why}",
+                message=f"{said} {why}",
                 file=file.name,
                 line=line,
                 severity=Severity.WARNING,
             )
+
+
+def _shortage(family: str, there: Surroundings) -> str:
+    if why := why_useless(family, there):
+        return f"offers nothing: {why}"
+    why = why_poorer(family, there)
+    return why and f"offers some of its tools alone: {why}"
 
 
 def _meant(family: str) -> str:

@@ -26,7 +26,7 @@ from penstock.builtins.workflow import with_seconds
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
-from penstock.core.late import late
+from penstock.core.late import is_installed, late
 from penstock.flows.project.files import find_flows
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.handbook import Handbooks, find_handbooks
@@ -246,6 +246,7 @@ def _surroundings(
         has_flows=bool(find_flows(settings.root, plugins.flows_dirs).files),
         has_shell=settings.flows.shell,
         has_channels=bool(settings.notifications),
+        has_workbooks=is_installed("openpyxl"),
     )
 
 

@@ -55,6 +55,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "workspace": ("read_text_file", "write_text_file", "read_file_base64", "read_dir"),
 }
 """The tools of each family that `[tools] builtin` can name."""
+WORKBOOKS = frozenset(each for each in FAMILIES["sheets"] if each.startswith("excel_"))
+"""The tools that need the extra `sheets`."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -69,6 +71,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     has_flows: bool = False
     has_shell: bool = False
     has_channels: bool = False
+    has_workbooks: bool = False
+    """Whether what reads and writes Excel files is installed."""
 
 
 def offer_builtins(
@@ -108,8 +112,16 @@ def why_useless(family: str, there: Surroundings) -> str:
     return ""
 
 
+def why_poorer(family: str, there: Surroundings) -> str:
+    """Return what a family lacks in a project to offer all of its tools; nothing if it has it."""
+    if family == "sheets" and not there.has_workbooks:
+        return "excel_* need openpyxl, which is not installed; pip install 'penstock[sheets]'"
+    return ""
+
+
 def _useless(there: Surroundings) -> set[str]:
-    return {each for name in FAMILIES if why_useless(name, there) for each in FAMILIES[name]}
+    found = {each for name in FAMILIES if why_useless(name, there) for each in FAMILIES[name]}
+    return found if there.has_workbooks else found | WORKBOOKS
 
 
 def _offered(tool: Tool, *, is_offered: bool) -> Tool:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,14 @@ def late(path: str, *, extra: str = "", what: str = "") -> Any:
             f"{what or path} needs {error.name!r}, which is not installed: "
             f"pip install 'penstock[{extra}]'"
         ) from error
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package could be imported; nothing of it is."""
+    try:
+        return find_spec(package) is not None
+    except (ModuleNotFoundError, ValueError):
+        return False  # a parent is missing, or its module was hidden
 
 
 @contextmanager

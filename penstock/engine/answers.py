@@ -1,5 +1,6 @@
 """Whether an answer fits its question, and the one spelling in which the log keeps it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,11 +22,14 @@ _WAYS = ("cancel", "decide")
 """What may stand in place of an answer: the question is given up, or an agent decides."""
 
 
-def check_answer(question: Question, body: Mapping[str, Any], depth: int) -> Outcome:
+def check_answer(question: Question, body: object, depth: int) -> Outcome:
     """Return the answer as the log keeps it, and what is wrong with it; one of them is empty.
 
     `depth` is how deep its values may be nested.
     """
+    if not isinstance(body, Mapping):
+        said = f"an answer is an object, such as {_example(question)}; found {body!r:.100}"
+        return {}, [_problem("", said)]
     if question.kind is QuestionKind.APPROVAL:
         normal, problems = _approval(question, body)
     elif question.kind is QuestionKind.USER_MESSAGE:
@@ -82,6 +86,19 @@ def find_option(options: Sequence[Option], text: str) -> Option | None:
     numbers = map(str, range(1, len(options) + 1))
     return next(
         (each for each, number in zip(options, numbers, strict=True) if number == said), None
+    )
+
+
+def _example(question: Question) -> str:
+    if question.kind is QuestionKind.APPROVAL:
+        return '{"decision": "approve"}'
+    if question.kind is QuestionKind.USER_MESSAGE:
+        return '{"text": "…"}'
+    if (question.form or {}).get("type") == "confirm":
+        return '{"value": true}'
+    values = [each.value for each in question.options[:1]] or ["…"]
+    return json.dumps(
+        {"value": values if _is_multiple(question.form) else values[0]}, ensure_ascii=False
     )
 
 

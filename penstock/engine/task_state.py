@@ -144,7 +144,8 @@ class TaskState:
         if isinstance(brief, CallRequested):
             return f"in the call of {brief.tool_id!r}"
         if not rounds or rounds[-1].is_settled:
-            return "while its model was asked"
+            # A read tool runs before the reply that asked for it is written.
+            return "while its model was asked or in a call that it had just asked for"
         names = sorted({repr(call.name) for call in rounds[-1].open_calls})
         return f"in {' or '.join(names)}"
 

@@ -5,12 +5,11 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Protocol
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, ModelRefused
-from penstock.core.late import late
+from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
@@ -213,7 +212,7 @@ def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
         _check_other(config)
     elif config.model:
         provider = ADAPTED[config.provider]
-        if not (_is_installed("pydantic_ai") and _is_installed(provider.package)):
+        if not (is_installed("pydantic_ai") and is_installed(provider.package)):
             extra = provider.extra
             wanted = extra if "[" in extra else f"penstock[{extra}]"
             raise ConfigError(
@@ -236,23 +235,17 @@ def _check_other(config: ModelConfig) -> None:
     if said:
         raise ConfigError(f"the model {config.name!r} of provider {config.provider!r}: {said}")
     known = sorted(PROVIDERS)
+    how = "" if is_installed("pydantic_ai") else ": pip install pydantic-ai-slim"
     raise ConfigError(
         f"the model {config.name!r} has the unknown provider {config.provider!r}."
         f"{did_you_mean(config.provider, known)} There are {', '.join(known)}, "
-        "and what else Pydantic AI speaks to: pip install 'penstock[anthropic]'"
+        f"and what else Pydantic AI speaks to{how}"
     )
 
 
 def _provider_problem(provider: str) -> str | None:
     """Return what a provider lacks here, nothing if nothing; None for one that nobody knows."""
-    if not _is_installed("pydantic_ai"):
+    if not is_installed("pydantic_ai"):
         return None
     problem: Callable[[str], str | None] = late("penstock.models.pydantic_ai:provider_problem")
     return problem(provider)
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:
-        return False

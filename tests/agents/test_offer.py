@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.agents.agent import Agent
 from penstock.agents.offer import TaskOffers, caller_for, definition, offered, skills_of
 from penstock.core.call import Origin
 from penstock.core.ids import LogId, ProfileId, new_id
@@ -37,6 +38,7 @@ def invoker_with(*rules: Rule) -> Invoker:
         Act("rule", requires_permissions=frozenset({"root"})),
         Act("broken", is_broken=True),
         Act("helper", is_offered=False),
+        Act("ask_user", is_offered=False),
     ]
     artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
     return Invoker(Registry(tools), Rules(rules), Resources(artifacts=artifacts), world=world)
@@ -83,20 +85,26 @@ def test_a_model_is_told_the_schema_word_for_word() -> None:
     assert definition(Act("look")).parameters == ANY_INPUT
 
 
-def offers(*rules: Rule, fixed: tuple[str, ...] | None = ("look",), **settings: Any) -> TaskOffers:
+def offers(
+    *rules: Rule,
+    fixed: tuple[str, ...] | None = ("look",),
+    tools: tuple[str, ...] = (),
+    someone: Agent | None = None,
+    **settings: Any,
+) -> TaskOffers:
     """Return the offers of a task in a project where one skill brings tools along."""
     skill = SkillManifest(
         skill_id="s",
         name="S",
         description="",
         instruction="Mind it.",
-        tools=("look", "mail", "rule", "broken", "gone"),
+        tools=("look", "mail", "rule", "broken", "gone", *tools),
         script_tools=("helper",),
         file="",
         line=1,
         folder="",
     )
-    someone, state = agent(**settings), SessionState(LogId("log"))
+    someone, state = someone or agent(**settings), SessionState(LogId("log"))
     skills = TaskSkills(Skills({"s": skill}), state, skills_of(someone), profile=ANN)
     caller = caller_for(someone, ANN, fixed or (), skills)
     return TaskOffers(someone, invoker_with(*rules), caller, fixed=fixed)
@@ -152,3 +160,16 @@ def test_a_chat_with_the_agent_of_a_file_keeps_its_access() -> None:
     scout = agent_of("---\nname: scout\naccess: { read: src/** }\n---\n")
     access = caller_for(scout, ANN, ()).access
     assert (access.agent, access.read, access.write) == ("scout", ("src/**",), None)
+
+
+@pytest.mark.parametrize(("head", "is_offered"), [("", True), ("interactive: false\n", False)])
+def test_an_agent_that_is_not_interactive_is_offered_no_question_to_people(
+    head: str, is_offered: bool
+) -> None:
+    """Neither where its file lists it, nor where a skill brings it along."""
+    listing = agent_of(f"---\nname: scout\ntools: look, ask_user\n{head}---\n")
+    named = [each.spec.tool_id for each in offered(listing, invoker_with(), LOCAL_PROFILE)]
+    assert named == ["look", *(["ask_user"] if is_offered else [])]
+    skilled = offers(someone=listing, tools=("ask_user",))
+    added = [each.name for each in skilled.at(("s",)).definitions]
+    assert added == ["look", "mail", *(["ask_user"] if is_offered else [])]

@@ -1,5 +1,6 @@
 """What `global_tools` of penstock.toml names is there for every model and every script."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,20 @@ def test_a_family_that_is_wrong_or_useless_is_named_at_its_line(
     project.write("penstock.toml", f'[tools]\n# builtin = []\nbuiltin = ["sheets", "{family}"]\n')
     (found,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
     assert str(found) == f'penstock.toml:3:1: {code}: "{family}" in "builtin" of [tools] {said}'
+
+
+def test_a_family_that_lacks_its_extra_offers_what_can_be_used_and_says_what_to_install(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    project.write("penstock.toml", '[tools]\nbuiltin = ["sheets"]\n')
+    read = load_project(load(project.root, cache_dir=str(project.cache)))
+    (found,) = read.diagnostics
+    assert str(found) == (
+        'penstock.toml:2:1: warning useless-tool-family: "sheets" in "builtin" of [tools] offers '
+        "some of its tools alone: excel_* need openpyxl, which is not installed; "
+        "pip install 'penstock[sheets]'"
+    )
+    offered = {each.spec.tool_id for each in read.builtin_tools if each.spec.is_offered}
+    assert "csv_read" in offered
+    assert not {each for each in offered if each.startswith("excel_")}

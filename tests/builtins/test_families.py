@@ -11,6 +11,7 @@ from penstock.builtins.families import (
     core,
     family_of,
     offer_builtins,
+    why_poorer,
     why_useless,
 )
 from penstock.tools.session_guard import AUTHORING
@@ -22,6 +23,7 @@ EVERYTHING = Surroundings(
     has_flows=True,
     has_shell=True,
     has_channels=True,
+    has_workbooks=True,
 )
 ALIAS = "glob"
 ALWAYS = {"ask_user", "read_tool_result_artifact"}
@@ -71,6 +73,15 @@ def test_a_family_that_lacks_something_offers_nothing_and_says_why(
     assert offered(family, **there) == core(EVERYTHING)
     assert why_useless(family, Surroundings(**there)) == why
     assert why_useless(family, EVERYTHING) == ""
+
+
+def test_without_the_extra_sheets_csv_tools_are_offered_and_excel_tools_are_not() -> None:
+    there = {name: name != "has_workbooks" for name in Surroundings.__struct_fields__}
+    tables = {"csv_inspect", "csv_read", "csv_create", "csv_edit_cells"}
+    assert offered("sheets", **there) == core(EVERYTHING) | tables
+    assert why_useless("sheets", Surroundings(**there)) == ""
+    assert why_poorer("sheets", Surroundings(**there)).endswith("pip install 'penstock[sheets]'")
+    assert [name for name in FAMILIES if why_poorer(name, EVERYTHING)] == []
 
 
 def test_a_family_that_does_not_exist_offers_nothing() -> None:

@@ -308,3 +308,21 @@ def test_an_answer_may_be_nested_as_deep_as_an_input() -> None:
 def test_json_without_an_end_is_just_words() -> None:
     _, (problem,) = check_answer(NUMBER, {"text": "[" * 100_000}, DEPTH)
     assert problem["field"] == "/text"
+
+
+@pytest.mark.parametrize("body", ["red", b"red", 5, None, True, ["red"], [("decision", "approve")]])
+@pytest.mark.parametrize(
+    ("asked", "example"),
+    [
+        (APPROVAL, '{"decision": "approve"}'),
+        (CHOICE, '{"value": "red"}'),
+        (SEVERAL, '{"value": ["red"]}'),
+        (asking(form={"type": "confirm"}), '{"value": true}'),
+        (FREE, '{"value": "…"}'),
+    ],
+)
+def test_an_answer_that_is_no_object_is_refused_with_an_example(
+    asked: Question, example: str, body: Any
+) -> None:
+    said = f"an answer is an object, such as {example}; found {body!r}"
+    assert check_answer(asked, body, DEPTH) == ({}, [{"field": "", "issue": said}])

@@ -24,7 +24,10 @@ ASKED = ReplyReceived(
     calls=(ToolCall(CallId("tc_1"), "look", {}), ToolCall(CallId("tc_2"), "dig", {})),
 )
 PLACES: dict[str, tuple[Brief, str]] = {
-    "a message": (MESSAGE, "while its model was asked"),
+    "a message": (
+        MESSAGE,
+        "while its model was asked or in a call that it had just asked for",
+    ),
     "a call": (CallRequested(tool_id="dig", input={}, profile_id=ANN), "in the call of 'dig'"),
     "a flow": (FlowRequested(command="trip", profile_id=ANN), "in the flow 'trip'"),
 }

@@ -67,6 +67,8 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
         ("bare", "needs a base_url, such as http://127.0.0.1:8080/v1"),
         ("nameless", "needs `model`, the name that anthropic has for it"),
         ("cohere:command", "not installed: pip install 'pydantic-ai-slim[cohere]'"),
+        ("foo:bar", "the model 'foo:bar' has the unknown provider 'foo'. There are anthropic, "),
+        ("antropic:claude", "unknown provider 'antropic'. Did you mean 'anthropic'? There are "),
         ("google:gemini", "not installed: pip install 'penstock[google]'"),
     ],
 )
@@ -101,6 +103,17 @@ async def test_a_name_without_an_entry_takes_key_and_address_from_an_entry_of_it
 def test_cards_come_with_the_default_first() -> None:
     models = Models([LOCAL, ModelConfig(name="big", provider="anthropic")], default="local")
     assert [card.model_id for card in models.cards()] == ["local", "big", "offline"]
+
+
+def test_a_provider_that_pydantic_ai_may_know_is_sent_to_no_other_vendor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    with pytest.raises(ConfigError) as caught:
+        Models().get("xai:grok")
+    assert str(caught.value).endswith(
+        "vllm, and what else Pydantic AI speaks to: pip install pydantic-ai-slim"
+    )
 
 
 async def test_a_program_may_add_its_own_model() -> None:

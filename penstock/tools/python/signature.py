@@ -113,7 +113,7 @@ class _Reader:
             if wrong := _STRANGE.get(parameter.kind):
                 self._find("python-parameter", f"the parameter {name!r} {wrong}", name)
             elif name not in hints and name in _OF_METHODS and _is_method(self._function):
-                wanted = "give a bound one, such as tools=[shop.find]"
+                wanted = "give a bound one, such as tools=[shop.buy]"
                 self._find("python-parameter", f"it is a method of a class; {wanted}", name)
             elif name not in hints:
                 wanted = f"add one, such as {name}: str"
