@@ -113,6 +113,13 @@ class ProcessSlots:
         self._look: Timer | None = None
         self._is_closed = False
 
+    @property
+    def free(self) -> int:
+        """How many slots nobody holds."""
+        while self.left:
+            self.held.discard(self.left.popleft())
+        return self.most - len(self.held)
+
     async def acquire(self, task: str, *, again: bool = False) -> Slot:
         """Wait for a slot.
 
@@ -146,9 +153,7 @@ class ProcessSlots:
 
     def make_room(self) -> None:
         """Grant free slots; where there are none, evict holders whose patience is over."""
-        while self.left:
-            self.held.discard(self.left.popleft())
-        while len(self.held) < self.most and self._wanted:
+        while self.free > 0 and self._wanted:
             self._grant_next()
         if self._look is not None:
             self._look.cancel()

@@ -81,8 +81,7 @@ class WarmProcesses:
 
     @property
     def _room(self) -> int:
-        spares = sum(map(len, self._spare.values()))
-        return self.slots.most - len(self.slots.held) - spares
+        return self.slots.free - sum(map(len, self._spare.values()))
 
     def _refill(self, memory_mb: int) -> None:
         spare = self._spare.setdefault(memory_mb, deque())

@@ -223,7 +223,9 @@ def test_a_slot_that_is_given_back_after_its_loop_ended_can_be_taken() -> None:
         return slot.release_from(asyncio.get_running_loop())
 
     asyncio.run(take())(None)
+    assert slots.free == 1
     asyncio.run(take())
+    assert slots.free == 0
 
 
 async def test_a_waiter_that_is_cut_neither_takes_a_slot_nor_loses_one() -> None:
