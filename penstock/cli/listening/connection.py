@@ -5,23 +5,29 @@ of any size. `bounded` makes a subclass of either protocol (h11, httptools) that
 any key is checked:
 
 - a head has at most `head_bytes`, else 431, and is complete within `head_seconds`, else 408;
+- what frames a body (chunk sizes, their extensions, trailers) takes at most `head_bytes` more than
+  the content, else 413; trailers are not kept;
 - a body arrives at `body_bytes_per_second` or faster after `body_seconds`, else 408. Time in which
   the server itself does not read (back pressure, `Expect: 100-continue`) does not count;
 - what a client still sends after it has its answer is read for `head_seconds` at most;
 - a client that takes nothing of an answer for `stalled_seconds` is cut.
 
+What the protocol itself refuses (`send_400_response`) has the form of all refusals.
+
 There is no timer per connection: the server calls `look` for all of them once a tick. An open
 event stream has a complete request, so only the last rule applies to it.
 
-It relies on these names of uvicorn's protocols: `transport`, `flow`, `connections`, `app`, and
-`cycle` with `more_body`, `response_started`, `response_complete`, `disconnected`, `message_event`
-and `waiting_for_100_continue`. Tests, on both protocols and with raw sockets:
-tests/cli/listening/test_connection.py.
+It relies on these names of uvicorn's protocols: `conn` with `next_event` (h11), `on_body`,
+`on_header`, `on_message_complete` (httptools), `send_400_response`, `transport`, `flow`,
+`connections`, `app`, and `cycle` with `more_body`, `response_started`, `response_complete`,
+`disconnected`, `message_event` and `waiting_for_100_continue`. Tests, on both protocols and with
+raw sockets: tests/cli/listening/test_connection.py.
 """
 
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -31,11 +37,13 @@ from msgspec import Struct
 
 from penstock.core.canonical import compact
 from penstock.core.errors import BadRequest, NotReady, TooLarge
-from penstock.core.limits import Limits
+from penstock.core.limits import KIB, Limits
 from penstock.server.application import refuse_as_full
 
 _LINGER_SECONDS = 2.0
 """How long a refused client may go on sending: closed at once, it would not see the answer."""
+_SLICE = 64 * KIB
+"""So much of a body is parsed before its framing is looked at: a read may give four times that."""
 
 
 class Room(Struct, frozen=True):
@@ -78,6 +86,10 @@ class BoundedConnection(asyncio.Protocol):
     _head_bytes = 0
     _body_since = 0.0
     _body_bytes = 0
+    _content_bytes = 0
+    """How much content of bodies the protocol has found."""
+    _framing_bytes = 0
+    """What framing has taken more than content. Content pays for earlier framing, not for later."""
     _drained_since: float | None = None
     _stalled: tuple[int, float] | None = None
     """How much the client has to take still, and since when it has taken nothing."""
@@ -86,6 +98,8 @@ class BoundedConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve the connection, or refuse it when there are too many."""
         super().connection_made(transport)
+        if (conn := getattr(self, "conn", None)) is not None:
+            conn.next_event = partial(self._next_event, conn.next_event)
         self._head_since = self.loop.time()
         over = len(self.connections) - self.room.served
         if transport.get_extra_info("socket").fileno() > self.room.highest:
@@ -100,9 +114,9 @@ class BoundedConnection(asyncio.Protocol):
         """Pass on what was received, unless it belongs to a head that is too large."""
         if self._refused_at is not None:
             return
-        room = len(data) if self._is_in_body else self.limits.head_bytes - self._head_bytes
+        room = _SLICE if self._is_in_body else self.limits.head_bytes - self._head_bytes
         self._feed(data if len(data) <= room else data[:room])
-        if len(data) <= room or self.transport.is_closing():
+        if len(data) <= room or self.transport.is_closing() or self._refused_at is not None:
             return
         if self._head_since is None:  # it is complete, and a body or a further head follows
             self.data_received(data[room:])
@@ -112,6 +126,26 @@ class BoundedConnection(asyncio.Protocol):
             TooLarge.code,
             f"the head of a request has at most {self.limits.head_bytes} bytes",
         )
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Drop trailers, of which httptools tells like this: uvicorn would add them to the head."""
+        if not self._is_in_body:
+            super().on_header(name, value)  # type: ignore[misc]
+
+    def on_body(self, body: bytes) -> None:
+        """Count content; httptools calls it."""
+        self._content_bytes += len(body)
+        super().on_body(body)  # type: ignore[misc]
+
+    def _next_event(self, next_event: Callable[[], Any]) -> Any:
+        """Count content, of which h11 tells by events."""
+        event = next_event()
+        self._content_bytes += len(getattr(event, "data", b""))
+        return event
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP/1.1; h11 can not answer any more in some states."""
+        self._refuse(HTTPStatus.BAD_REQUEST, BadRequest.code, msg)
 
     def on_message_complete(self) -> None:
         """Note the end of a body that nobody waits for; httptools calls it, h11 has no such."""
@@ -168,8 +202,11 @@ class BoundedConnection(asyncio.Protocol):
             self._body_bytes += len(data)
         elif self._head_since is None:
             self._head_since = self.loop.time()
+        content = self._content_bytes
         super().data_received(data)
         self._note_head(len(data))
+        if is_in_body and self._is_in_body:
+            self._look_at_framing(len(data), self._content_bytes - content)
         if is_in_body and not self._is_in_body and self.cycle.response_complete:
             self._head_since = self.loop.time()  # the rest of an early answered request was read
         elif not is_in_body and self._head_since is not None:
@@ -181,6 +218,17 @@ class BoundedConnection(asyncio.Protocol):
             self._seen = self.cycle
             self._head_since, self._head_bytes, self._drained_since = None, 0, None
             self._body_since, self._body_bytes = self.loop.time(), received
+            self._framing_bytes = 0
+
+    def _look_at_framing(self, received: int, content: int) -> None:
+        self._framing_bytes = max(self._framing_bytes + received - 2 * content, 0)
+        if self._framing_bytes > self.limits.head_bytes and self._refused_at is None:
+            self._refuse(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                TooLarge.code,
+                "the chunk headers and trailers of a body take at most "
+                f"{self.limits.head_bytes} bytes more than its content",
+            )
 
     def _look_at_reader(self, now: float) -> None:
         """Cut a client that takes nothing; while writing is paused nothing is added for it."""
@@ -212,7 +260,9 @@ class BoundedConnection(asyncio.Protocol):
         self._refused_at = self.loop.time()
         cycle = self.cycle
         is_free = cycle is None or cycle.response_complete
-        if not is_free:
+        if self._is_in_body and cycle.response_complete:
+            is_free = False  # this request has its answer
+        elif not is_free:
             is_free = cycle.more_body and not cycle.response_started
             cycle.disconnected = True
             cycle.message_event.set()

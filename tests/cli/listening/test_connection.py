@@ -6,7 +6,7 @@ import os
 import select
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -188,6 +188,66 @@ async def test_who_waits_for_an_answer_or_reads_a_stream_is_not_cut(protocol: Pr
         async with asyncio.timeout(5):
             for _ in range(4):
                 await client.reader.readuntil(b": ping")
+
+
+CHUNKED = b"POST %s HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
+JSON = b"content-type: application/json\r\n\r\n"
+FRAMING = {
+    "trailers": (b"0\r\n", b"X-1: a\r\n"),
+    "one trailer": (b"0\r\nX: ", b"a"),
+    "one chunk extension": (b"1;", b"a"),
+    "chunk extensions": (b"", b"1;aaaaaaaaaa\r\na\r\n"),
+    "chunks of one byte": (b"", b"1\r\n \r\n"),
+}
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("path", [CHAT, "/api/health"])
+@pytest.mark.parametrize("framing", FRAMING)
+async def test_the_framing_of_a_body_is_bounded(
+    protocol: Protocol, framing: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the request has its answer already or waits for the rest of its body."""
+    begun, repeated = FRAMING[framing]
+    sent, block = 0, repeated * (16 * KIB // len(repeated))
+    async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
+        await client.send(CHUNKED % path.encode() + JSON + begun)
+        ended = asyncio.create_task(client.rest())
+        with suppress(ConnectionError):
+            while sent < 60 * MIB and not ended.done():
+                await client.send(block)
+                sent += len(block)
+        answer = await ended
+    assert sent < 20 * MIB
+    assert answer.count(b"HTTP/1.1 ") <= 1
+    if path == CHAT and answer:
+        assert status_of(answer) in {400, 413}
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("size", [4, 1000, 100_000])
+async def test_a_body_in_chunks_with_trailers_is_read(protocol: Protocol, size: int) -> None:
+    """And the connection goes on with the next request."""
+    body = json.dumps({"content": "a" * min(90_000, size * 5000)}).encode()
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in parts)
+    async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
+        for _ in range(2):
+            await client.send(CHUNKED % CHAT.encode() + JSON + chunks + b"0\r\nx-sum: 1\r\n\r\n")
+            assert (await client.answer())[0] == 200
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("sent", [b"nonsense\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\n\n"])
+async def test_what_is_no_http_1_is_refused_in_the_form_of_all(
+    protocol: Protocol, sent: bytes
+) -> None:
+    async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
+        await client.send(sent)
+        answer = await client.rest()
+    assert status_of(answer) == 400
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "BAD_REQUEST"
 
 
 def with_a_large_answer(runtime: Runtime) -> FastAPI:
