@@ -14,6 +14,7 @@ from penstock.resources.project.files import ProjectFiles
 from penstock.sandbox.processes.shell import (
     GRACE_SECONDS,
     Enclosure,
+    Leftovers,
     ShellCommand,
     ShellEnd,
     run_shell,
@@ -37,6 +38,8 @@ class ShellSettings(Struct, frozen=True, kw_only=True):
     """Of one command, with threads."""
     memory_mb: int = 4096
     """Of one command."""
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    """What killed commands left is removed with the first one."""
 
 
 OFF = ShellSettings()
@@ -89,6 +92,7 @@ async def run_in_project(
                 most_bytes=run.most_bytes,
                 environment=run.environment,
                 grace_seconds=run.grace_seconds,
+                leftovers=settings.leftovers,
             ),
             take,
         )

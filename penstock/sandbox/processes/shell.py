@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +48,28 @@ class Enclosure(Struct, frozen=True, kw_only=True):
     network: bool = False
 
 
+class Leftovers(Struct):
+    """The folders of this user that killed processes left among temporary files.
+
+    The name has the number of the process, and the namespace in which it is one: in a container
+    that shares the folder it is another process.
+    """
+
+    is_found: bool = False
+
+    def once(self) -> Sequence[Path]:
+        """Return them; nothing from the second call on."""
+        if self.is_found:
+            return ()
+        self.is_found, found = True, list[Path]()
+        for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}-*-{_numbering()}-*"):
+            with suppress(OSError, ValueError):
+                process = int(folder.name.split("-")[1])
+                if folder.lstat().st_uid == os.getuid() and not _lives(process):
+                    found.append(folder)
+        return found
+
+
 class ShellCommand(Struct, frozen=True, kw_only=True):
     """What is run, where, and for how long."""
 
@@ -62,6 +83,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     """Besides PATH, LANG and HOME."""
     grace_seconds: float = GRACE_SECONDS
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    """They are removed with the folder of the command."""
 
 
 class ShellEnd(Struct, frozen=True, kw_only=True):
@@ -125,7 +148,7 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
 
     What an enclosed command changed is handed to `take` then, also if its time was over.
     """
-    async with _scratch() as scratch:
+    async with _scratch(command.leftovers) as scratch:
         out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
         report = BoundedOutput(_MOST_REPORT)
         ends = [os.pipe() for _ in range(3)]
@@ -244,9 +267,9 @@ async def _drain(mouth: int, kept: BoundedOutput) -> None:
 
 
 @asynccontextmanager
-async def _scratch() -> AsyncIterator[Path]:
+async def _scratch(leftovers: Leftovers) -> AsyncIterator[Path]:
     """Make a folder for the time of the command, with a home and a place for passing files."""
-    stale = _stale(tempfile.gettempdir())
+    stale = leftovers.once()
     folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-{_numbering()}-"))
     try:
         for each in ("home", "tmp", "root", _UPPER, _WORK):
@@ -274,22 +297,6 @@ def _remove_unused(folder: Path) -> None:
     for each in (_WORK, "changes/upper", "changes", "root", "tmp", "home", ""):
         with suppress(OSError):
             (folder / each).rmdir()
-
-
-@lru_cache(maxsize=1)
-def _stale(place: str) -> tuple[Path, ...]:
-    """Return the folders of this user that killed processes left; looked for once in a process.
-
-    The name has the number of the process, and the namespace in which it is one: in a container
-    that shares the folder it is another process.
-    """
-    found = []
-    for folder in Path(place).glob(f"{_SCRATCH}-*-{_numbering()}-*"):
-        with suppress(OSError, ValueError):
-            process = int(folder.name.split("-")[1])
-            if folder.lstat().st_uid == os.getuid() and not _lives(process):
-                found.append(folder)
-    return tuple(found)
 
 
 def _numbering() -> int:

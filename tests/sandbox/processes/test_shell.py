@@ -1,14 +1,22 @@
 """Shell commands as processes: their output, their end, and what is left of them."""
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from penstock.sandbox.processes.shell import BoundedOutput, Enclosure, ShellCommand, run_shell
+from penstock.sandbox.processes.shell import (
+    BoundedOutput,
+    Enclosure,
+    Leftovers,
+    ShellCommand,
+    run_shell,
+)
 
 OPEN = Enclosure()
+NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 
 def command(folder: Path, text: str, enclosure: Enclosure | None = OPEN) -> ShellCommand:
@@ -101,3 +109,17 @@ async def test_what_cannot_be_enclosed_does_not_run(tmp_path: Path) -> None:
     end = await run_shell(replace(command(tmp_path, "touch x"), environment={"A": "\0"}))
     assert end.refused == "embedded null byte"
     assert not (tmp_path / "x").exists()
+
+
+async def test_what_killed_commands_left_is_looked_for_once_by_each_who_runs_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"penstock-{1 << 30}-{NAMESPACE}-x"
+    for _ in range(2):
+        left.mkdir()
+        leftovers = Leftovers()
+        assert [*leftovers.once()] == [left]
+        assert [*leftovers.once()] == []
+        await run_shell(command(tmp_path, "true", None))
+        assert not left.exists()
