@@ -25,7 +25,7 @@ LIMITS = {
     "renew_seconds": 0.15,
     "sweep_seconds": 0.1,
     "poll_seconds": 0.05,
-    "probation_seconds": 1,
+    "probation_seconds": 0.5,
     "shutdown_seconds": 1,
 }
 

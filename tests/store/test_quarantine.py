@@ -263,6 +263,12 @@ WORLDS: dict[str, tuple[dict[str, Work], int, int]] = {
         3_700_000,
     ),
     "two among fifty": (innocent(48) | poison(2, 500), 24, 250_000),
+    "two among twenty": (innocent(18, 1000) | poison(2, 250), 20, 120_000),
+    "one that takes nearly as long as the others": (
+        innocent(19, 1000) | poison(1, 750),
+        11,
+        120_000,
+    ),
     "two that kill after different times": (
         innocent(20) | {"slow": Work(5000, kills=True)} | poison(1, 250),
         24,
