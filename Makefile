@@ -16,7 +16,8 @@ APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/sh
          $(addprefix tests/promises/test_,flow_guard.py flow_outcomes.py ways_around.py) \
          $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
          $(addprefix tests/,resources/test_egress.py server/routes/test_router.py store/test_database.py) \
-         tests/models/test_pydantic_ai.py
+         $(addprefix tests/,models/test_pydantic_ai.py journeys/test_tool_names.py) \
+         $(addprefix tests/,resources/project/test_search.py cli/listening/test_descriptors.py)
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)

@@ -175,6 +175,8 @@ class Limits:
     """How long a chat without a stream waits for its answer."""
     key_look_seconds: float = 10
     """How long a request waits for the database to say which keys there are; then it gets a 503."""
+    ready_seconds: float = 1
+    """How long `/api/ready` waits for each of its checks; a check that takes longer has failed."""
     idempotency_seconds: int = 24 * 3600
     """How long an Idempotency-Key is remembered."""
     free_bytes: int = 100 * MIB

@@ -33,7 +33,6 @@ from penstock.server.requests.mount import path_of
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
 from penstock.server.site import ADDRESS, FULL, PROFILE, ServerLifecycle, Site
-from penstock.store.health import LOOK_SECONDS
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 HEALTH = "/api/health"
@@ -109,8 +108,9 @@ class Entrance:
 
     async def _admit_soon(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         """Answer without a profile if the database does not respond in time."""
+        site = self._lifecycle.site
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(site.limits.ready_seconds if site else None):
                 await self._admit(scope, extra)
         except (TimeoutError, StoreError):
             scope[PROFILE] = None

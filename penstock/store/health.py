@@ -22,7 +22,6 @@ from penstock.store.tables import REVISION, events, logs
 _SOUND = "ok"
 MOST_READ = 100_000
 MOST_NAMED = 20
-LOOK_SECONDS = 1.0
 
 
 class Check(Struct, frozen=True):
@@ -45,9 +44,10 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 async def look(
-    database: Database, blobs: Blobs, *, seconds: float = LOOK_SECONDS
+    database: Database, blobs: Blobs, *, seconds: float | None = None
 ) -> tuple[Check, ...]:
-    """Try what every request needs: all at once, each for so long at most."""
+    """Try what every request needs: all at once, each for `limits.ready_seconds` at most."""
+    most = database.limits.ready_seconds if seconds is None else seconds
     places = {each for each in (database.folder, blobs.folder) if each is not None}
     tried = {
         "database": _reads_and_writes(database),
@@ -55,7 +55,7 @@ async def look(
         "disk": asyncio.to_thread(little_space, places, database.limits.free_bytes),
         "blobs": blobs.try_write(),
     }
-    whys = await asyncio.gather(*[_why_not(each, seconds) for each in tried.values()])
+    whys = await asyncio.gather(*[_why_not(each, most) for each in tried.values()])
     return tuple(map(Check, tried, whys))
 
 

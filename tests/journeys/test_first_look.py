@@ -83,13 +83,16 @@ async def test_a_database_that_is_down_is_503_for_all_but_health(tmp_path: Path)
         assert (await server.client.get(HEALTH)).status_code == 200
 
 
-@pytest.mark.slow("the bound of a second is waited for twice: at the door, and for each check")
 @pytest.mark.parametrize("authorization", ["", "Bearer pk_x"])
 async def test_readiness_answers_in_time_while_the_database_hangs(
     tmp_path: Path, authorization: str
 ) -> None:
     """Who asks cannot be known then, so no reason is named."""
-    async with database_at(tmp_path) as database, served(url=database) as server:
+    limits = Limits(ready_seconds=0.05)
+    async with (
+        database_at(tmp_path, ready_seconds=limits.ready_seconds) as database,
+        served(url=database, limits=limits) as server,
+    ):
         if authorization:
             await server.database_parts.keys.create("ann")
         async with hanging(database), asyncio.timeout(4):

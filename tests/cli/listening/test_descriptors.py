@@ -44,17 +44,16 @@ PROGRAM = """
 import resource
 from penstock.cli.listening.descriptors import room_of
 from penstock.core.limits import Limits
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}))
-room, limits = room_of(Limits())
-print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], room.served)
+for hard in (256, 64):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    room, limits = room_of(Limits())
+    print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], room.served)
 """
 
 
 @pytest.mark.slow("it starts Python, because the limit belongs to the process")
-@pytest.mark.parametrize(("hard", "said"), [(256, "256 84"), (64, "64 1")])
-def test_the_limit_is_raised_as_far_as_the_process_may(hard: int, said: str) -> None:
+def test_the_limit_is_raised_as_far_as_the_process_may() -> None:
     _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert highest >= 256
-    program = PROGRAM.format(hard=hard)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout.decode().strip() == said
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
+    assert done.stdout.decode().splitlines() == ["256 84", "64 1"]
