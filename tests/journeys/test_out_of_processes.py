@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 @pytest.mark.parametrize("starts", ["script", "taken", "free", "enclosed", "grep", "probe"])
 def test_what_needs_a_process_says_that_there_is_none(starts: str) -> None:
-    """The kernel says EAGAIN, which would fail the task for good; now it waits and goes on."""
+    """The kernel says EAGAIN, which counted as a fault of the tool; a lack may be tried again."""
     command = [sys.executable, "-c", PROGRAM, starts]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("OutOfResources BlockingIOError\n0 []\n", "")
