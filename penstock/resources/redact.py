@@ -9,7 +9,7 @@ known by the words around it.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from itertools import islice, product
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _APART = "\0"
 _WIDE = ("utf-16-le", "utf-16-be")
 _TOKEN, _NOT_JSON = "unexpected token: '", " is not valid JSON"
+_LEAST_QUOTED = 3
 _QUOTED = re.compile(
     r"unexpected token: '([^']{3,})'"
     r"|, (?:\.\.\.)?\"(.{3,40}?)\"(?:\.\.\.)? is not valid JSON",
@@ -121,10 +122,7 @@ class Redactor:
         for at, form in self._found(text):
             yield at, at + len(form), self._forms[form]
         if _TOKEN in text or _NOT_JSON in text:
-            for found in _QUOTED.finditer(text):
-                group = found.lastindex or 0
-                owners = (key for value, key in self._values.items() if found[group] in value)
-                yield from ((*found.span(group), key) for key in islice(owners, 1))
+            yield from self._quoted(text)
         if _CUT_MARK in text:
             yield from self._cut_off(text)
         if "'" in text and any(len(value) > _CUT for value in self._values):
@@ -133,6 +131,23 @@ class Redactor:
                     length = _shared(found[1], value)
                     if length >= _CUT:
                         yield found.start(1), found.start(1) + length, key
+
+    def _quoted(self, text: str) -> Iterator[Found]:
+        """Yield what engines quote of secrets: V8 quotes what is around the mistake, cut anywhere.
+
+        So a secret may begin in the middle of a quotation and end behind it, or the other way.
+        """
+        for found in _QUOTED.finditer(text):
+            group = found.lastindex or 0
+            quoted, (start, end) = found[group], found.span(group)
+            for value, key in self._values.items():
+                for length in range(len(quoted), _LEAST_QUOTED - 1, -1):
+                    if quoted[-length:] in value:
+                        yield end - length, end, key
+                        break
+                    if quoted[:length] in value:
+                        yield start, start + length, key
+                        break
 
     def _cut_off(self, text: str) -> Iterator[Found]:
         """Yield the beginnings of secrets at which a text was cut before it came here."""

@@ -34,8 +34,11 @@ _PERCENT = re.compile(r"(?:%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+")
 _UNIT = re.compile("%u(....)|%(..)")
 _QUICK = re.compile(r"%[%0-9A-Fa-f]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
-_CODE = re.compile(r"\\(?:u00|x)([2-7][0-9A-Fa-f])")
-"""Other characters keep the digits of their escapes: few secrets have any, many texts do."""
+_CODE = re.compile(r"(?<!\\)\\+(?:u00|x)([0-7][0-9A-Fa-f])")
+"""ASCII in JSON at any depth: each layer doubles the backslashes. All of them go with the escape:
+one that is left would make another escape with the character, such as `\\t` of a letter t. The
+look-behind keeps a long run of backslashes linear. Other characters keep the digits of their
+escapes: few secrets have any, many texts do."""
 _ESCAPES = {
     escape: (re.compile(re.escape(escape)), character)
     for escape, character in (

@@ -94,6 +94,13 @@ async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:
     assert re.fullmatch(r"    at run \(tool:///main\.mjs:2:\d+\)", raised.value.details["stack"])
 
 
+async def test_a_long_name_of_an_error_is_cut_with_a_mark(sandbox: Sandbox) -> None:
+    """The beginning of a secret is found by the mark behind it."""
+    with pytest.raises(ScriptError) as raised:
+        await run(sandbox, 'export function run() { throw { name: "n".repeat(201) }; }')
+    assert (raised.value.details or {})["name"] == "n" * 199 + "…"
+
+
 @pytest.mark.parametrize(
     "asking",
     [

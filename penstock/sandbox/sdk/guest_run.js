@@ -62,7 +62,10 @@ function described(error) {
   const part = (read, longest) => {
     try {
       const found = read();
-      return typeof found === "string" ? slice(wellFormed(found), 0, longest) : undefined;
+      if (typeof found !== "string") return undefined;
+      const text = wellFormed(found);
+      // The mark lets the host find the beginning of a secret that is cut here.
+      return text.length > longest ? `${slice(text, 0, longest - 1)}…` : text;
     } catch {
       return undefined;
     }
