@@ -12,6 +12,7 @@ import typer
 from msgspec import Struct
 
 from penstock.app.flows import check_flows
+from penstock.app.offer_checks import check_offers
 from penstock.app.project import Look, ProjectCheck, check_project
 from penstock.app.reload import SECONDS, FileId, file_stamps
 from penstock.app.sections import Engine, in_engine
@@ -170,7 +171,13 @@ def _look(
     folder: Path | None, further: Sequence[Look] = (), engine: Engine | None = None
 ) -> ProjectCheck:
     settings = read_settings(folder, **in_engine(engine))
-    return check_project(settings, partial(check_flows, settings), *further, engine=engine)
+    return check_project(
+        settings,
+        partial(check_flows, settings),
+        partial(check_offers, settings),
+        *further,
+        engine=engine,
+    )
 
 
 def _look_in_utf16(folder: Path | None, again: Callable[[], ProjectCheck]) -> ProjectCheck:

@@ -34,6 +34,7 @@ from penstock.cli.terminal.excerpt import excerpt, place_of
 from penstock.cli.terminal.findings import tell_findings
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import pasted, pretty
+from penstock.cli.terminal.render import question_line
 from penstock.cli.terminal.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
@@ -177,7 +178,7 @@ class _OneTrial:
         skills = selected(runtime, ASSISTANT, self._skills, self._profile)
         call = NewCall(tool_id=self._tool_id, input=given, selected_skills=skills)
         self._background.do(runtime.request(call, self._profile, task_id=task_id))
-        timeline = Timeline(runtime, task_id)
+        timeline = Timeline(runtime, task_id, asks=False)
         while True:
             self._background.do(timeline.show())
             reply = self._background.do(runtime.wait(task_id))
@@ -201,6 +202,7 @@ class _OneTrial:
         record = reply.questions[0]
         body: dict[str, Any] | None = None
         if self._answers:
+            note(question_line(record.question))
             body = _body(record, self._answers.popleft())
         elif self._is_asking:
             body = ask_here(record)

@@ -152,6 +152,14 @@ def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
     assert (code, text) == (4, '? Run "send"? Does what it is for.')
     assert what == "  send {}"
     assert last.startswith(how)
+    assert told.count("Does what it is for.") == 1
+
+
+def test_a_question_that_an_option_answers_is_told_once(scripts: ProjectFolder, run: Run) -> None:
+    scripts.tool("asks", ASKS, script_tools="[send]", direct_call="false")
+    scripts.tool("send", "export const run = () => 1;", requires_approval="true")
+    _, _, told = run("run-tool", "asks", "--answer", "approve")
+    assert told.count("Does what it is for.") == 1
 
 
 def test_what_was_tried_out_in_the_store_of_the_project_goes_on_there(

@@ -74,19 +74,20 @@ class Screen:
 
     def question(self, question: Frame) -> None:
         """Show what a person is asked."""
-        self.line(f"? {question['text']}", "bold yellow")
+        self.line(f"? {question['text']}", "bold yellow", wraps=True)
         if question.get("context"):
-            self.line(f"  {question['context']}", "dim")
+            self.line(f"  {question['context']}", "dim", wraps=True)
         if question["kind"] == "approval":
             arguments = _whole(question.get("arguments", {}))
             self.line(f"  {question.get('toolName', '')} {arguments}", "yellow")
         for number, option in enumerate(question.get("options", ()), 1):
             self.line(f"  {number}. {option['label']}", "yellow")
 
-    def line(self, text: str, style: str = "") -> None:
-        """Print a line of its own."""
+    def line(self, text: str, style: str = "", *, wraps: bool = False) -> None:
+        """Print a line of its own; one that `wraps` is broken at words where somebody reads it."""
         self.end_line()
-        self._console.print(Text(clean(text), style=style), soft_wrap=True)
+        is_soft = not (wraps and self._console.is_terminal)
+        self._console.print(Text(clean(text), style=style), soft_wrap=is_soft)
         self._kind = ""
 
     def end_line(self) -> None:

@@ -172,3 +172,14 @@ def test_no_word_of_a_table_is_broken_at_any_width(
 def test_a_moment_is_read_in_utc() -> None:
     assert when(Moment(0)) == "1970-01-01 00:00:00"
     assert when(None) is None
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_question_is_broken_at_words_where_somebody_reads_it(*, is_read: bool) -> None:
+    out = io.StringIO()
+    words = "Which of the colors that the shop has in stock should the bicycle be painted in?"
+    console = Console(file=out, width=32, force_terminal=is_read, color_system=None)
+    Screen(console).question({"text": words, "kind": "ask_user"})
+    lines = [each.rstrip() for each in out.getvalue().splitlines()]
+    assert " ".join(lines) == f"? {words}"
+    assert (max(map(len, lines)) <= 32) is is_read
