@@ -1,9 +1,10 @@
 """The HTTP server: its routes, and what stands before them."""
 
+import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
@@ -71,6 +72,8 @@ ROUTERS = (
     permissions.router,
     page.router,
 )
+_DRAIN_SECONDS = 0.5
+"""How long the body of a request that is refused is read."""
 _NEW_OBJECTS = 50_000
 """Between two looks for cycles: what a few hundred messages make."""
 _EXPOSED = ["X-Conversation-Id", "X-Task-Id", "X-Request-Id"]
@@ -173,14 +176,29 @@ class ErrorMiddleware:
 
 
 async def refuse_as_full(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request of a connection too many: 503 but for health, and the connection ends."""
+    """Answer a request of a connection too many: 503 but for health, and the connection ends.
+
+    The rest of its body is read first, for a moment: a connection that is closed before is reset,
+    and its client never sees the answer.
+    """
+    more = True
+
+    async def noting() -> Message:
+        nonlocal more
+        received = await receive()
+        more = received.get("more_body", False)
+        return received
 
     async def closing(message: Message) -> None:
         if message["type"] == "http.response.start":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DRAIN_SECONDS):
+                    while more:
+                        await noting()
             message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
         await send(message)
 
-    await app({**scope, FULL: True}, receive, closing)
+    await app({**scope, FULL: True}, noting, closing)
 
 
 def _lifespan(

@@ -44,6 +44,10 @@ _LINGER_SECONDS = 2.0
 """How long a refused client may go on sending: closed at once, it would not see the answer."""
 _SLICE = 64 * KIB
 """So much of a body is parsed before its framing is looked at: a read may give four times that."""
+_LINGER_BEYOND_SECONDS = 0.5
+"""So long where not even a spare connection is left: others wait until this one ends."""
+_MOST_BEYOND = 16
+"""Connections beyond the spare ones; they take a part of the reserve of descriptors."""
 
 
 class Room(Struct, frozen=True):
@@ -58,6 +62,19 @@ class Room(Struct, frozen=True):
 
     The system gives the lowest number that is free, so the number says how many are taken.
     """
+
+    @property
+    def most(self) -> int:
+        """How many there are at most; a further one waits until it is accepted.
+
+        Those beyond the spare ones are answered with 503 before they have asked anything.
+        """
+        return self.served + self.spare + min(self.spare, _MOST_BEYOND)
+
+    @property
+    def last(self) -> int:
+        """After a connection with this descriptor, or a higher one, accepting pauses."""
+        return self.highest + _MOST_BEYOND
 
 
 def bounded(
@@ -78,6 +95,8 @@ class BoundedConnection(asyncio.Protocol):
     flow: Any
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
+    on_lost: Callable[["BoundedConnection"], None] | None = None
+    """Called once, when the connection has ended."""
 
     _seen: Any = None
     """The last cycle whose head was complete."""
@@ -106,9 +125,16 @@ class BoundedConnection(asyncio.Protocol):
             over = max(over, 1)
         if over > self.room.spare:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, NotReady.code, "too many connections")
-            self.transport.close()
+            # not closed yet: what the client sends then would reset it, and the answer be lost
+            self.loop.call_later(_LINGER_BEYOND_SECONDS, self.transport.close)
         elif over > 0:
             self.app = partial(refuse_as_full, self.app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Say that there is room for another."""
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost(self)
 
     def data_received(self, data: bytes) -> None:
         """Pass on what was received, unless it belongs to a head that is too large."""

@@ -10,15 +10,13 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from penstock.cli.listening.connection import Room, bounded
+from penstock.cli.listening.acceptor import Acceptor
+from penstock.cli.listening.connection import BoundedConnection, Room, bounded
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 
 _BACKLOG = 2048
-_ACCEPTED_AT_ONCE = 32
-"""In one turn of the loop. A connection is looked at, or closed, some turns later: with asyncio a
-burst would else take every descriptor before the first is refused."""
-_TURNS = 4
+"""Connections that are not accepted yet; the system keeps them."""
 _TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""
 _LOOKS = 10
@@ -46,7 +44,6 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,  # the entrance reads them, of [server] trusted_proxies alone
-            backlog=max(1, min(_ACCEPTED_AT_ONCE, room.spare // _TURNS)),
             timeout_keep_alive=int(limits.keep_alive_seconds) or 1,
             timeout_graceful_shutdown=int(limits.shutdown_seconds) or 1,
             h11_max_incomplete_event_size=2 * limits.head_bytes,  # `bounded` refuses before that
@@ -57,6 +54,8 @@ class Server(uvicorn.Server):
         shortest = min(limits.head_seconds, limits.body_seconds, limits.stalled_seconds)
         self._ticks = max(1, round(shortest / _LOOKS / _TICK_SECONDS))
         self._looked_at = 0.0
+        self._room = room
+        self._acceptors: list[Acceptor] = []
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -70,14 +69,17 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
-        await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(_BACKLOG)  # what is not accepted yet waits in the system
+        await super().startup([])  # without sockets: they are accepted from here
+        self._acceptors = [Acceptor(each, self._room, self._connection) for each in sockets or ()]
+        for acceptor in self._acceptors:
+            acceptor.retry()
         self._looked_at = asyncio.get_running_loop().time()
         self._ready()
 
     async def on_tick(self, counter: int) -> bool:
         """Look at every connection, several times within the shortest bound."""
+        for acceptor in self._acceptors:
+            acceptor.retry()
         if counter % self._ticks == 0:
             now = asyncio.get_running_loop().time()
             passed, self._looked_at = now - self._looked_at, now
@@ -88,8 +90,17 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then stop."""
+        for acceptor in self._acceptors:
+            acceptor.close()
         self._drain()
         await super().shutdown(sockets)
+
+    def _connection(self) -> BoundedConnection:
+        protocol: Any = self.config.http_protocol_class
+        connection: BoundedConnection = protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return connection
 
 
 def bind(host: str, port: int) -> socket.socket:
