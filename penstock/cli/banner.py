@@ -15,6 +15,7 @@ from penstock.core.envelope import Json
 from penstock.core.ids import ASSISTANT
 from penstock.core.messages import UserMessage
 from penstock.core.schema import Schema
+from penstock.core.text import count
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline import decide
 from penstock.models.offline_choice import harmless_without_input
@@ -36,7 +37,7 @@ def banner(
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     parts = runtime.parts
     agents = ", ".join(agent.name for agent in parts.agents if not _is_of_flows(agent))
-    tools = len(list(parts.invoker.registry))
+    tools = count(len(list(parts.invoker.registry)), "tool")
     key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
     body = {"content": first_words(_offered(runtime)), "stream": True}
     given = shlex.quote(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
@@ -44,7 +45,7 @@ def banner(
     warning = "\nIts tools/*.py run in this process, with all its rights." if is_python else ""
     return (
         f"penstock serves {found.project.root} on {url}\n"
-        f"  agents: {agents}; model: {parts.models.default}; {tools} tools{warning}\n\n"
+        f"  agents: {agents}; model: {parts.models.default}; {tools}{warning}\n\n"
         f"  Open {url}/ in a browser, or paste\n\n"
         f"  curl -N {url}/api/agents/{ASSISTANT}/chat{key} -H 'content-type: application/json' "
         f"-d {given}\n\n"

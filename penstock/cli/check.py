@@ -25,6 +25,7 @@ from penstock.cli.terminal.plain import clean
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.late import late
+from penstock.core.text import count
 
 ForPrograms = Annotated[
     bool | None,
@@ -101,8 +102,14 @@ def show(found: ProjectCheck, *, as_json: bool | None) -> None:
         return
     for each in found.diagnostics:
         say(annotation(each) if as_json is False else str(each))
-    counts = f"{found.errors} errors, {found.warnings} warnings"
-    say(f"{found.tools} tools, {found.skills} skills, {found.flows} flows, {counts}")
+    counts = {
+        "tool": found.tools,
+        "skill": found.skills,
+        "flow": found.flows,
+        "error": found.errors,
+        "warning": found.warnings,
+    }
+    say(", ".join(count(number, noun) for noun, number in counts.items()))
 
 
 def to_wire(found: ProjectCheck) -> dict[str, Any]:

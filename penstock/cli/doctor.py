@@ -27,6 +27,7 @@ from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
 from penstock.core.task import TaskStatus, names_of
+from penstock.core.text import count
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, gaps, little_space, look, read_back
@@ -127,7 +128,7 @@ def _has(package: str) -> bool:
 def _project(found: ReadProject) -> Iterator[Finding]:
     project = found.project
     agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
-    said = f"{project.root}: {agents}; {len(project.tools)} tools of its own"
+    said = f"{project.root}: {agents}; {count(len(project.tools), 'tool')} of its own"
     yield Finding(Mark.FINE, "project", said)
     for each in project.diagnostics:
         mark = Mark.WRONG if each.severity is Severity.ERROR else Mark.NOTE
@@ -227,7 +228,8 @@ async def _looked_at(
     health = await check(database)
     if health.problems:
         return [Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
-    said = f"{place}: revision {health.revision}, {health.logs} logs, {health.events} events"
+    sizes = f"{count(health.logs, 'log')}, {count(health.events, 'event')}"
+    said = f"{place}: revision {health.revision}, {sizes}"
     blobs = open_blobs(settings.blob_place)
     findings = [Finding(Mark.FINE, "database", said), *await _events(database, blobs)]
     findings += _ready(await look(database, blobs))
@@ -235,7 +237,7 @@ async def _looked_at(
     findings += await _tasks(log, SqlProjections(database, blobs))
     if rebuilt:
         made = await rebuild(database, log)
-        findings.append(Finding(Mark.FINE, "lists", f"made anew from {made.logs} logs"))
+        findings.append(Finding(Mark.FINE, "lists", f"rebuilt from {count(made.logs, 'log')}"))
         findings += [Finding(Mark.WRONG, "lists", f"as before: {why}") for why in made.left]
     return findings
 
@@ -271,7 +273,7 @@ def _suspect(suspect: Suspect) -> Finding:
     does = "is watched while it runs" if suspect.is_at_work else "waits for its turn to run"
     said = (
         f"{suspect.log_id} is quarantined: the process died {suspect.deaths} times in a row while "
-        f"it ran, {suspect.alone} times with no other suspect; it {does}"
+        f"it ran, {count(suspect.alone, 'time')} with no other suspect; it {does}"
     )
     return Finding(Mark.NOTE, "tasks", said)
 

@@ -14,6 +14,7 @@ from penstock.cli.arguments.project import read_settings
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import Moment, SystemClock, to_iso
+from penstock.core.text import count
 from penstock.manifest.bundle import load_bundle
 from penstock.store.database import open_database
 
@@ -78,7 +79,7 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
         for each in found
     ]
     print_table(("key", "may", "only in", "created", "expires", "revoked", "last used"), rows)
-    note(f"{len(found)} keys")
+    note(count(len(found), "key"))
 
 
 def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:

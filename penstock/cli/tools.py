@@ -26,6 +26,7 @@ from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import pretty
 from penstock.cli.terminal.render import print_table
 from penstock.core.ids import LogId
+from penstock.core.text import count
 from penstock.engine.state import SessionState
 from penstock.manifest.source import Place
 from penstock.manifest.tool import ToolLimits, ToolManifest
@@ -100,7 +101,7 @@ def list_tools(options: Listing) -> None:
         for each, at in zip(tools, places, strict=True)
     ]
     print_table(("tool", "kind", "effect", "defined", "flags"), rows)
-    note(f"{len(tools)} tools")
+    note(count(len(tools), "tool"))
 
 
 def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
@@ -193,7 +194,7 @@ def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_jso
         print_json({"agent": name, "tools": tools, "tokens": total})
         return
     print_table(columns, [(*row[:3], str(row[3])) for row in rows])
-    note(f"{len(rows)} tools, about {total:,} tokens of every request to the model")
+    note(f"{count(len(rows), 'tool')}, about {total:,} tokens of every request to the model")
 
 
 def _family(tool: ToolDefinition) -> str:

@@ -17,6 +17,7 @@ from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import SystemClock, to_iso
 from penstock.core.profile import LOCAL
 from penstock.core.scope import Scope, ScopeKind
+from penstock.core.text import count
 from penstock.resources.cipher import open_cipher
 from penstock.resources.vault import SecretNote, SqlVault, Vault, warning_of
 from penstock.store.database import open_database
@@ -59,7 +60,7 @@ def list_secrets(
         return
     rows = [(str(each.scope), each.key, when(each.updated_at)) for each in found]
     print_table(("scope", "key", "updated"), rows)
-    note(f"{len(found)} secrets")
+    note(count(len(found), "secret"))
 
 
 def delete_secret(
@@ -75,8 +76,9 @@ def delete_secret(
 
 def rotate(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Encrypt all secrets again, with the first key of PENSTOCK_SECRET_KEY."""
-    count = _with_vault(project, lambda vault: vault.rotate())
-    _tell({"sealed": count}, f"{count} secrets are sealed with the first key", as_json=as_json)
+    sealed = _with_vault(project, lambda vault: vault.rotate())
+    said = f"sealed {count(sealed, 'secret')} with the first key"
+    _tell({"sealed": sealed}, said, as_json=as_json)
 
 
 COMMANDS = {

@@ -26,6 +26,14 @@ def estimate_tokens(text: str) -> int:
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN) + MESSAGE_TOKENS
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `count(1, "tool")` is "1 tool", `count(2, "tool")` "2 tools".
+
+    The plural is the noun with an `s`.
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def size_text(size: int) -> str:
     """Return a number of bytes for people."""
     for unit, name in ((2**20, "MiB"), (2**10, "KiB")):
@@ -38,9 +46,9 @@ def preview(output: Any, limit: int) -> str:
     """Return one line for people about an output: the first rule that fits decides."""
     match output:
         case {"results": list(results)}:
-            text = f"Found {_count(len(results), 'result')}"
+            text = f"Found {count(len(results), 'result')}"
         case list():
-            text = _count(len(output), "item")
+            text = count(len(output), "item")
         case str():
             line = _LINE.search(output)
             text = _begin(output, *line.span(), limit) if line else ""
@@ -48,7 +56,7 @@ def preview(output: Any, limit: int) -> str:
             text = _begin(said, 0, len(said), limit)
         case dict():
             names = ", ".join(_begin(name, 0, len(name), limit) for name in islice(output, limit))
-            text = _count(len(output), "field") + (f": {names}" if names else "")
+            text = count(len(output), "field") + (f": {names}" if names else "")
         case bool():
             text = "true" if output else "false"
         case int():
@@ -58,10 +66,6 @@ def preview(output: Any, limit: int) -> str:
         case _:
             text = "No output"
     return cut(text, limit)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _begin(text: str, start: int, end: int, limit: int) -> str:

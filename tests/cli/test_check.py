@@ -20,7 +20,7 @@ NEAR = '"a.tool.yml" looks like a manifest but is not read; rename it to "a.tool
 
 
 def test_a_project_without_mistakes_is_fine(run: Run) -> None:
-    assert run("check") == (0, "1 tools, 0 skills, 0 flows, 0 errors, 0 warnings\n", "")
+    assert run("check") == (0, "1 tool, 0 skills, 0 flows, 0 errors, 0 warnings\n", "")
 
 
 def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path) -> None:
@@ -43,7 +43,7 @@ def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path
             "tools/y.py:1:1: error python-import: the file cannot be imported: SyntaxError: "
             "invalid syntax (y.py, line 1); Its tools are left out; all others work."
         ),
-        "2 tools, 1 skills, 0 flows, 3 errors, 1 warnings",
+        "2 tools, 1 skill, 0 flows, 3 errors, 1 warning",
     ]
 
 
@@ -110,7 +110,7 @@ def test_flows_and_agents_are_looked_at_too(run: Run, project: Path) -> None:
         "flows/a b.yaml:1:1",
         "flows/x.yaml:4:13",
     ]
-    assert last == "1 tools, 0 skills, 1 flows, 3 errors, 0 warnings"
+    assert last == "1 tool, 0 skills, 1 flow, 3 errors, 0 warnings"
 
 
 def test_a_folder_can_be_named(
@@ -120,7 +120,7 @@ def test_a_folder_can_be_named(
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"p/a.tool.yaml": TOOL, "p/penstock.toml": '[models.a]\nprovider = "openai"\n'})
     assert main(["check", "p"]) == 0
-    assert capsys.readouterr().out == "1 tools, 0 skills, 0 flows, 0 errors, 0 warnings\n"
+    assert capsys.readouterr().out == "1 tool, 0 skills, 0 flows, 0 errors, 0 warnings\n"
     assert not (tmp_path / "p" / ".penstock").exists()
 
 

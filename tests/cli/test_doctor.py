@@ -61,10 +61,10 @@ def test_a_layer_that_a_machine_lacks_is_told_with_its_reason() -> None:
     ]
 
 
-def test_lists_are_made_anew_from_the_logs(run: Run, run_json: Callable[..., Any]) -> None:
+def test_lists_are_rebuilt_from_the_logs(run: Run, run_json: Callable[..., Any]) -> None:
     run("chat", "hello name=Ann")
     before = run_json("tasks", "list")
-    assert "✓ lists: made anew from 1 logs" in run("doctor", "--rebuild")[1]
+    assert "✓ lists: rebuilt from 1 log" in run("doctor", "--rebuild")[1]
     assert run_json("tasks", "list") == before
 
 

@@ -38,7 +38,7 @@ def test_a_secret_is_set_from_stdin_and_listed_without_itself(
         ("shared", "team"),
     ]
     code, out, told = run("vault", "list", "shared:team")
-    assert (code, told) == (0, "1 secrets\n")
+    assert (code, told) == (0, "1 secret\n")
     assert "token" in out
     assert "s3same" not in out
 
@@ -83,7 +83,7 @@ def test_rotation_seals_all_with_the_first_key(
     assert code == 1
     assert "cannot be opened with the keys that are here, so nothing was changed" in told
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", f"{KEYS[1]},{KEYS[0]}")
-    assert run("vault", "rotate") == (0, "1 secrets are sealed with the first key\n", "")
+    assert run("vault", "rotate") == (0, "sealed 1 secret with the first key\n", "")
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
     assert run("vault", "rotate")[0] == 0
 

@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from penstock.core.text import cut, estimate_tokens, one_line, preview, size_text
+from penstock.core.text import count, cut, estimate_tokens, one_line, preview, size_text
 from tests.kit.json_values import FEW, json_values
 
 SIZES = [(2**20, "1 MiB"), (3 * 2**19, "1536 KiB"), (1000, "1000 bytes")]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 dry runs"), (1, "1 dry run"), (2, "2 dry runs")],
+)
+def test_a_count_agrees_with_its_noun(number: int, said: str) -> None:
+    assert count(number, "dry run") == said
 
 
 @pytest.mark.parametrize(("size", "said"), SIZES)

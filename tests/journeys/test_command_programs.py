@@ -70,7 +70,7 @@ def test_types_are_checked_when_they_are_asked_for(run: Run, project: Path) -> N
     assert code == 1
     assert out == (
         "a.tool.yaml:4:69: error type-error: Type 'number' is not assignable to type 'string'. "
-        "(TS2322)\n2 tools, 0 skills, 0 flows, 1 errors, 0 warnings\n"
+        "(TS2322)\n2 tools, 0 skills, 0 flows, 1 error, 0 warnings\n"
     )
 
 

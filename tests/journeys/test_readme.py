@@ -53,8 +53,7 @@ def test_the_flow_of_the_readme_runs_as_it_says(
     assert main(["flow", "run", "trip", *where]) == 4
     said = CHANGES.sub("", "".join(capsys.readouterr())).splitlines()
     shown = CHANGES.sub("", _found(r"^\$ penstock flow run trip\n(.*?)^```")).splitlines()
-    missing = [each for each in shown if not any(_is_shown(each, line) for line in said)]
-    assert missing == []
+    assert sorted(shown) == sorted(said)
 
 
 @pytest.mark.slow("runs every command of the first screen")

@@ -18,6 +18,7 @@ from penstock.cli.exit_codes import FAILED, FINE
 from penstock.cli.terminal.output import print_json, say
 from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
+from penstock.core.text import count
 from penstock.flows.dry_run.outcome import DryRun
 from penstock.flows.project import files as flows
 from penstock.flows.project.constants import FILE
@@ -69,7 +70,7 @@ def check(
             say(str(each))
         for command, run in runs.items():
             say(_walked(command, run))
-        say(", ".join(f"{count} {name}" for name, count in counts.items()))
+        say(", ".join(count(number, name.removesuffix("s")) for name, number in counts.items()))
     raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
 
 
@@ -141,7 +142,8 @@ def _print_found(
 
 def _walked(command: str, run: DryRun) -> str:
     taken = sum(each.is_walked for each in run.branches)
-    steps = f"{len(run.reached)} steps reached"
+    steps = f"{count(len(run.reached), 'step')} reached"
     branches = f"{taken} of {len(run.branches)} branches taken"
     end = "" if run.is_complete else "; not everything was tried"
-    return f"/{command}: {run.runs} dry runs, {run.starts} starts, {steps}, {branches}{end}"
+    runs = f"{count(run.runs, 'dry run')}, {count(run.starts, 'start')}"
+    return f"/{command}: {runs}, {steps}, {branches}{end}"

@@ -8,7 +8,7 @@ from penstock.cli.flow.cards import CardState, StepCard
 from penstock.cli.terminal.plain import clean
 from penstock.cli.terminal.region import fitted
 from penstock.core.events import CallSettled, Record
-from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.text import one_line
 from penstock.core.tool_names import FINISH
 
@@ -29,8 +29,6 @@ class Lines:
         match record.event:
             case StepStarted() if card is not None:
                 self._line(started_text(card))
-            case AgentBegan(model=model) if model:
-                self._line(Text(f"    {model}", DIM))
             case CallSettled(tool_id=tool_id, envelope=envelope) if tool_id != FINISH:
                 self._line(Text(f"    {tool_id}: {envelope.status.value}", DIM))
             case StepSettled() if card is not None:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from penstock.app.project import Project
 from penstock.cli.terminal.output import note
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
+from penstock.core.text import count
 
 
 def tell_findings(
@@ -22,7 +23,7 @@ def tell_findings(
     others = [each for each in project.diagnostics if each not in own and each not in said]
     if others:
         errors = len(errors_of(others))
-        counts = f"{errors} errors, {len(others) - errors} warnings"
+        counts = f"{count(errors, 'error')}, {count(len(others) - errors, 'warning')}"
         where = "in the project" if tool_id is None else "elsewhere in the project"
         note(f"{where}: {counts}; `penstock check` shows them")
 

@@ -27,7 +27,7 @@ def test_findings_are_counted_and_the_rest_works(
     (project / "agents" / "bad.md").write_text("no fence")
     assert "assistant" in run(project, name_agents)
     assert capsys.readouterr().err == (
-        "in the project: 1 errors, 0 warnings; `penstock check` shows them\n"
+        "in the project: 1 error, 0 warnings; `penstock check` shows them\n"
     )
 
 

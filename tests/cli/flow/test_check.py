@@ -26,9 +26,9 @@ def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable
     """`penstock flow check [PATH…] [--strict]`."""
     code, out, _ = run("flow", "check")
     assert code == 1
-    assert out.splitlines()[-1].endswith(" flows, 1 errors, 0 warnings")
+    assert out.splitlines()[-1].endswith(" flows, 1 error, 0 warnings")
     for name in ("look", "/dom:asks", "flows/look.yaml", "./flows/dom/asks.yaml"):
-        assert run("flow", "check", name) == (0, "1 flows, 0 errors, 0 warnings\n", "")
+        assert run("flow", "check", name) == (0, "1 flow, 0 errors, 0 warnings\n", "")
     found = run_json("flow", "check", "look")
     assert found == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
 
@@ -39,7 +39,7 @@ def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) 
         0,
         (
             "/dom:asks: 2 dry runs, 4 starts, 3 steps reached, 2 of 2 branches taken\n"
-            "1 flows, 0 errors, 0 warnings\n"
+            "1 flow, 0 errors, 0 warnings\n"
         ),
         "",
     )

@@ -34,7 +34,7 @@ def test_what_concerns_another_tool_is_a_count(
     scripts: ProjectFolder, run: Run, command: tuple[str, ...]
 ) -> None:
     told = run(*command)[2]
-    assert "in the project: 3 errors, 1 warnings; `penstock check` shows them\n" in told
+    assert "in the project: 3 errors, 1 warning; `penstock check` shows them\n" in told
     assert SAYS not in told
 
 
