@@ -263,7 +263,7 @@ class Saying:
     def _added(self, item: Live) -> str:
         match item:
             case ReplyBegun(reply=reply) if reply.path is None:
-                is_same = reply.base == self._base  # a reader that was too slow hears it again
+                is_same = reply.base == self._base  # a reader that was too slow gets it again
                 self._base, self._skip = reply.base, self._said if is_same else 0
                 self._said = self._said if is_same else 0
             case Delta(kind=DeltaKind.TEXT, reply=reply, text=text) if reply.path is None:

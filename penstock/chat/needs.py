@@ -1,4 +1,4 @@
-"""What a task needs from the process that goes on with it: its agent, its model, its tools.
+"""What a task needs from the process that resumes it: its agent, its model, its tools.
 
 A task that has started never fails for what is missing here: the agent, the model or the tool may
 be Python objects of another process, and the log has their names only. A task that has not started

@@ -51,7 +51,7 @@ class Threads:
                 cancelled = error
         if cancelled is not None:
             with suppress(asyncio.CancelledError):
-                waiter.exception()  # nobody is left to be told
+                waiter.exception()  # no caller is left to receive it
             raise cancelled
         return waiter.result()
 

@@ -34,7 +34,7 @@ def sql(database: Database) -> Statements:
 
 @pytest.fixture
 async def take(database: Database, blobs: Blobs, sql: Statements) -> Take:
-    """Takes the lease of one of five logs; each unit runs twice, the first time in vain."""
+    """Takes the lease of one of five logs; each unit runs twice; the first run is undone."""
     log = SqlLog(database, blobs, FakeClock())
     for log_id in (CHAT, *LOGS):
         await log.send(log_id, [opened(), message(TaskId(f"task_{log_id}"))])

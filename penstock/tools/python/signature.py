@@ -199,7 +199,7 @@ class _Lines:
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """Whether a function stands in a class, not bound to an object of it."""
+    """Whether a function is defined in a class and not bound to an object of it."""
     home, _, _ = getattr(function, "__qualname__", "").rpartition(".")
     return bool(home) and not home.endswith("<locals>") and inspect.isfunction(function)
 
