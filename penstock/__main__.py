@@ -1,7 +1,8 @@
-"""The command line: `python -m penstock`."""
+"""The command line: `python -m penstock`, without the folder it is started in."""
 
 import sys
 
-from penstock.cli.main import main
+from penstock.core.late import late, leave_working_folder
 
-sys.exit(main())
+leave_working_folder()
+sys.exit(late("penstock.cli.main:main")())

@@ -3,7 +3,8 @@
 Names are not enough: a manifest may run any script, a flow any module, `tools` may be a link, and a
 Python tool may import what it likes. So this asks what was loaded, and what would have been if it
 was there: scripts with their imports, flows with those they refer to and their handlers, folders of
-skills and handbooks, imported modules and what would be imported in their place, the environment of
+skills and handbooks, imported modules and whatever could be imported from a folder
+on Python's path, the environment of
 Python itself. `penstock.toml`, `agents/`
 and other names that every project has are in `resources/project/access.py`.
 """
@@ -15,9 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from penstock.app.project import Project
-from penstock.core.late import importable_files, imported_files
+from penstock.app.runtime import Runtime
+from penstock.core.late import import_packages, importable_patterns, imported_files
 from penstock.flows.project.flows import ProjectFlows
 from penstock.resources.project.files import entries_below, never
+from penstock.resources.project.folding import folded
+from penstock.resources.project.globs import Glob, glob
 
 _LINKED = ("agents", "flows", "handbooks", "schedules", "tools", ".pi")
 """Folders that are read; what a link in them leads to is read as well."""
@@ -34,10 +38,11 @@ class LoadedOf:
     def stamp(self) -> object:
         """Return what is equal as long as nothing else was loaded."""
         files = [each.root / each.path for each in self._flows.files().files.values()]
-        return len(sys.modules), len(sys.path), tuple(map(_mark, files))
+        packages = import_packages(self.project.root)
+        return len(sys.modules), tuple(sys.path), packages, tuple(map(_mark, files))
 
-    def find(self) -> Iterator[str]:
-        """Yield paths from the project's folder; a folder stands for all below it."""
+    def find(self) -> Iterator[str | Glob]:
+        """Yield paths, where a folder stands for all below it, and patterns."""
         root = self.project.root
         written = {*self._of_manifests(), *self._flows.reached()}
         yield from written
@@ -48,8 +53,8 @@ class LoadedOf:
         inside = _Inside(root)
         for place in (*places, *_links(root)):
             yield from inside.of(place)
-        for file in importable_files(root):
-            yield file.relative_to(root).as_posix()
+        for pattern in importable_patterns(root):
+            yield glob(folded(pattern))
 
     def _of_manifests(self) -> Iterator[str]:
         bundle = self.project.bundle
@@ -68,6 +73,13 @@ class LoadedOf:
     def _of_plugins(self) -> list[Path]:
         plugins = self.project.plugins
         return [*plugins.agents_dirs, *plugins.flows_dirs, *plugins.skills_dirs]
+
+
+def protect(runtime: Runtime, project: Project) -> None:
+    """Protect the files that this edition of a project loaded from agents."""
+    folder, flows = runtime.parts.materials.folder, runtime.parts.flow_files
+    if folder is not None and flows is not None:
+        folder.loaded.follow(LoadedOf(project, flows))
 
 
 def _links(root: Path) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from penstock.app.global_tools import with_global_tools
-from penstock.app.loaded import LoadedOf
+from penstock.app.loaded import protect
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
@@ -42,10 +42,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
 
     def protect(self, project: Project) -> None:
         """Protect the files that this edition loaded from agents."""
-        parts = self.runtime.parts
-        folder, flows = parts.materials.folder, parts.flow_files
-        if folder is not None and flows is not None:
-            folder.loaded.follow(LoadedOf(project, flows))
+        protect(self.runtime, project)
 
     def read(self) -> Project:
         """Read the files again; nothing is taken from them yet."""

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from penstock.app.loaded import protect
 from penstock.app.mocked_tools import MockedEgress, MockedTool, MockedVault
 from penstock.app.mocks import Mocks
 from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
@@ -142,6 +143,7 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
             egress=MockedEgress(plan.mocks.fetch, inventory.egress),
         )
         runtime = assemble(world, storage, inventory)
+        protect(runtime, project)
         if project.sandbox is not None:
             closing.push_async_callback(project.sandbox.close)
         closing.push_async_callback(runtime.close)

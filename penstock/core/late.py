@@ -1,8 +1,9 @@
 """Load a costly module when it is first needed. The only file that imports by name."""
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -10,6 +11,13 @@ from types import ModuleType
 from typing import Any
 
 from penstock.core.errors import ConfigError
+from penstock.core.exhaustion import raise_exhaustion
+
+_LEFT: list[str] = []
+"""What was taken off the path."""
+_PYTHON = (".py", ".pyc", ".so", ".*.so", ".pyd", ".*.pyd")
+_TOP_FILES = ("*.pth", "*.egg-link")
+_TOP_FOLDERS = ("*.dist-info", "*.egg-info", "__pycache__")
 
 
 def late(path: str, *, extra: str = "", what: str = "") -> Any:
@@ -58,21 +66,66 @@ def imported_files() -> Iterator[str]:
                 yield file
 
 
-def importable_files(root: Path) -> Iterator[Path]:
-    """Yield the places below a folder from which the next process would import what this one has.
+def leave_working_folder() -> None:
+    """Take off the path what `python -m` put there: files of the working folder are no libraries.
 
-    A file beside a program, such as `json.py`, comes before the library of that name. Folders
-    elsewhere are passed over at once: a thousand names in each took 20 ms.
+    What was imported before came from there if it was there, so it stays importable for
+    `importable_patterns`.
     """
-    names = {each.partition(".")[0] for each in [*sys.modules]}
-    for entry in dict.fromkeys(sys.path):
-        folder = Path(entry or ".").absolute()
-        if folder != root.parent and not folder.is_relative_to(root):
+    with suppress(FileNotFoundError):  # the folder may be gone
+        if sys.path and sys.path[0] in {"", str(Path.cwd())}:
+            _LEFT.append(sys.path.pop(0) or str(Path.cwd()))
+
+
+def import_folders(root: Path) -> tuple[str, ...]:
+    """Return what of the path is in a folder, relative to it; the empty text is the folder."""
+    real = Path(os.path.realpath(root))
+    entries = [Path(os.path.realpath(each or ".")) for each in dict.fromkeys([*sys.path, *_LEFT])]
+    inside = [each.relative_to(real) for each in entries if each.is_relative_to(real)]
+    found = ["" if each == Path() else each.as_posix() for each in inside]
+    return (*found, "..") if real.parent in entries else tuple(found)
+
+
+def import_packages(root: Path) -> frozenset[str]:
+    """Return the packages that lie in these folders, relative to the root."""
+    found = []
+    for folder in import_folders(root):
+        place = root.parent if folder == ".." else root / folder
+        names = [root.name] if folder == ".." else _names_in(place)
+        found += [
+            "" if folder == ".." else f"{folder}/{name}".lstrip("/")
+            for name in names
+            if name in sys.modules or (place / name / "__init__.py").exists()
+        ]
+    return frozenset(found)
+
+
+def importable_patterns(root: Path) -> Iterator[str]:
+    """Yield patterns of the files below a folder that a process may import from it.
+
+    By pattern, not by what is there: a file beside a program, such as `json.py`, comes before the
+    library of that name, and metadata of a plugin name what is imported at the next start.
+    """
+    for folder in import_folders(root):
+        if folder == "..":
+            yield from (f"__init__{ending}" for ending in _PYTHON)
             continue
-        for name in (*sorted(names), "sitecustomize", "usercustomize"):
-            for file in (folder / f"{name}.py", folder / name / "__init__.py"):
-                if file.is_relative_to(root):
-                    yield file
+        start = f"{folder}/" if folder else ""
+        yield from (f"{start}{name}" for name in (*_TOP_FILES, *_TOP_FOLDERS))
+        yield from (f"{start}{name}/**" for name in _TOP_FOLDERS)
+        yield from (f"{start}*{ending}" for ending in _PYTHON)
+        yield from (f"{start}*/__init__{ending}" for ending in _PYTHON)
+    for package in import_packages(root):
+        start = f"{package}/" if package else ""
+        yield from (f"{start}**/*{ending}" for ending in _PYTHON)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except OSError as error:
+        raise_exhaustion(error)
+        return []
 
 
 def open_folder(folder: Path, name: str) -> None:

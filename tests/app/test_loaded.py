@@ -1,11 +1,14 @@
 """What a project loaded is protected, whatever its name is."""
 
+import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from penstock.app.mocks import Mocks
 from penstock.app.project import load_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
@@ -14,6 +17,7 @@ from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.files import ProjectFiles
 from tests.kit.project import ProjectFolder
+from tests.kit.trials import tried
 
 SCRIPT = 'import {{ x }} from "{0}";\nexport async function run() {{ return x; }}\n'
 HANDLER = "export default async function (ctx: unknown) { return { status: 'complete' }; }\n"
@@ -72,6 +76,12 @@ LOADED = (
     *("prompts/main.prompts.yaml", "flows/demo.yaml", "src/step.mts", "src/missing.mts"),
     *("real/agent.md", "lib/prices.py", "tools/shop.py", "tools/new.py", "Scripts/Run.MTS"),
 )
+IMPORTABLE = (
+    *("json.py", "httptools.py", "uvloop.pyc", "fast.cpython-311-x86_64-linux-gnu.so", "w.pyd"),
+    *("json/__init__.py", "sitecustomize.py", "evil.pth", "HttpTools.PY", "new.py"),
+    *("evil-1.0.dist-info/entry_points.txt", "evil.egg-info/entry_points.txt", "evil.egg-info"),
+    "__pycache__/json.cpython-311.pyc",
+)
 FREE = ("src/free.mts", "scripts/notes.txt", "real/other.md", "lib/other.py", "README.md")
 
 
@@ -79,11 +89,55 @@ async def test_what_would_be_imported_first_is_protected(
     written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program in the project has its folder on the path: `json.py` there would be run next."""
-    names = ["json.py", "json/__init__.py", "sitecustomize.py", "src/json.py", "notes.py"]
+    async with written.opened() as runtime:
+        assert protected(files_of(runtime), IMPORTABLE) == []
+        monkeypatch.syspath_prepend(written.root)
+        assert protected(files_of(runtime), IMPORTABLE) == [*IMPORTABLE]
+        assert protected(files_of(runtime), ["src/json.py", "notes.txt", "src/new/part.py"]) == []
+
+
+async def test_modules_of_a_package_on_the_path_are_protected(
+    written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["libs/shop/parts/new.py", "libs/other/new.py", "libs/shop/table.csv"]
+    monkeypatch.syspath_prepend(written.root / "libs")
     async with written.opened() as runtime:
         assert protected(files_of(runtime), names) == []
-        monkeypatch.syspath_prepend(written.root)
-        assert protected(files_of(runtime), names) == names[:3]
+        written.write("libs/shop/__init__.py", "")
+        assert protected(files_of(runtime), names) == names[:1]
+        access = files_of(runtime).access
+        assert access.why_no_link("libs")
+        assert access.why_no_link("libs/new")
+        assert not access.why_no_link("docs")
+
+
+@pytest.mark.parametrize("has_init", [True, False])
+async def test_a_project_that_is_itself_a_package_is_protected(
+    written: ProjectFolder, monkeypatch: pytest.MonkeyPatch, *, has_init: bool
+) -> None:
+    monkeypatch.syspath_prepend(written.root.parent)
+    if has_init:
+        written.write("__init__.py", "")
+    async with written.opened() as runtime:
+        names = ["__init__.py", "deep/new.py"]
+        assert protected(files_of(runtime), names) == names[: 1 + has_init]
+
+
+async def test_a_tool_that_is_tried_out_does_not_write_what_was_loaded(
+    written: ProjectFolder,
+) -> None:
+    given = {"path": "scripts/parts/x.ts", "content": "export const x = 2;"}
+    envelope = await tried(written, "write", given, Mocks())
+    assert envelope.error
+    assert envelope.error.message == '"scripts/parts/x.ts" is protected.'
+
+
+def test_the_command_line_imports_nothing_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    for name in ("httptools", "uvloop", "typer"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
+    command = [sys.executable, "-m", "penstock", "--help"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.fixture

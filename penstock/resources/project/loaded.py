@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from penstock.resources.project.folding import folded
+from penstock.resources.project.globs import Glob
 
 
 class Finder(Protocol):
@@ -15,15 +16,18 @@ class Finder(Protocol):
         """Return a value that is equal as long as `find` would return the same; quick."""
         ...
 
-    def find(self) -> Iterable[str]:
-        """Return paths from the project's folder, without links; a folder stands for all below."""
+    def find(self) -> Iterable[str | Glob]:
+        """Return paths from the project's folder, without links, and patterns of folded ones.
+
+        A folder stands for all below.
+        """
         ...
 
 
 class LoadedFiles:
     """A set of files and folders. Call `refresh` before what is written is judged by it."""
 
-    __slots__ = ("_finder", "_folded", "_found", "_lock", "_sorted", "paths")
+    __slots__ = ("_finder", "_folded", "_found", "_lock", "_patterns", "_sorted", "paths")
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._finder: Finder | None = None
@@ -54,18 +58,24 @@ class LoadedFiles:
 
     def has(self, name: str) -> bool:
         """Whether a folded path is one of them, or is below one of them."""
-        return name in self._folded or any(
-            name[:at] in self._folded for at, char in enumerate(name) if char == "/"
+        return (
+            name in self._folded
+            or any(name[:at] in self._folded for at, char in enumerate(name) if char == "/")
+            or any(each.fits(name) for each in self._patterns)
         )
 
     def has_below(self, folder: str) -> bool:
         """Whether one of them is below a folded path."""
+        if any(each.may_fit_below(folder) for each in self._patterns):
+            return True
         start = f"{folder}/"
         at = bisect.bisect_left(self._sorted, start)
         return at < len(self._sorted) and self._sorted[at].startswith(start)
 
-    def _take(self, paths: Iterable[str]) -> None:
-        self.paths = frozenset(each for each in paths if each)
+    def _take(self, found: Iterable[str | Glob]) -> None:
+        every = [*found]
+        self._patterns = [each for each in every if isinstance(each, Glob)]
+        self.paths = frozenset(each for each in every if isinstance(each, str) and each)
         """As they are written."""
         self._folded = frozenset(map(folded, self.paths))
         self._sorted = sorted(self._folded)
