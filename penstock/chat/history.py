@@ -23,6 +23,7 @@ from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.log import Log
 from penstock.store.projections import Page, Projections
+from penstock.store.rows import missing
 
 _AT_ONCE = 50
 Message = dict[str, Any]
@@ -105,7 +106,12 @@ class History:
         self._link_to = link_to
 
     async def page(self, session_id: SessionId, wanted: HistoryRange) -> HistoryPart:
-        """Return the newest messages that are wanted. Raises NotFound for `before`."""
+        """Return the newest messages that are wanted.
+
+        Raises NotFound for `before`, and StoreCorrupt where an event of them is missing, or the
+        first or last of the log.
+        """
+        await self._check_ends(LogId(session_id))
         kept: list[Message] = []
         total, past = 0, wanted.before is None
         counts = await self._count(session_id, wanted)
@@ -202,12 +208,25 @@ class History:
             offset += _AT_ONCE
 
     async def _read(self, task: TaskRecord) -> TaskMessages:
-        limit = None if task.ended_seq is None else task.ended_seq - task.first_seq + 1
+        log_id, before = task.log_id, task.first_seq - 1
+        last = task.ended_seq or await self._log.head(log_id)
+        limit = None if task.ended_seq is None else last - before
         task_messages = TaskMessages(task)
-        for record in await self._log.read(task.log_id, after=task.first_seq - 1, limit=limit):
+        records = await self._log.read(log_id, after=before, limit=limit)
+        if len(records) < last - before and await self._log.head(log_id):  # else it was deleted
+            raise missing(log_id, before + len(records) + 1)
+        for record in records:
             if record.task_id == task.task_id:
                 task_messages.add(record)
         return task_messages
+
+    async def _check_ends(self, log_id: LogId) -> None:
+        """Raise StoreCorrupt where the first event of a log is missing, or the last."""
+        head = await self._log.head(log_id)
+        for seq in {1, head} if head else ():
+            at = await self._log.read(log_id, after=seq - 1, limit=1)
+            if not at and await self._log.head(log_id):
+                raise missing(log_id, seq)
 
     async def _count(self, session_id: SessionId, wanted: HistoryRange) -> int | None:
         """Return how many messages there are in all, if that is known without reading them."""

@@ -128,6 +128,34 @@ async def test_a_damaged_conversation_hurts_itself_alone(name: str, tmp_path: Pa
         assert its_question not in await listed(server, "/api/questions")
 
 
+LOSSES = {
+    "the first": "DELETE FROM events WHERE log_id = :log AND seq = 1",
+    "the second": "DELETE FROM events WHERE log_id = :log AND seq = 2",
+    "the last but one": """DELETE FROM events WHERE log_id = :log
+        AND seq = (SELECT head - 1 FROM logs WHERE log_id = :log)""",
+    "the last": """DELETE FROM events WHERE log_id = :log
+        AND seq = (SELECT head FROM logs WHERE log_id = :log)""",
+}
+
+
+@pytest.mark.parametrize("lost", LOSSES)
+async def test_a_history_in_which_an_event_is_missing_is_not_shown(
+    lost: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with opened(url) as server:
+        broken, whole = [(await server.say("Add")).headers["x-conversation-id"] for _ in "12"]
+    database = await open_database(url)
+    await database.write(partial(do, LOSSES[lost], broken))
+    await database.close()
+    async with opened(url) as server:
+        shown = await server.client.get(CHAT, params={"conversationId": broken})
+        assert shown.status_code == 503
+        assert f"of log {broken!r} is missing" in caplog.text
+        shown = await server.client.get(CHAT, params={"conversationId": whole})
+        assert [each["role"] for each in shown.json()["messages"]] == ["user", "assistant"]
+
+
 @pytest.mark.slow("opens a project twice")
 @pytest.mark.parametrize("name", DAMAGES)
 async def test_a_damaged_run_hurts_itself_alone(name: str, tmp_path: Path) -> None:
@@ -158,7 +186,7 @@ async def test_a_damaged_run_hurts_itself_alone(name: str, tmp_path: Path) -> No
 async def test_a_list_says_what_it_leaves_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Operators see it; a task whose outcome is lost is listed, and says so."""
+    """Operators are told; a task whose outcome is lost is listed, and says so."""
     url = f"sqlite:///{tmp_path}/a.db"
     async with opened(url) as server:
         conversation = (await server.say("Add")).headers["x-conversation-id"]
