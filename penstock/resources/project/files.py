@@ -152,7 +152,8 @@ class ProjectFiles:
     def is_twin(self, real: str) -> bool:
         """Whether a file is another name of a hidden one."""
         try:
-            return self._is_twin((self.root / real).stat())
+            found = (self.root / real).stat()
+            return not stat.S_ISDIR(found.st_mode) and self._is_twin(found)
         except OSError:
             return False
 
@@ -179,6 +180,8 @@ class ProjectFiles:
             raise tool_failure(
                 "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
             )
+        if self.is_twin(path.real):
+            raise NotPermitted(f'"{path.told}" {PROTECTED}')
         with as_call_errors(path):
             return replace_file(self.root, path.real, content)
 

@@ -51,7 +51,8 @@ def entries(files: ProjectFiles, folder: ProjectPath) -> Iterator[FoundName]:
         if real is None or files.is_hidden(path):
             continue
         is_folder = leads_to_folder(entry)
-        if files.access.may_read_below(real) if is_folder else files.sees(real):
+        is_seen = files.access.may_read_below(real) if is_folder else files.sees(real)
+        if is_seen and not files.is_twin(real):
             yield FoundName(name=entry.name, is_folder=is_folder)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.call_errors import CallError
+from penstock.core.call_errors import CallError, NotPermitted
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.walk import entries
 
 G = Access(agent="g", read=("src/**", "docs/*.md"), write=("src/gen/**",))
 LONG = "src/" + "x" * 300
@@ -158,3 +159,14 @@ def test_the_project_may_itself_be_named_by_a_link(root: Path, tmp_path: Path) -
     files = ProjectFiles(tmp_path / "link")
     assert files.readable(f"{tmp_path}/link/README.md").real == "README.md"
     assert files.at(".").shown == "."
+
+
+def test_another_name_of_a_hidden_file_is_neither_listed_nor_written(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("KEY=1")
+    (tmp_path / "twin.txt").hardlink_to(tmp_path / ".env")
+    (tmp_path / "own.txt").write_text("x")
+    files = ProjectFiles(tmp_path)
+    assert [each.name for each in entries(files, files.at("."))] == ["own.txt"]
+    with pytest.raises(NotPermitted):
+        files.write(files.writable("twin.txt"), b"new")
+    assert (tmp_path / "twin.txt").samefile(tmp_path / ".env")
