@@ -26,6 +26,7 @@ from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId
 from penstock.core.late import late
 from penstock.core.profile import LOCAL
+from penstock.flows.project.flows import ProjectFlows
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
 
@@ -144,7 +145,10 @@ class _Talk:
         """Let Tab complete commands, where the system has what it takes."""
         parts = self._runtime.parts
         tools = DirectTools(parts.invoker)
+        library = parts.flow_work.library
+        flows = library.files().files if isinstance(library, ProjectFlows) else ()
         words: dict[str, Callable[[], Iterable[str]]] = {
+            **{f"/{each}": tuple for each in flows},
             **{f"/{each}": tuple for each in COMMANDS},
             **dict.fromkeys(("/help", *LEAVING), tuple),
             "/call": lambda: (each.spec.tool_id for each in tools.of(self._runtime.local)),

@@ -197,7 +197,8 @@ def _chosen(options: tuple[Option, ...], said: Any, *, is_text: bool) -> tuple[N
     """Return the option; words that name none are no mistake but another answer."""
     if is_text:
         if not isinstance(said, str) or not said.strip():
-            return {}, "answer must be text"
+            known = ", ".join(option.value for option in options)
+            return {}, f"answer must be text: one of {known}, or words of your own"
         option = find_option(options, said)
         return ({"value": option.value} if option else {"text": said}), ""
     if any(said == option.value for option in options):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import readline
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,30 @@ def test_commands_are_the_conversation_s(run: Run) -> None:
     assert '→ hello {"name": "Ann"}\n✓ hello: ' in out
     assert '"greeting": "Hello, Ann!"' in out
     assert "Unknown command" in run("chat", "/foo")[1]
+
+
+class Keyboard(io.StringIO):
+    """A terminal at which a person has typed this."""
+
+    def isatty(self) -> bool:
+        """Say that it is one."""
+        return True
+
+
+def test_flows_are_completed_in_a_conversation(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "flows").mkdir(exist_ok=True)
+    (project / "flows" / "guided.yaml").write_text("name: guided\nsteps: []\n")
+    monkeypatch.setattr("sys.stdin", Keyboard(""))
+    before, delimiters = readline.get_completer(), readline.get_completer_delims()
+    try:
+        assert run("chat")[0] == 0
+        monkeypatch.setattr("readline.get_line_buffer", lambda: "/gui")
+        monkeypatch.setattr("readline.get_endidx", lambda: len("/gui"))
+        completer = readline.get_completer()
+        assert completer is not None
+        assert completer("/gui", 0) == "/guided "
+    finally:
+        readline.set_completer(before)
+        readline.set_completer_delims(delimiters)

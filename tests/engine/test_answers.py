@@ -142,7 +142,7 @@ def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) 
         (CHOICE, {"value": "red", "text": "blue"}, "", "exactly one"),
         (CHOICE, {"value": "green"}, "/value", "one of: red, blue"),
         (CHOICE, {"value": None}, "/value", "one of: red, blue"),
-        (CHOICE, {"text": "  "}, "/text", "must be text"),
+        (CHOICE, {"text": "  "}, "/text", "must be text: one of red, blue, or words of your own"),
         (CHOICE, {"value": "red", "notes": "x" * 10_001}, "/notes", "10000"),
         (FREE, {"text": ""}, "/text", "must be text"),
         (FREE, {"value": 3}, "/value", "must be text"),
