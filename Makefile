@@ -17,7 +17,7 @@ APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/sh
          $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
          $(addprefix tests/,resources/test_egress.py server/routes/test_router.py store/test_database.py) \
          $(addprefix tests/,models/test_pydantic_ai.py journeys/test_tool_names.py) \
-         $(addprefix tests/,resources/project/test_search.py cli/listening/test_descriptors.py)
+         $(addprefix tests/,resources/project/test_search.py cli/listening)
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
