@@ -76,6 +76,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield each
         if isinstance(each, BaseExceptionGroup):
             waiting += each.exceptions
+        # `raise … from None` hides what happened from readers, not from here: the connection pool
+        # of httpcore2 does that with every error, and so with the one that names the lack
         own = each.__context__ if each.__cause__ is None else each.__cause__
-        if own is not None and not (each.__cause__ is None and each.__suppress_context__):
+        if own is not None:
             waiting.append(own)

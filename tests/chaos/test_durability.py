@@ -69,6 +69,9 @@ SHOWN = {
         "tools/test_shell.py::test_a_command_that_is_cut_changes_nothing",
         "tools/test_shell.py::test_a_command_whose_penstock_is_killed_changes_nothing_and_ends",
     ],
+    "the same, when the command has ended and its changes are taken over": [
+        "tools/test_shell.py::test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",
         "journeys/test_transcripts.py::test_coming_back_after_any_frame",

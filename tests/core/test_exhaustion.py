@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 
+import httpx2
 import pytest
 
 from penstock.core.errors import OutOfResources, StoreFull
@@ -43,6 +44,7 @@ LACKS = [
     raised_from(NO_FILE),
     raised_from(raised_from(NO_FILE)),
     handling(NO_FILE),
+    handling(NO_FILE, hidden=True),
     ExceptionGroup("all attempts failed", [ConnectionRefusedError(), raised_from(NO_FILE)]),
     OutOfResources(),
 ]
@@ -54,7 +56,6 @@ OTHERS = [
     MemoryError(),
     StoreFull(),
     socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
-    handling(NO_FILE, hidden=True),
     ExceptionGroup("all attempts failed", [ConnectionRefusedError()]),
 ]
 
@@ -98,3 +99,11 @@ def test_what_the_system_raises_counts() -> None:
     with no_threads_left(), pytest.raises(RuntimeError) as refused:
         threading.Thread(target=int).start()
     assert exhaustion_of(refused.value) is not None
+
+
+async def test_a_client_that_cannot_open_a_socket_lacks_a_file() -> None:
+    """The pool of the HTTP client raises its errors `from None`."""
+    async with httpx2.AsyncClient() as client:
+        with no_files_left(), pytest.raises(httpx2.ConnectError) as raised:
+            await client.get("http://127.0.0.1:9/")
+    assert isinstance(exhaustion_of(raised.value), OutOfResources)
