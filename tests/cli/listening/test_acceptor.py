@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import resource
 import socket
 from collections import Counter
 from pathlib import Path
@@ -17,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from penstock.cli.listening.connection import Room
 from penstock.core.limits import Limits
 from tests.kit.listener import bounded_server
+from tests.kit.resources import no_files_left
 from tests.kit.server import CHAT
 
 FEW = Room(served=2, spare=2, highest=10_000)
@@ -93,22 +92,15 @@ def test_who_is_not_accepted_yet_takes_no_descriptor(loop: str, protocol: Protoc
 
 
 async def without_descriptors(protocol: Protocol) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = Room(served=10, spare=2, highest=10_000)
     loop = asyncio.get_running_loop()
     async with bounded_server(protocol, Limits(), room) as port, asyncio.timeout(10):
         with socket.create_connection(("127.0.0.1", port)) as client:  # not accepted meanwhile
             client.sendall(HEALTH)
             client.settimeout(0)
-            top = os.open(os.devnull, os.O_RDONLY)
-            os.close(top)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (top, hard))
-            try:
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.15):
-                        await loop.sock_recv(client, 1)
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            with no_files_left(), pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.15):
+                    await loop.sock_recv(client, 1)
             async with asyncio.timeout(0.5):
                 assert b"200 OK" in await loop.sock_recv(client, 9999)
 
