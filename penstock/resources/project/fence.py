@@ -1,7 +1,7 @@
 """What a command may touch of a project, for a sandbox that knows places and no patterns.
 
 The fence makes protected places that are there invisible or read-only, so that a command learns at
-once that it may not use them. It is not the wall for writing: `changes.py` judges every change by
+once that it may not use them. It is not the wall for writing: `overlay.py` judges every change by
 its path when the command has ended. It is the wall for reading, so every hidden name is looked for,
 and every other name of a hidden file (a hard link).
 """

@@ -28,7 +28,7 @@ _LINKED = ("agents", "flows", "handbooks", "schedules", "tools", ".pi")
 _PENSTOCK = Path(__file__).parents[1]
 
 
-class LoadedOf:
+class ProtectedFiles:
     """Finds the loaded files of the newest edition of a project."""
 
     def __init__(self, project: Project, flows: ProjectFlows) -> None:
@@ -79,7 +79,7 @@ def protect(runtime: Runtime, project: Project) -> None:
     """Protect the files that this edition of a project loaded from agents."""
     folder, flows = runtime.parts.materials.folder, runtime.parts.flow_files
     if folder is not None and flows is not None:
-        folder.loaded.follow(LoadedOf(project, flows))
+        folder.loaded.follow(ProtectedFiles(project, flows))
 
 
 def _links(root: Path) -> Iterator[Path]:
