@@ -16,7 +16,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers fetch floors hops mutants docs trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list wh
 
 floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
 	@$(BIN)/python scripts/floors.py
+
+hops: .venv/dev     ## Count the files that one call and one chat turn go through.
+	@$(BIN)/python -m scripts.hops $(ARGS)
 
 docs: .venv/dev     ## Write the generated tables of docs/ anew.
 	$(BIN)/python -m scripts.docs
