@@ -16,7 +16,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers fetch floors hops mutants docs trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch floors hops mutants docs trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of the floor notices (hours; ARGS=--again).
 	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not serial"
 
+dist: .venv/base blobs  ## Build wheel and sdist into dist/, for a release (RELEASING.md).
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
+
 floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
 	@$(BIN)/python scripts/floors.py
 
@@ -103,7 +107,7 @@ clean:              ## Remove .venv, caches and what was built.
 	@echo "Creating .venv"
 	@$(PYTHON) -m venv --without-pip .venv
 
-.venv/base: requirements/base.txt requirements/build.txt pyproject.toml | .venv/bin/python
+.venv/base: requirements/base.txt requirements/build.txt pyproject.toml penstock/__init__.py | .venv/bin/python
 	@echo "Installing what is pinned in requirements/base.txt into .venv"
 	@$(INSTALL) --require-hashes -r requirements/build.txt -r requirements/base.txt
 	@$(INSTALL) --no-deps --no-build-isolation --no-index --editable .
