@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from penstock.resources.project.access import AUTHORED
+from penstock.resources.project.access import is_authored
 from penstock.resources.project.files import ProjectFiles, entries_below, is_there
 from penstock.resources.project.hidden import FileId, id_of
 
@@ -46,7 +46,7 @@ def fence(files: ProjectFiles) -> Fence:
     for path, _ in entries_below(files.root, access.hides):
         if access.hides(path):
             hidden.append(path)
-        elif path.endswith(_ENDINGS) and any(each.fits(path) for each in AUTHORED):
+        elif path.endswith(_ENDINGS) and is_authored(path):
             authored.append(path)
     if twins := files.hidden_twins():
         hidden += _twins(files, twins)
