@@ -47,7 +47,7 @@ class LoadedFiles:
         *("_sorted", "paths"),
     )
 
-    def __init__(self, paths: Iterable[str] = ()) -> None:
+    def __init__(self, paths: Iterable[Found] = ()) -> None:
         self._finder: Finder | None = None
         self._found: tuple[Finder, object] | None = None
         """By whom, and its stamp: two editions may have one stamp."""
