@@ -36,6 +36,11 @@ class Agent:
         """Whether a file says what it is: no other agent takes part in flows."""
         return bool(self.charter.file)
 
+    def model_name(self, wanted: str | None) -> str | None:
+        """Return which model it works with, unless it has a model object; None: the project's."""
+        own = self.model if isinstance(self.model, str) else None
+        return wanted or self.settings.llm_model or own
+
     @property
     def source(self) -> str:
         """`file`, `api` or `builtin`, as the wire has it."""

@@ -76,6 +76,10 @@ class Catalog:
         """Return the agent, or raise NotFound with the nearest name."""
         return self._agents.get(name) or _missing(name, self._agents)
 
+    def look_up(self, name: str) -> Agent | None:
+        """Return the agent, or None: what it did may outlive it."""
+        return self._agents.get(name)
+
     def add(self, agent: Agent) -> Agent:
         """Take an agent in, in place of one of its name; return it."""
         self._agents[agent.name] = self._added[agent.name] = agent

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.chat.message import Reply
-from penstock.chat.parts import question_part
+from penstock.chat.parts import blocked_part, question_part
 from penstock.core.clock import to_iso
 from penstock.core.events import (
     CallSettled,
@@ -14,6 +14,7 @@ from penstock.core.events import (
     QuestionAsked,
     Record,
     ReplyReceived,
+    TaskBlocked,
     TaskEnded,
 )
 from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
@@ -31,7 +32,8 @@ TYPES = (
     *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
     *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
     *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
-    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_complete"),
+    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_blocked"),
+    "flow_complete",
 )
 """What is told of a run is of one of these types."""
 STEP_ABORTED = "flow_step_aborted"
@@ -124,6 +126,8 @@ class RunFeed:
                 yield self._answered(event, record.at)
             case FlowTold():
                 yield from self._told(path, event, record.at)
+            case TaskBlocked(blocked_on=missing):
+                yield {"type": "flow_blocked"} | blocked_part(missing)
             case _ if visit := self._visit(path):
                 yield from _in_visit(visit, event, record.at)
             case _:

@@ -202,7 +202,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     """Return a runtime over a project; it works once its launcher is open."""
-    bus = _bus(storage)
+    bus = Bus()
+    storage.log.listen(bus.publish)
     resources = _resources(world, storage, inventory)
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
     invokers = AgentInvokers(shared)
@@ -217,7 +218,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     slots, notifier = Slots(world.limits), RunNotifier(storage.log)
     flows = _flow_work(world, storage, inventory, steps, slots=slots)
     work = TaskDispatcher(chat, CallWork(calls), commands, flows)
-    needs = Needs(participants, inventory.registry)
+    needs = Needs(participants, inventory.registry, inventory.agents.worker)
     activations, launcher = _at_work(world, storage, _body(work, needs, notifier))
     notifier.wake = launcher.wake
     starter = TaskStarter(activations, launcher, work.start)
@@ -234,6 +235,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         models=inventory.models,
         invoker=shared,
         invoker_of=invokers.of,
+        forget=activations.forget,
         key=storage.key,
         participants=participants,
         skills=inventory.skills,
@@ -256,19 +258,9 @@ def _body(work: TaskDispatcher, needs: Needs, notifier: RunNotifier) -> TaskBody
     )
 
 
-def _bus(storage: Storage) -> Bus:
-    bus = Bus()
-    storage.log.listen(bus.publish)
-    if storage.database_parts is not None:
-        storage.database_parts.erasure.listen(bus.forget)
-    return bus
-
-
 def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activations, InlineLauncher]:
     activations = Activations(storage.log, body, world, owner=storage.owner)
     storage.log.listen(activations.hear)
-    if storage.database_parts is not None:
-        storage.database_parts.erasure.listen(activations.forget)
     return activations, InlineLauncher(storage.log, activations, world)
 
 
@@ -366,7 +358,7 @@ def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
     own, models = agent.model, inventory.models
     if not (own is None or isinstance(own, str)) and wanted in {None, own.card.model_id}:
         return own
-    name = _model_name(agent, wanted)
+    name = agent.model_name(wanted)
     if name is None or models.has(name):
         model, behind = models.get(name), None
     else:
@@ -376,13 +368,8 @@ def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
     return model if level is None else ThinkingModel(model, level)
 
 
-def _model_name(agent: Agent, wanted: str | None) -> str | None:
-    own = agent.model
-    return wanted or agent.settings.llm_model or (own if isinstance(own, str) else None)
-
-
 def _remark(inventory: Inventory, agent: Agent, wanted: str | None) -> str:
     """Return that a role stands for the project's model because nobody said what it is."""
-    role = inventory.model_names.unset(_model_name(agent, wanted))
+    role = inventory.model_names.unset(agent.model_name(wanted))
     said = f"the model role @{role} is not set: the project's model is used"
     return f"{said}; write {role} under [models.roles]" if role else ""

@@ -109,7 +109,7 @@ class Directory:
     async def _runs_for(self, session: SessionRecord) -> Sequence[TaskRecord]:
         """Return the runs of flows that calls of a conversation began: it cannot end them later."""
         log_id, found = LogId(session.session_id), list[TaskRecord]()
-        for status in (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.SUSPENDED):
+        for status in (each for each in TaskStatus if not each.is_final):
             runs, _ = await self._projections.tasks(
                 profile_id=session.profile_id, of=TasksOf(kind=FLOW, status=status), page=_MANY
             )

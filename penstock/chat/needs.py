@@ -1,79 +1,177 @@
-"""What a task needs from the process that resumes it: its agent, its model, its tools.
+"""What a task needs from the process that resumes it: its agents, their models, its tools.
 
 A task that has started never fails for what is missing here: the agent, the model or the tool may
-be Python objects of another process, and the log has their names only. A task that has not started
-needs only its agent, so a mistake in the settings of a model still ends it with a reason. A tool
-counts when one of its calls is open and the task was offered it: a name that a model made up gets
-TOOL_NOT_FOUND. Shown by tests/journeys/test_blocked.py.
+be Python objects of another process, and the log has their names only. The log is the evidence: an
+agent, a model or a tool that the task began to use was there once, so it is missing. A name that
+the log does not show in use is a mistake of a model or an author, and gets TOOL_NOT_FOUND or its
+like. A task that has not started needs only its agent, so a mistake in the settings of a model
+still ends it with a reason.
+
+What counts, by kind:
+
+- The agent of the conversation, and the model that the task started with.
+- The model of each agent session that has begun in the task (steps of a flow, `subagent`) and has
+  not ended. Its agent counts only in logs that do not keep the agent's settings.
+- A tool with an open call of a model that was offered the tool.
+- A tool whose call the log shows begun, at any depth: a write that started, a call that was tried
+  again, waited, or asked a person. A nested read leaves no such trace.
+- What a step of a flow lacked when it was its turn: `flows/runner` notes that in `task_blocked`.
+
+Shown by tests/journeys/test_blocked.py and tests/journeys/test_blocked_flows.py.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import chain
 
+from penstock.agents.agent import Agent
 from penstock.chat.session import Participants
+from penstock.core.call import CallPath, tools_on
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events import CallRequested
-from penstock.core.flow_events import FlowRequested
+from penstock.core.flow_events import AgentBegan, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.slash import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
+from penstock.core.tool_names import FINISH
+from penstock.engine.dialogue import Dialogue
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack
+from penstock.engine.task_body import Lack, Need
 from penstock.engine.task_state import TaskState
 from penstock.tools.registry import Registry
+
+GetAgent = Callable[[str], Agent]
+"""An agent by name. Raises NotFound."""
+_NO_TOOLS = frozenset({"ask", "fetch", "task.waitForUserMessage"})
+"""Parts of paths that are no calls of tools: questions of code, and requests of scripts."""
 
 
 class Needs:
     """Compares what tasks need with what this process has."""
 
-    def __init__(self, participants: Participants, registry: Registry) -> None:
+    def __init__(self, participants: Participants, registry: Registry, worker: GetAgent) -> None:
         self._participants = participants
         self._registry = registry
+        self._worker = worker
+        """Finds the agents that flows and tools put to work."""
 
     def lacks(self, state: SessionState, task: TaskState) -> Lack | None:
         """Return what the task needs to resume and this process does not have."""
-        agent, needed = _needs(state, task)
-        missing = tuple(self._missing(state.log_id, agent, needed))
-        return Lack(missing, agent) if missing else None
+        needs = tuple(self._lacking(state.log_id, list(_needs(state, task))))
+        return Lack(needs) if needs else None
 
     def has(self, log_id: LogId, lack: Lack) -> bool:
         """Return whether this process has by now what a task of the log lacked."""
-        return not any(self._missing(log_id, lack.agent, lack.missing))
+        return not any(self._lacking(log_id, lack.needs))
 
-    def _missing(
-        self, log_id: LogId, agent: str | None, needed: Iterable[Missing]
-    ) -> Iterator[Missing]:
-        """Return what is not here of that; without the agent nobody can tell about the rest."""
-        registry, found = self._registry, None
-        if agent is not None:
-            try:
-                found = self._participants.agent(log_id, agent)
-            except NotFound:
-                yield Missing(MissingKind.AGENT, agent)
-                return
-            registry = self._participants.invoker(found).registry
-        for each in needed:
-            if each.kind is MissingKind.TOOL and each.id not in registry:
-                yield each
-            elif found is not None and each.kind is MissingKind.MODEL:
-                try:
-                    self._participants.model(found, each.id or None)
-                except ConfigError:
-                    yield each
+    def _lacking(self, log_id: LogId, needs: Iterable[Need]) -> Iterator[Need]:
+        """Yield what is not here; without an agent nothing can be said about its model or tools."""
+        agents: dict[tuple[str, bool], Agent | None] = {}
+        for need in needs:
+            key = (need.agent or "", need.is_worker)
+            if need.agent is not None and key not in agents:
+                agents[key] = self._agent(log_id, need)
+            agent = agents.get(key)
+            if need.missing.kind is MissingKind.AGENT:
+                if agent is None:
+                    yield need
+            elif (need.is_worker or need.agent is None or agent) and not self._has(need, agent):
+                yield need
+
+    def _agent(self, log_id: LogId, need: Need) -> Agent | None:
+        name = need.agent or ""
+        try:
+            return self._worker(name) if need.is_worker else self._participants.agent(log_id, name)
+        except NotFound:
+            return None
+
+    def _has(self, need: Need, agent: Agent | None) -> bool:
+        """Return whether the tool or the model is here. A worker may be gone: the log keeps it."""
+        name = need.missing.id
+        if need.missing.kind is MissingKind.TOOL:
+            if agent is None or need.is_worker:
+                return name in self._registry
+            return name in self._participants.invoker(agent).registry
+        try:
+            self._participants.model(agent or Agent(need.agent or ""), name or None)
+        except ConfigError:
+            return False
+        return True
 
 
-def _needs(state: SessionState, task: TaskState) -> tuple[str | None, list[Missing]]:
-    """Return the agent that the task needs, and with which model and tools."""
+def _needs(state: SessionState, task: TaskState) -> Iterator[Need]:
     brief, started = task.brief, task.started
-    if isinstance(brief, FlowRequested):
-        return None, []  # its agents are files, and what it began with is in its log
-    if isinstance(brief, CallRequested):
-        return None, [Missing(MissingKind.TOOL, brief.tool_id)] if started else []
-    if task.is_command or (not started and brief and not is_answered_by_model(brief.content)):
-        return None, []
-    agent = state.opened.agent if state.opened else ASSISTANT
-    if started is None:
-        return agent, []
-    open_calls = task.main.rounds[-1].open_calls if task.main.rounds else []
-    names = dict.fromkeys(call.name for call in open_calls if call.name in started.offered)
-    tools = [Missing(MissingKind.TOOL, name) for name in names]
-    return agent, [Missing(MissingKind.MODEL, started.model or ""), *tools]
+    if isinstance(brief, FlowRequested | CallRequested):
+        agent = None
+        if started and isinstance(brief, CallRequested):
+            yield Need(Missing(MissingKind.TOOL, brief.tool_id))
+    elif task.is_command or (not started and brief and not is_answered_by_model(brief.content)):
+        agent = None
+    else:
+        agent = state.opened.agent if state.opened else ASSISTANT
+        yield Need(Missing(MissingKind.AGENT, agent), agent)
+        if started:
+            yield Need(Missing(MissingKind.MODEL, started.model or ""), agent)
+            for name in _open(task.main, started.offered):
+                yield Need(Missing(MissingKind.TOOL, name), agent)
+    if started:
+        for name in dict.fromkeys(_begun(task)):
+            yield Need(Missing(MissingKind.TOOL, name), agent)
+        yield from _sessions(task)
+        if isinstance(brief, FlowRequested):
+            yield from map(_noted, task.blocked_on)
+
+
+def _open(dialogue: Dialogue, offered: Iterable[str]) -> Iterable[str]:
+    """Return the tools that a model was offered and that have an open call."""
+    calls = dialogue.rounds[-1].open_calls if dialogue.rounds else ()
+    known = frozenset(offered)
+    return dict.fromkeys(call.name for call in calls if call.name in known)
+
+
+def _begun(task: TaskState) -> Iterator[str]:
+    """Yield the tools whose calls have begun and are not settled, nor is a call around them.
+
+    The handler of a code step is found by its step, and its name has a colon.
+    """
+    for path in chain(task.begun, task.parked, task.asked):
+        if not _is_over(path, task.settled):
+            names = tools_on(path)
+            yield from (name for name in names if name not in _NO_TOOLS and ":" not in name)
+
+
+def _sessions(task: TaskState) -> Iterator[Need]:
+    """Yield what the agent sessions need that have begun in the task and have not ended."""
+    over = {path for path, event in task.story if path and isinstance(event, StepSettled)}
+    for frame, began in task.begun_agents.items():
+        dialogue = task.agents[frame]
+        if not (_is_over(frame, task.settled) or _is_over(frame, over) or _has_finished(dialogue)):
+            yield from _session(began, dialogue)
+
+
+def _session(began: AgentBegan, dialogue: Dialogue) -> Iterator[Need]:
+    name = began.agent
+    if not began.charter:
+        yield Need(Missing(MissingKind.AGENT, name), name, is_worker=True)
+    yield Need(Missing(MissingKind.MODEL, began.model or ""), name, is_worker=True)
+    for tool in _open(dialogue, began.offered):
+        yield Need(Missing(MissingKind.TOOL, tool), name, is_worker=True)
+
+
+def _noted(missing: Missing) -> Need:
+    """Return the need of a step whose turn came in a process that could not begin it."""
+    agent = missing.id if missing.kind is MissingKind.AGENT else None
+    return Need(missing, agent, is_worker=agent is not None)
+
+
+def _has_finished(dialogue: Dialogue) -> bool:
+    calls = [(each, call) for each in dialogue.rounds for call in each.reply.calls]
+    ended = (each.settled.get(call.call_id) for each, call in calls if call.name == FINISH)
+    return any(settled is not None and settled.envelope.ok for settled in ended)
+
+
+def _is_over(path: CallPath, ends: Container[str]) -> bool:
+    """Whether the call or the step of a path has ended, or one around it."""
+    at = str(path)
+    while at and at not in ends:
+        at = at.rpartition("/")[0]
+    return bool(at)

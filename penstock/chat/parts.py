@@ -1,6 +1,6 @@
 """The parts that doors show alike: calls, results, questions, tasks, events."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock.core.call import CallPath, ToolCall, tools_on
@@ -10,7 +10,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
-from penstock.core.task import Missing, TaskRecord
+from penstock.core.task import Missing, TaskRecord, blocked
 from penstock.store.quarantine import Suspect
 
 LinkTo = Callable[[StoredFile], str]
@@ -95,10 +95,10 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
     } | blocked_part(task.blocked_on)
 
 
-def blocked_part(missing: Iterable[Missing]) -> dict[str, Any]:
-    """Return what a task is blocked on, if it is."""
+def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:
+    """Return what a task is blocked on, if it is, and what to do."""
     named = [each.to_wire() for each in missing]
-    return {"blockedOn": named} if named else {}
+    return {"blockedOn": named, "message": blocked(missing)} if named else {}
 
 
 def quarantine_part(suspect: Suspect) -> dict[str, Any]:

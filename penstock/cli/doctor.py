@@ -254,7 +254,10 @@ async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
     findings = [_suspect(each) for each in await log.suspects()]
     of = TasksOf(status=TaskStatus.BLOCKED)
     for task in (await projections.tasks(of=of, page=Page(limit=MOST_LOGS)))[0]:
-        said = f"{task.task_id} is blocked until a process has {names_of(task.blocked_on)}"
+        said = (
+            f"{task.task_id} is blocked until a process has {names_of(task.blocked_on)}; "
+            f"penstock tasks cancel {task.task_id} gives it up"
+        )
         findings.append(Finding(Mark.NOTE, "tasks", said))
     for pending in await log.pending(limit=MOST_LOGS):
         try:

@@ -19,7 +19,7 @@ from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import SessionId, TaskId
-from penstock.core.task import TaskRecord, blocked
+from penstock.core.task import TaskRecord, TaskStatus, blocked
 from penstock.core.text import cut, one_line
 from penstock.store.projections import Page
 
@@ -44,7 +44,7 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
         print_table(("task", "status", "kind", "agent", "created", "title"), rows)
         for each in found:
             if each.blocked_on:
-                note(f"{each.task_id}: {blocked(each.blocked_on)}.")
+                note(f"{each.task_id}: {blocked(each.blocked_on)}: penstock tasks cancel TASK")
         note(f"{len(found)} of {total}")
 
     run(project, work)
@@ -77,6 +77,8 @@ def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson 
             print_json(whole)
         else:
             say(pretty(whole))
+            if record.blocked_on:
+                note(f"{blocked(record.blocked_on)}: penstock tasks cancel {record.task_id}")
 
     run(project, work)
 
@@ -140,8 +142,15 @@ async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> Async
 
 
 async def _rests_since(runtime: Runtime, record: Record) -> bool:
-    """Whether a task waits for a person since an event of its own: nothing came after that."""
-    if not isinstance(record.event, TaskSuspended | TaskBlocked):
+    """Whether a task waits for a person since an event of its own: nothing came after that.
+
+    A task that another process left blocked may resume here, which has a moment to try it.
+    """
+    if isinstance(record.event, TaskBlocked) and record.task_id is not None:
+        seconds = runtime.parts.limits.sweep_seconds
+        reply = await runtime.wait(record.task_id, seconds=seconds)
+        return reply is not None and reply.status is TaskStatus.BLOCKED
+    if not isinstance(record.event, TaskSuspended):
         return False
     later = await runtime.parts.log.read(record.log_id, after=record.seq)
     return all(each.task_id != record.task_id for each in later)

@@ -50,8 +50,8 @@ class Missing(Struct, frozen=True):
     id: str
 
     def __str__(self) -> str:
-        """Return it as messages name it."""
-        return f"{self.kind.value} {self.id!r}"
+        """Return it as messages name it; a model without a name is the project's."""
+        return f"{self.kind.value} {self.id!r}" if self.id else f"the project's {self.kind.value}"
 
     def to_wire(self) -> Json:
         """Return it as it is stored and shown."""
@@ -67,7 +67,7 @@ def blocked(missing: Iterable[Missing]) -> str:
     """Return why a task is blocked, and what to do."""
     return (
         f"the task is blocked: {names_of(missing)} is missing in this process. It resumes when a "
-        "process that has it opens the project"
+        "process that has it opens the project; cancel the task to give it up"
     )
 
 

@@ -19,7 +19,7 @@ from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Blocked, Cancel, LeaseLost
-from penstock.core.task import names_of
+from penstock.core.task import Missing, names_of
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
@@ -121,10 +121,6 @@ class Activations:
         """
         if log_id not in self._begun:
             await self._states.look_up(log_id)
-
-    async def drop_erased(self) -> None:
-        """Drop what is folded here of logs in which another process erased something."""
-        await self._states.drop_erased()
 
     def find(self, log_id: LogId) -> SessionState | None:
         """Return the state of a log that is folded here and not at work."""
@@ -233,7 +229,7 @@ class Activations:
             await self._expire(held)
             while (task := state.next_task()) is not None:
                 await self._check(held, task)
-                await self._work(held, task)
+                await self._work_or_block(held, task)
                 await self._expire(held)
             wake_at = next_expiry(state)
             if await held.release(wake_at=wake_at):
@@ -248,15 +244,30 @@ class Activations:
         """
         if held.begins or task.cancel_requested:
             return
-        lack = self._body.lacks(held.state, task)
-        if lack is None:
-            return
-        self._blocked[held.state.log_id] = lack
+        if (lack := self._body.lacks(held.state, task)) is not None:
+            self._blocked[held.state.log_id] = lack
+            await self._note_blocked(held, task, lack.missing)
+            raise Blocked(lack.missing)
+
+    async def _note_blocked(
+        self, held: HeldLog, task: TaskState, missing: tuple[Missing, ...]
+    ) -> None:
+        """Note what is missing for the task and those queued behind it."""
         for each in (task, *held.state.queue.values()):
-            if each.blocked_on != lack.missing:
-                held.add(TaskBlocked(blocked_on=lack.missing), each.task_id)
+            if each.blocked_on != missing:
+                held.add(TaskBlocked(blocked_on=missing), each.task_id)
         await held.commit()
-        raise Blocked(lack.missing)
+
+    async def _work_or_block(self, held: HeldLog, task: TaskState) -> None:
+        """Run the body of one task, which may find out that something is missing here."""
+        try:
+            await self._work(held, task)
+        except Blocked as blocked:
+            if task.cancel_requested:
+                return
+            await self._note_blocked(held, task, blocked.blocked_on)
+            await self._check(held, task)  # it finds what was noted, here and in other processes
+            raise  # unless that came meanwhile: then the next sweep resumes the task
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""

@@ -12,12 +12,26 @@ from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
 
 
+class Need(Struct, frozen=True):
+    """One thing that a task needs, by its name."""
+
+    missing: Missing
+    """What is missing if this process does not have it."""
+    agent: str | None = None
+    """The agent whose model or tool is meant; None means the project's."""
+    is_worker: bool = False
+    """The agent works for a flow or a tool, so it is one of those that have a file."""
+
+
 class Lack(Struct, frozen=True):
     """What a task needs and this process does not have: names only, so it is cheap to keep."""
 
-    missing: tuple[Missing, ...]
-    agent: str | None = None
-    """The agent whose model and tools are meant; None means the tools of the project."""
+    needs: tuple[Need, ...]
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """Everything that is missing, each once."""
+        return tuple(dict.fromkeys(need.missing for need in self.needs))
 
 
 async def ignore_end(held: HeldLog, task: TaskState) -> None:

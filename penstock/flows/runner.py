@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath, is_below
 from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
-from penstock.core.signals import Suspend
+from penstock.core.signals import Blocked, Suspend
 from penstock.core.step import Outcome
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
@@ -21,6 +21,7 @@ from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, sou
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runs.costs import STEP_WAITS
 from penstock.flows.runs.frame_events import FrameEvents
+from penstock.flows.runs.idle_steps import IdleSteps
 from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.runs.run import Run
@@ -42,6 +43,10 @@ class RunContext(Struct, frozen=True):
     world: World
     frame_events: FrameEvents
     """Of the task, for each run to find its part."""
+    is_resumed: bool = False
+    """The run started in an earlier activation, perhaps in a process that has what is missing
+    here: a step that lacks its agent or its model is blocked. Else the step fails, and its author
+    learns of the mistake at once."""
 
 
 class FlowRunner(Struct):
@@ -57,8 +62,7 @@ class FlowRunner(Struct):
     """How deep the flow stands inside others."""
     _tasks: dict[asyncio.Task[Visited | None], str] = field(default_factory=dict)
     """What is under way: visits, and waits between tries, which come to nothing."""
-    _waiting: dict[str, Suspend] = field(default_factory=dict)
-    """Steps that wait for a person, and for what."""
+    _idle_steps: IdleSteps = field(default_factory=IdleSteps)
     _due: list[str] = field(default_factory=list)
     """Steps that waited, and go on when there is room."""
 
@@ -102,7 +106,8 @@ class FlowRunner(Struct):
     async def conduct(self) -> None:
         """Go on until the run has ended.
 
-        Raises Suspend when only people can bring it on, Cancel when somebody wants it to end.
+        Raises Suspend when only people can bring it on, Blocked when only another process can,
+        Cancel when somebody wants it to end.
         """
         for step_id in sorted(self.run.plan.running):
             if step_id in self.run.between_tries:
@@ -113,10 +118,10 @@ class FlowRunner(Struct):
                 self._take_up(step_id)
         try:
             while self.run.plan.status is None:
-                self._take_up_answered()
+                self._due += self._idle_steps.take_answered(self.ledger.task)
                 self._start_ready()
                 if not self._tasks:
-                    raise Suspend(*[it for each in self._waiting.values() for it in each.awaited])
+                    raise self._idle_steps.pause()
                 for each in await self._some_over():
                     self._take(each)
         finally:
@@ -127,7 +132,7 @@ class FlowRunner(Struct):
 
         Of what is over at the same time, the order is not left to chance.
         """
-        seconds = _LOOK_SECONDS if self._waiting else None
+        seconds = _LOOK_SECONDS if self._idle_steps.waiting else None
         clock = self.shared.world.clock
         rests = self.run.between_tries.issuperset(self._tasks.values())
         since = clock.monotonic() if rests else 0
@@ -137,14 +142,6 @@ class FlowRunner(Struct):
         if rests:
             self.ledger.budget.rest(clock.monotonic() - since)
         return [each for each in self._tasks if each in done]
-
-    def _take_up_answered(self) -> None:
-        """Look for steps that wait for nothing more while others are still at work."""
-        task = self.ledger.task
-        for step_id, each in list(self._waiting.items()):
-            if not any(map(task.awaits, each.awaited)):
-                del self._waiting[step_id]
-                self._due.append(step_id)
 
     def _has_waited(self, step_id: str) -> bool:
         """Whether a visit that was left waited, and asks nobody any more."""
@@ -173,7 +170,8 @@ class FlowRunner(Struct):
     @property
     def _idle(self) -> set[str]:
         """Running steps that are not at work."""
-        return {*self._waiting, *self._due, *self.run.between_tries}
+        idle = self._idle_steps
+        return {*idle.waiting, *idle.blocked, *self._due, *self.run.between_tries}
 
     def _begin(self, step_id: str) -> None:
         """Note that a visit begins, and begin it."""
@@ -221,15 +219,20 @@ class FlowRunner(Struct):
         step_id = self._tasks.pop(task)
         error = task.exception()
         if isinstance(error, Suspend):
-            self._waiting[step_id] = error
+            self._idle_steps.waiting[step_id] = error
             if not self.shared.frame_events.costs.waits(self._frame(step_id)):
                 self._tell_waits(step_id, waits=True)
+            return
+        if isinstance(error, Blocked):
+            self._idle_steps.blocked[step_id] = error.blocked_on
             return
         if error is not None:
             raise error
         visited = task.result()
         if visited is None:
             self._due.append(step_id)
+        elif self.shared.is_resumed and (missing := visited.ended.missing) is not None:
+            self._idle_steps.blocked[step_id] = (missing,)
         elif self.run.plan.status is None:
             self._settle(step_id, visited)
 

@@ -91,7 +91,8 @@ class FlowWork(Struct, kw_only=True):
         self.close(held, task, _with_result(ended, result))
 
     async def _go_on(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
-        if task.started is None:
+        is_resumed = task.started is not None
+        if not is_resumed:
             held.add(TaskStarted(), task.task_id)
         started = _started(task)
         if started is None:
@@ -102,7 +103,7 @@ class FlowWork(Struct, kw_only=True):
             started = begun.started
             held.add(started, task.task_id, CallPath(task.task_id))
             held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
-        flow_runner = self._flow_runner(held, task, brief, started)
+        flow_runner = self._flow_runner(held, task, brief, started, is_resumed=is_resumed)
         if flow_runner is None:
             self.end(held, task, brief, _unreadable(task))
             return
@@ -129,7 +130,13 @@ class FlowWork(Struct, kw_only=True):
         return begin(source, brief, self.settings, no_shell=self.steps.why_no_shell)
 
     def _flow_runner(
-        self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
+        self,
+        held: HeldLog,
+        task: TaskState,
+        brief: FlowRequested,
+        started: FlowStarted,
+        *,
+        is_resumed: bool = False,
     ) -> FlowRunner | None:
         """Return who conducts a run; None if the flow that it keeps does not read any more."""
         flow = started_flow(started)
@@ -157,7 +164,7 @@ class FlowWork(Struct, kw_only=True):
             profile=Profile.from_noted(brief.profile_id, brief.permissions),
             is_autonomous=started.autonomous,
         )
-        shared = RunContext(self.steps, self.library, self.world, frame_events)
+        shared = RunContext(self.steps, self.library, self.world, frame_events, is_resumed)
         flow_runner = FlowRunner(run, source, context, shared)
         flow_runner.fold()
         return flow_runner

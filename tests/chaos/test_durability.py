@@ -29,6 +29,7 @@ KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
 CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_table"
 FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
 BLOCKED = "journeys/test_blocked.py"
+FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
 SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
 SHOWN = {
     "`kill -9` while a model answers": [
@@ -93,6 +94,12 @@ SHOWN = {
     ],
     "a question of such a task is answered in such a process": [
         f"{BLOCKED}::test_an_answer_is_kept_until_a_process_has_what_the_task_needs",
+    ],
+    "another process takes over a flow and lacks an agent of its next steps, or a model or tool "
+    "in use": [
+        f"{FLOWS_BLOCKED}::test_a_run_waits_for_the_agent_of_its_next_step",
+        f"{FLOWS_BLOCKED}::test_an_agent_of_a_flow_that_was_killed_in_a_tool_waits_for",
+        f"{FLOWS_BLOCKED}::test_what_needs_nothing_that_is_missing_goes_on_beside_a_blocked_step",
     ],
     "`kill -9` between two steps of a flow, or in one": [
         FLOWS,

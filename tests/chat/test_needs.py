@@ -12,7 +12,7 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import CallId, LogId, MessageId, TaskId
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack
+from penstock.engine.task_body import Lack, Need
 from penstock.engine.task_state import Brief, TaskState
 from penstock.models.model import Model
 from penstock.models.scripted import ScriptedModel
@@ -65,6 +65,10 @@ class Household:
         return ScriptedModel([])
 
 
+def no_worker(name: str) -> Agent:
+    raise NotFound(f"There is no agent {name!r}.")
+
+
 @pytest.mark.parametrize(
     ("brief", "started", "calls", "has_agent", "expected"), ROWS.values(), ids=list(ROWS)
 )
@@ -88,19 +92,27 @@ async def test_what_is_missing(
         participants = Participants(
             household.agent, lambda agent: household.invoker, household.model
         )
-        needs = Needs(participants, Registry([Act("here")]))
+        needs = Needs(participants, Registry([Act("here")]), no_worker)
         lack = needs.lacks(SessionState(LOG), task)
         assert (lack.missing if lack else ()) == expected
         assert lack is None or not needs.has(LOG, lack)
 
 
+def lack(*missing: Missing, agent: str | None = None, is_worker: bool = False) -> Lack:
+    return Lack(tuple(Need(each, agent, is_worker) for each in missing))
+
+
+HERE_MODEL = Missing(MissingKind.MODEL, "here")
 HAS: dict[str, tuple[Lack, bool]] = {
-    "the agent has come": (Lack((AGENT,), "assistant"), True),
-    "the model has not": (Lack((MODEL,), "assistant"), False),
-    "the model has": (Lack((Missing(MissingKind.MODEL, "here"),), "assistant"), True),
-    "the tool of a direct call has come": (Lack((TOOL,)), True),
-    "the project has the tool, but not the agent": (Lack((TOOL,), "assistant"), False),
-    "one of two has come": (Lack((Missing(MissingKind.MODEL, "here"), TOOL), "assistant"), False),
+    "the agent has come": (lack(AGENT, agent="assistant"), True),
+    "the model has not": (lack(MODEL, agent="assistant"), False),
+    "the model has": (lack(HERE_MODEL, agent="assistant"), True),
+    "the tool of a direct call has come": (lack(TOOL), True),
+    "the project has the tool, but not the agent": (lack(TOOL, agent="assistant"), False),
+    "one of two has come": (lack(HERE_MODEL, TOOL, agent="assistant"), False),
+    "the agent of a flow has not": (lack(AGENT, agent="assistant", is_worker=True), False),
+    "its tools are the project's": (lack(TOOL, agent="gone", is_worker=True), True),
+    "its model needs no file of it": (lack(HERE_MODEL, agent="gone", is_worker=True), True),
 }
 
 
@@ -111,5 +123,5 @@ async def test_whether_what_was_missing_is_here_by_now(*, lack: Lack, expected: 
         participants = Participants(
             household.agent, lambda agent: household.invoker, household.model
         )
-        needs = Needs(participants, Registry([Act("gone")]))
+        needs = Needs(participants, Registry([Act("gone")]), no_worker)
         assert needs.has(LOG, lack) is expected

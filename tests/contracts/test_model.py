@@ -35,7 +35,6 @@ from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, s
 from tests.kit.llama import llama_server
 from tests.kit.model_server import Canned, called, delta, events, fake_server
 
-pytestmark = pytest.mark.serial
 PARAMETERS = {
     "type": "object",
     "properties": {

@@ -11,7 +11,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack
+from penstock.engine.task_body import Lack, Need
 from penstock.store.log import Lease, Pending
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
@@ -125,7 +125,7 @@ async def test_it_rests_once_nothing_is_at_work_any_more() -> None:
         assert running.at_work == 0
 
 
-NO_CLERK = Lack((Missing(MissingKind.AGENT, "clerk"),), "clerk")
+NO_CLERK = Lack((Need(Missing(MissingKind.AGENT, "clerk"), "clerk"),))
 FEW = Limits(activations=5)
 
 

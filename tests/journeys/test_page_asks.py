@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from deno import find_deno_bin
 
+from penstock.chat.parts import blocked_part
+from penstock.core.task import Missing, MissingKind
 from penstock.server.pages import page
 from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, frames
@@ -118,3 +120,14 @@ def test_what_became_of_a_question_is_what_the_server_says(
     given = {"said": said, "looks": [before, after], "end": ["9", end]}
     (_, items) = run(tmp_path, given)["shown"]
     assert (items[0]["status"], items[0]["answer"]) == (became, {"value": "Rome"})
+
+
+@pytest.mark.slow("starts deno")
+def test_a_chat_that_is_blocked_says_what_is_missing(tmp_path: Path) -> None:
+    why = blocked_part([Missing(MissingKind.AGENT, "clerk")])
+    said = [["6", {"type": "suspended", "taskId": "t", "questions": []} | why]]
+    seen = run(tmp_path, {"said": said, "looks": [{}]})
+    ((shown,),) = seen["shown"]
+    assert seen["state"] == "waiting"
+    assert (shown["kind"], shown["code"]) == ("error", "BLOCKED")
+    assert shown["message"].startswith("the task is blocked: agent 'clerk' is missing")

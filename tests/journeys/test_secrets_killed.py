@@ -22,7 +22,6 @@ from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act
 
-pytestmark = pytest.mark.serial
 WORD, OWN = "s3cr3t-value", Scope(ScopeKind.PROFILE, "local")
 KEEP = """
     export async function run() {

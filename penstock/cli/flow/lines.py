@@ -7,8 +7,9 @@ from rich.text import Text
 from penstock.cli.flow.cards import CardState, StepCard
 from penstock.cli.terminal.plain import clean
 from penstock.cli.terminal.region import fitted
-from penstock.core.events import CallSettled, Record
+from penstock.core.events import CallSettled, Record, TaskBlocked
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.task import blocked
 from penstock.core.text import one_line
 from penstock.core.tool_names import FINISH
 
@@ -37,6 +38,8 @@ class Lines:
                 self._line(_round_text(body))
             case FlowTold() as told:
                 self.told(told)
+            case TaskBlocked(blocked_on=missing):
+                self._line(Text(f"  ■ {blocked(missing)}", ODD))
             case _:
                 pass
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from penstock.agents.charter import DisplayCard
-from penstock.app.runtime import Runtime, outcome_of
+from penstock.app.runtime import BLOCKED, Runtime, outcome_of
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewRun, Reply
 from penstock.cli.arguments.completion import flows
@@ -32,7 +32,7 @@ from penstock.cli.interaction.stopping import TaskStopper
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
-from penstock.core.events import Event, QuestionAsked, Record, TaskEnded, TaskSuspended
+from penstock.core.events import Event, QuestionAsked, Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import TaskStatus
@@ -182,7 +182,7 @@ class _WatchedRun:
         """Whether the run has ended, or waits for something that was not answered since."""
         if isinstance(event, TaskSuspended):
             return self._answered.isdisjoint(event.questions)
-        return isinstance(event, TaskEnded)
+        return isinstance(event, TaskEnded | TaskBlocked)
 
     def _ask_at_once(self, question_id: QuestionId) -> None:
         """Put a question to the person while other steps are at work; the board goes aside."""
@@ -312,6 +312,8 @@ def _print_result(envelope: Envelope, *, as_json: bool) -> None:
         print_json(envelope.output if envelope.output is not None else envelope.to_wire())
         return
     if envelope.status is Status.SUSPENDED:
+        if envelope.error is not None and envelope.error.code == BLOCKED:
+            note(envelope.error.message)
         return
     result = envelope.output or {}
     error = envelope.error.message if envelope.error else ""

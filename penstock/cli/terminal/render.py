@@ -130,9 +130,8 @@ class Screen:
         self.line(note_line(frame), _NOTE_STYLES.get(frame["level"], "dim"))
 
     def _suspended(self, frame: Frame) -> None:
-        if missing := frame.get("blockedOn"):
-            named = ", ".join(f"{each['kind']} {each['id']!r}" for each in missing)
-            self.line(f"■ blocked: {named} is missing here; another process may have it", "yellow")
+        if frame.get("blockedOn"):
+            self.line(f"■ {frame['message']}", "yellow")
 
     def _complete(self, frame: Frame) -> None:
         if not self._has_answered and frame.get("content"):

@@ -11,8 +11,10 @@ from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.errors import ConfigError, NotFound
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.flow_events import AgentBegan
 from penstock.core.profile import Profile
+from penstock.core.task import Missing, MissingKind
 from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
@@ -108,7 +110,9 @@ class AgentSessions:
         except NotFound as missing:
             error = str(missing)
         agent = now if began is None else kept_agent(began, now)
-        return failed("agent_unknown", error) if agent is None else agent
+        if agent is None:
+            return failed("agent_unknown", error, missing=Missing(MissingKind.AGENT, name))
+        return agent
 
     async def pursue(self, visit: AgentVisit, ledger: Ledger) -> VisitOutcome:
         """Go on with the session of a visit until it has ended.
@@ -121,7 +125,10 @@ class AgentSessions:
         try:
             model = self._model(visit.agent, began.model if began else visit.model)
         except ConfigError as error:
-            return failed("model_unresolved", str(error))
+            raise_exhaustion(error)
+            name = visit.agent.model_name(began.model if began else visit.model)
+            missing = Missing(MissingKind.MODEL, name or "")
+            return failed("model_unresolved", str(error), missing=missing)
         session = self._session(visit, ledger, model)
         return session if isinstance(session, VisitOutcome) else await session.pursue()
 

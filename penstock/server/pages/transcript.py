@@ -12,7 +12,6 @@ from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import READ
 from penstock.server.pages.plain import HEADERS, element, html_page, link
 from penstock.server.requests.mount import way_up
-from penstock.server.routes.conversations import directory_of
 from penstock.server.routes.router import Router
 from penstock.server.site import PROFILE, admitted, site_of
 
@@ -34,7 +33,6 @@ async def show_conversation(
     session = await site.runtime.parts.projections.find_session(SessionId(conversation_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
         raise NotFound(f"there is no conversation {conversation_id!r}")
-    directory_of(site, session.agent)
     wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
     found = await site.history.page(session.session_id, wanted)
     live = f"{up}#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"

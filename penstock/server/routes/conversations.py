@@ -8,9 +8,10 @@ from starlette.responses import Response
 from penstock.agents.offer import offered
 from penstock.chat.directory import Directory, conversation
 from penstock.chat.history import HistoryRange
-from penstock.core.errors import SessionBusy
+from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.ids import MessageId, SessionId, new_id
-from penstock.core.profile import CHAT, READ
+from penstock.core.profile import CHAT, READ, Profile
+from penstock.core.task import SessionRecord
 from penstock.core.tool_names import FIRST
 from penstock.models.model import ModelCard
 from penstock.server.requests.bodies import Form, read_json
@@ -46,13 +47,14 @@ class ConversationsQuery(ListQuery):
 async def read_history(agent_id: str, request: Request, query: InHistory) -> Response:
     """Return messages of a conversation, oldest first; without an id, of the newest one."""
     site, profile = site_of(request), admitted(request, READ)
-    directory = directory_of(site, agent_id)
+    directory = directory_of(site)
     if query.conversation_id is None:
         session = await directory.newest(agent_id, profile)
     else:
-        session = await directory.get(SessionId(query.conversation_id), agent_id, profile)
+        session = await _session(site, query.conversation_id, agent_id, profile)
     meta: dict[str, Any] = {"total": 0, "limit": query.limit, "hasMore": False}
     if session is None:
+        site.runtime.parts.agents.get(agent_id)
         return Json({"messages": [], "conversationId": None, "meta": meta})
     wanted = HistoryRange(
         view=query.view, limit=query.limit, before=query.before, search=query.search
@@ -66,7 +68,10 @@ async def read_history(agent_id: str, request: Request, query: InHistory) -> Res
 async def delete_everything(agent_id: str, request: Request) -> Response:
     """Delete every conversation with the agent."""
     site, profile = site_of(request), allowed(request, CHAT)
-    await directory_of(site, agent_id).delete_all(agent_id, profile, site.kept.erasure)
+    directory = directory_of(site)
+    if await directory.newest(agent_id, profile) is None:
+        site.runtime.parts.agents.get(agent_id)
+    await directory.delete_all(agent_id, profile, site.kept.erasure)
     return Response(status_code=204)
 
 
@@ -102,8 +107,7 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
 async def open_stream(agent_id: str, request: Request, query: InStream) -> Response:
     """Follow a conversation from where the reader left it (`Last-Event-ID`), or from its task."""
     site, profile = site_of(request), admitted(request, READ)
-    directory = directory_of(site, agent_id)
-    session = await directory.get(SessionId(query.conversation_id), agent_id, profile)
+    session = await _session(site, query.conversation_id, agent_id, profile)
     resume = Resume(
         session_id=session.session_id,
         agent=agent_id,
@@ -127,9 +131,12 @@ async def list_conversations(
     """Return conversations with the agent; `sort` is updatedAt, createdAt or title."""
     site, profile = site_of(request), allowed(request, READ)
     sort = SORTS[query.sorted_by(SORTS)]
-    found, total = await directory_of(site, agent_id).list(
+    directory = directory_of(site)
+    found, total = await directory.list(
         agent_id, profile, page=query.page, search=query.search, sort=sort
     )
+    if not total and await directory.newest(agent_id, profile) is None:
+        site.runtime.parts.agents.get(agent_id)
     return page_of("conversations", [conversation(each) for each in found], query.page, total)
 
 
@@ -143,7 +150,8 @@ async def list_conversations(
 async def begin_conversation(agent_id: str, request: Request) -> Response:
     """Begin a conversation in which nothing was said yet."""
     site, profile = site_of(request), allowed(request, CHAT)
-    directory = directory_of(site, agent_id)
+    site.runtime.parts.agents.get(agent_id)
+    directory = directory_of(site)
     body, _ = await read_json(request, site.limits.request_bytes, empty={})
     title = BEGIN.read(body).get("title")
     session = await directory.begin(agent_id, profile, title, limits=site.limits, new_id=new_id)
@@ -159,9 +167,8 @@ async def begin_conversation(agent_id: str, request: Request) -> Response:
 async def delete_conversation(agent_id: str, conversation_id: str, request: Request) -> Response:
     """Delete a conversation; what runs in it is cancelled first."""
     site, profile = site_of(request), admitted(request, CHAT)
-    directory = directory_of(site, agent_id)
-    session = await directory.get(SessionId(conversation_id), agent_id, profile)
-    await directory.delete(session, site.kept.erasure)
+    session = await _session(site, conversation_id, agent_id, profile)
+    await directory_of(site).delete(session, site.kept.erasure)
     return Response(status_code=204)
 
 
@@ -172,7 +179,6 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
     Of a task without an answer everything goes with the user's message: nothing else names it.
     """
     site, profile = site_of(request), admitted(request, CHAT)
-    directory_of(site, agent_id)
     task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
     if task_messages.end is None:
         raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
@@ -181,15 +187,24 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
     runs = await site.kept.erasure.erase_messages(
         task.log_id, task.task_id, user=not is_answer, answer=is_answer or answer_id is None
     )
+    parts.forget(task.log_id)
     for run in runs:
         parts.bus.part_with(run)
     return Response(status_code=204)
 
 
-def directory_of(site: Site, agent_id: str) -> Directory:
-    """Return the conversations of an agent that exists. Raises NotFound."""
+async def _session(site: Site, name: str, agent_id: str, profile: Profile) -> SessionRecord:
+    """Return a conversation. Raises NotFound; for an agent without any, that says the agent."""
+    try:
+        return await directory_of(site).get(SessionId(name), agent_id, profile)
+    except NotFound:
+        site.runtime.parts.agents.get(agent_id)
+        raise
+
+
+def directory_of(site: Site) -> Directory:
+    """Return the conversations; they outlive an agent that only another process has."""
     parts = site.runtime.parts
-    parts.agents.get(agent_id)
     return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
 
 

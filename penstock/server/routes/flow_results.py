@@ -13,7 +13,7 @@ from penstock.core.step import StepStatus
 from penstock.core.task import TaskRecord
 from penstock.flows.runs.plan import RunStatus
 
-BEFORE_THE_END = ("queued", "running", "suspended")
+BEFORE_THE_END = ("queued", "blocked", "running", "suspended")
 """Where a run stands that has not ended."""
 
 

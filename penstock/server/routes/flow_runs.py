@@ -11,7 +11,7 @@ from starlette.responses import Response
 from penstock.app.run_feed import STATUS, run_result
 from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
-from penstock.chat.parts import question_part, question_record
+from penstock.chat.parts import blocked_part, question_part, question_record
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
@@ -64,7 +64,9 @@ _FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
 _MANY = 200
 _OUTCOMES = answers("RunBegun", 202, s200="FlowResult", s409="RunRejected", s422="RunRejected")
 
-RunState = Literal["queued", "running", "suspended", "success", "error", "aborted", "rejected"]
+RunState = Literal[
+    "queued", "blocked", "running", "suspended", "success", "error", "aborted", "rejected"
+]
 Wait = Annotated[float, Query(ge=0, le=300)]
 
 
@@ -200,7 +202,8 @@ async def _answer(site: Site, name: str, run_id: TaskId, reply: Reply | None) ->
         return Json(_begun(run_id, status), 202, headers)
     if not reply.status.is_final:
         asked = [question_part(each.question) for each in reply.questions]
-        return Json(_begun(run_id, reply.status.value) | {"questions": asked}, 202, headers)
+        state = _begun(run_id, reply.status.value) | blocked_part(reply.blocked_on)
+        return Json(state | {"questions": asked}, 202, headers)
     result = run_result(run_id, name, reply)
     if result["status"] == RunStatus.REJECTED.value and reply.error is not None:
         return _rejection(run_id, reply.error, headers)
@@ -275,6 +278,7 @@ def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
         "stepCount": steps,
     }
+    part |= blocked_part(task.blocked_on)
     return part | ({} if task.ended_at is None else {"endedAt": to_iso(task.ended_at)})
 
 

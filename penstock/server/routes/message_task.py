@@ -14,5 +14,6 @@ async def find_task_messages(
     found = await site.kept.lookup.find_message(message_id, agent, profile)
     task = None if found is None else await site.runtime.parts.projections.find_task(found.task_id)
     if task is None:
+        site.runtime.parts.agents.get(agent)
         raise NotFound(f"agent {agent!r} has no message {message_id!r}")
     return await site.history.of_task(task)

@@ -58,6 +58,8 @@ async def read_metrics(
     definitions = _definitions(site, agent_id)
     span = Span(agent=agent_id, since=since, until=until)
     found = await site.kept.metrics.of_tools(span, definitions)
+    if not found:
+        site.runtime.parts.agents.get(agent_id)
     shown = [
         tally.to_wire(tool_id)
         for tool_id, tally in found.items()
@@ -67,10 +69,11 @@ async def read_metrics(
 
 
 def _definitions(site: Site, agent_id: str) -> dict[str, int]:
-    """Return how many tokens it takes to offer each tool."""
+    """Return how many tokens it takes to offer each tool; of an agent that is missing, nothing."""
     parts = site.runtime.parts
-    agent = parts.agents.get(agent_id)
-    found: dict[str, int] = {}
+    agent, found = parts.agents.look_up(agent_id), dict[str, int]()
+    if agent is None:
+        return found
     for tool in parts.invoker_of(agent).registry:
         told = definition(tool)
         parameters: dict[str, Any] = dict(told.parameters)

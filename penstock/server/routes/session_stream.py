@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from starlette.responses import Response
 
+from penstock.agents.settings import DEFAULTS
 from penstock.chat.follow import LogTail
 from penstock.chat.message import SentMessage
 from penstock.core.errors import BadLastEventId, NotFound
@@ -187,7 +188,8 @@ async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position
 def _view(
     site: Site, agent: str, session_id: SessionId, *, task_id: TaskId | None, follows: bool = False
 ) -> StreamView:
-    most = site.runtime.parts.agents.get(agent).settings.max_iterations
+    found = site.runtime.parts.agents.look_up(agent)
+    most = (DEFAULTS if found is None else found.settings).max_iterations
     return StreamView(
         session_id=session_id,
         link_to=site.links.of,

@@ -58,8 +58,9 @@ _USAGE = record(
     }
 )
 _WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
-_BLOCKED = {
-    "blockedOn": listed(record({"kind": {"enum": ["agent", "model", "tool"]}, "id": STRING}))
+BLOCKED = {
+    "blockedOn": listed(record({"kind": {"enum": ["agent", "model", "tool"]}, "id": STRING})),
+    "message": STRING,
 }
 _CALL = {"id": STRING, "name": STRING, "arguments": OBJECT}
 _FILE = {"url": STRING, "mimeType": STRING, "bytes": NUMBER}
@@ -177,7 +178,7 @@ FRAMES: dict[str, Schema] = {
         "answer",
     ),
     "Note": frame("note", _NOTE, *_TOLD[2:], "payload"),
-    "Suspended": frame("suspended", {"taskId": STRING} | _WAITS | _BLOCKED, "runs", "blockedOn"),
+    "Suspended": frame("suspended", {"taskId": STRING} | _WAITS | BLOCKED, "runs", *BLOCKED),
     "MessageComplete": frame(
         "message_complete",
         {
@@ -327,12 +328,8 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
             "suspended": record(_WAITS | {"questions": listed(ref("Question"))}),
             "status": _TASK_STATUS,
         }
-        | _BLOCKED,
-        "userMessage",
-        "assistantMessage",
-        "suspended",
-        "status",
-        "blockedOn",
+        | BLOCKED,
+        *("userMessage", "assistantMessage", "suspended", "status", *BLOCKED),
     ),
     "History": record(
         {"messages": listed(ref("Message")), "conversationId": TEXT_OR_NULL, "meta": _SECTION_META}
@@ -343,7 +340,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Questions": page_of("questions", "Question"),
     "OpenQuestion": record(_QUESTION, *_QUESTION_OPTIONAL),
     "AnsweredQuestion": record({"question": ref("Question")}),
-    "Task": record(_TASK | _BLOCKED, "error", "blockedOn"),
+    "Task": record(_TASK | BLOCKED, "error", *BLOCKED),
     "TaskState": record({"id": STRING, "status": _TASK_STATUS}),
     "TaskEvent": record(_EVENT),
     "TaskEvents": record(

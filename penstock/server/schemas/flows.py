@@ -3,6 +3,7 @@
 from penstock.app.run_feed import TYPES
 from penstock.server.schemas.components import (
     ANYTHING,
+    BLOCKED,
     ERROR,
     INTEGER,
     NUMBER,
@@ -20,7 +21,7 @@ from penstock.server.schemas.components import (
 
 ENDED = ("success", "error", "aborted", "rejected")
 """How a run can end."""
-RUN_STATES = ("queued", "running", "suspended", *ENDED)
+RUN_STATES = ("queued", "blocked", "running", "suspended", *ENDED)
 STEP_STATES = (
     *("pending", "running", "waiting"),
     *("complete", "error", "blocked", "skipped", "aborted"),
@@ -60,6 +61,7 @@ _RUN = {
     "startedAt": TIME_OR_NULL,
     "endedAt": TIME,
     "stepCount": NUMBER,
+    **BLOCKED,
 }
 _STEP_STATE = {
     "id": STRING,
@@ -135,12 +137,13 @@ FLOWS: dict[str, Schema] = {
             "taskId": STRING,
             "status": _STATE,
             "questions": listed(ref("OpenQuestion")),
+            **BLOCKED,
         },
-        "questions",
+        *("questions", *BLOCKED),
     ),
     "RunRejected": record({"error": ERROR, "runId": STRING}, "runId"),
     "FlowResult": record(_RESULT, "reason", "task", "totalDuration", "usage"),
-    "FlowRunSummary": record(_RUN, "endedAt"),
+    "FlowRunSummary": record(_RUN, "endedAt", *BLOCKED),
     "FlowRuns": page_of("runs", "FlowRunSummary"),
     "FlowRun": record(
         _RUN
@@ -149,8 +152,7 @@ FLOWS: dict[str, Schema] = {
             "questions": listed(ref("Question")),
             "result": ref("FlowResult"),
         },
-        "endedAt",
-        "result",
+        *("endedAt", "result", *BLOCKED),
     ),
     "RunFrame": {
         "type": "object",

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.chat.parts import blocked_part
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
+from penstock.core.task import Missing, MissingKind
 from penstock.models.model import ModelEvent, ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.store.projections import Page
@@ -362,7 +364,7 @@ async def test_a_task_whose_tool_another_server_has_is_blocked_for_every_caller(
 ) -> None:
     """The answer is taken; whoever waits gets 202, a stream ends with what is missing."""
     asks = ScriptedModel({"Pay": [call("pay"), say("Paid.")], "And?": [say("Nothing.")]})
-    missing = {"blockedOn": [{"kind": "tool", "id": "pay"}]}
+    missing = blocked_part([Missing(MissingKind.TOOL, "pay")])
     url = f"sqlite:///{tmp_path}/one.db"
     pay = Act("pay", requires_approval=True)
     async with served(model=asks, tools=[pay], url=url) as server:

@@ -8,6 +8,7 @@ import { add, takeQuestion, fold, markWaits, newView, recall } from "./view.js";
 const PATIENCE = [300, 700, 1500, 2000]; // milliseconds between two tries
 const SILENCE = 60_000; // the server pings more often than this
 const AWAY = "The server cannot be reached. This page waits for it, and goes on by itself.";
+const GONE = "This agent is missing on this server. What was said to it can be read, answered and deleted.";
 const OTHER = "Other (describe)"; // how an option is spelled that means: in my own words
 
 // ---- the server ----------------------------------------------------------------------------------
@@ -297,9 +298,10 @@ async function open() {
     const { agents } = await read("api/agents?limit=200").catch(ofLink);
     if (view !== at.view) return;
     show("key", false);
+    const [name, conversation] = location.hash.slice(1).split("/").map(decodeURIComponent);
+    if (conversation && !agents.some((each) => each.id === name)) agents.push({ id: name, name, description: GONE });
     tell(agents.length ? "" : "This project has no agent yet.");
     if (!agents.length) return;
-    const [name, conversation] = location.hash.slice(1).split("/").map(decodeURIComponent);
     const agent = [name, "assistant"].map((id) => agents.find((each) => each.id === id)).find(Boolean) ?? agents[0];
     Object.assign(at, { agent: agent.id, conversation: conversation || null });
     byId("agent").replaceChildren(...agents.map((each) => option(each.id, each.name, agent.id)));

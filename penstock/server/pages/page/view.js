@@ -35,7 +35,10 @@ const FOLDS = {
     change(view, "call", call, { waits: false });
     view.state = "working";
   },
-  suspended: (view, frame) => Object.assign(view, { state: "waiting", runs: frame.runs ?? [] }),
+  suspended(view, frame) {
+    Object.assign(view, { state: "waiting", runs: frame.runs ?? [] });
+    if (frame.blockedOn) add(view, { kind: "error", code: "BLOCKED", message: frame.message });
+  },
   message_complete(view, frame) {
     const said = view.items.slice(view.turn).findLast((each) => ["text", "call"].includes(each.kind));
     if (frame.content && said?.kind !== "text") add(view, { kind: "text", text: frame.content });
