@@ -7,18 +7,8 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
-SHAPE := tests/test_shape.py tests/test_pages.py tests/test_public.py
-KILLED := $(wildcard tests/journeys/test_*killed*.py)
-APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/shell $(KILLED) \
-         $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/flow/test_run.py) \
-         $(addprefix tests/,contracts/test_model.py contracts/test_sandbox.py flows/steps/test_shell.py) \
-         $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py command_programs.py elsewhere.py examples.py terminal.py) \
-         $(addprefix tests/promises/test_,flow_guard.py flow_outcomes.py ways_around.py) \
-         $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
-         $(addprefix tests/,resources/test_egress.py server/routes/test_router.py store/test_database.py) \
-         $(addprefix tests/,models/test_pydantic_ai.py journeys/test_tool_names.py) \
-         $(addprefix tests/,resources/project/test_search.py cli/listening)
-SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
+SHAPE := $(wildcard tests/test_*.py)
+SUITE := -m "not serial" $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 
@@ -26,7 +16,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers fetch floors mutants docs trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch floors hops mutants docs trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -47,8 +37,8 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(SUITE) $(ARGS)
 	@echo "Running what there is of it on Postgres"
 	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
-	@echo "Running what starts or kills programs: conformance, chaos, hostile scripts, terminals"
-	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
+	@echo "Running what must run alone (marker serial): it starts or kills programs, or waits for sockets"
+	@$(BIN)/python -m pytest -q -m serial $(SHAPE:%=--ignore=%) $(ARGS)
 
 unit: .venv/dev blobs  ## Run the tests of what the rest stands on: values, manifests, the loop, the door of tools.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
@@ -85,10 +75,17 @@ bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
 
 mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of the floor notices (hours; ARGS=--again).
-	@$(BIN)/python -m scripts.mutants $(ARGS) -- $(APART:%=--ignore=%)
+	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not serial"
+
+dist: .venv/base blobs  ## Build wheel and sdist into dist/, for a release (RELEASING.md).
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
 
 floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
 	@$(BIN)/python scripts/floors.py
+
+hops: .venv/dev     ## Count the files that one call and one chat turn go through.
+	@$(BIN)/python -m scripts.hops $(ARGS)
 
 docs: .venv/dev     ## Write the generated tables of docs/ anew.
 	$(BIN)/python -m scripts.docs
@@ -110,7 +107,7 @@ clean:              ## Remove .venv, caches and what was built.
 	@echo "Creating .venv"
 	@$(PYTHON) -m venv --without-pip .venv
 
-.venv/base: requirements/base.txt requirements/build.txt pyproject.toml | .venv/bin/python
+.venv/base: requirements/base.txt requirements/build.txt pyproject.toml penstock/__init__.py | .venv/bin/python
 	@echo "Installing what is pinned in requirements/base.txt into .venv"
 	@$(INSTALL) --require-hashes -r requirements/build.txt -r requirements/base.txt
 	@$(INSTALL) --no-deps --no-build-isolation --no-index --editable .

@@ -4,7 +4,7 @@ from typing import Any
 
 from penstock.core.late import late
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 HOMES: dict[str, str] = {
     "Agent": "agents.agent",

@@ -13,7 +13,7 @@ def test_every_file_that_a_page_names_is_there() -> None:
     docs = ROOT / "docs"
     packages = sorted((docs / "packages").glob("*.md"))
     assert {each.stem for each in packages} <= set(floors)
-    pages = [ROOT / "AGENTS.md", docs / "words.md", *packages]
+    pages = [ROOT / "AGENTS.md", ROOT / "SECURITY.md", docs / "words.md", *packages]
     wrong = []
     for page in pages:
         text = page.read_text()

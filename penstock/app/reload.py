@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from penstock.app.global_tools import with_global_tools
-from penstock.app.loaded import protect
 from penstock.app.project import Project, load_project
+from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.core.errors import OutOfResources, PenstockError

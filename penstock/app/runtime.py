@@ -59,8 +59,6 @@ class RuntimeParts(Struct, frozen=True, kw_only=True):
     """The door of the project's tools, `invoker.registry`."""
     invoker_of: Callable[[Agent], Invoker]
     """The door that an agent's model calls tools through."""
-    forget: Callable[[LogId], None]
-    """Drops what is folded of a log, because something in it was erased."""
     key: bytes
     """Of this installation: signs links and names calls."""
     participants: Participants

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.app.loaded import protect
 from penstock.app.mocked_tools import MockedEgress, MockedTool, MockedVault
 from penstock.app.mocks import Mocks
 from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
 from penstock.app.project import Project, load_project, sandbox_of
+from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.sections import Engine, in_engine
 from penstock.app.settings import Settings, load

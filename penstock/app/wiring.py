@@ -202,8 +202,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     """Return a runtime over a project; it works once its launcher is open."""
-    bus = Bus()
-    storage.log.listen(bus.publish)
+    bus = _bus(storage)
     resources = _resources(world, storage, inventory)
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
     invokers = AgentInvokers(shared)
@@ -235,7 +234,6 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         models=inventory.models,
         invoker=shared,
         invoker_of=invokers.of,
-        forget=activations.forget,
         key=storage.key,
         participants=participants,
         skills=inventory.skills,
@@ -258,9 +256,19 @@ def _body(work: TaskDispatcher, needs: Needs, notifier: RunNotifier) -> TaskBody
     )
 
 
+def _bus(storage: Storage) -> Bus:
+    bus = Bus()
+    storage.log.listen(bus.publish)
+    if storage.database_parts is not None:
+        storage.database_parts.erasure.listen(bus.forget)
+    return bus
+
+
 def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activations, InlineLauncher]:
     activations = Activations(storage.log, body, world, owner=storage.owner)
     storage.log.listen(activations.hear)
+    if storage.database_parts is not None:
+        storage.database_parts.erasure.listen(activations.forget)
     return activations, InlineLauncher(storage.log, activations, world)
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,13 +12,13 @@ from types import ModuleType
 from typing import Any
 
 from penstock.core.errors import ConfigError
-from penstock.core.exhaustion import raise_exhaustion
 
 _LEFT: list[str] = []
 """What was taken off the path."""
-_PYTHON = (".py", ".pyc", ".so", ".*.so", ".pyd", ".*.pyd")
+PYTHON = (".py", ".pyc", ".so", ".pyd")
+"""How names of modules end."""
 _TOP_FILES = ("*.pth", "*.egg-link")
-_TOP_FOLDERS = ("*.dist-info", "*.egg-info", "__pycache__")
+_TOP_FOLDERS = ("*.dist-info", "*.egg-info", "EGG-INFO", "__pycache__")
 
 
 def late(path: str, *, extra: str = "", what: str = "") -> Any:
@@ -58,12 +59,20 @@ def hidden(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
-def imported_files() -> Iterator[str]:
-    """Yield the files of all modules that this process has imported, compiled ones too."""
-    for module in [*sys.modules.values()]:
-        for name in ("__file__", "__cached__"):
-            if isinstance(file := getattr(module, name, None), str):
-                yield file
+def imported_files(module: ModuleType) -> Iterator[str]:
+    """Yield the files that a module was imported from: compiled ones and archives too."""
+    for name in ("__file__", "__cached__"):
+        if isinstance(file := getattr(module, name, None), str):
+            yield file
+    if isinstance(archive := getattr(getattr(module, "__loader__", None), "archive", None), str):
+        yield archive
+
+
+def package_folders(module: ModuleType) -> Iterator[str]:
+    """Yield where the modules of a package are looked for, on the path or not (editable ones)."""
+    if (places := getattr(module, "__path__", None)) is not None:
+        with suppress(KeyError, TypeError):  # of a namespace whose parent is gone
+            yield from (each for each in places if isinstance(each, str))
 
 
 def leave_working_folder() -> None:
@@ -78,54 +87,76 @@ def leave_working_folder() -> None:
 
 
 def import_folders(root: Path) -> tuple[str, ...]:
-    """Return what of the path is in a folder, relative to it; the empty text is the folder."""
-    real = Path(os.path.realpath(root))
-    entries = [Path(os.path.realpath(each or ".")) for each in dict.fromkeys([*sys.path, *_LEFT])]
-    inside = [each.relative_to(real) for each in entries if each.is_relative_to(real)]
-    found = ["" if each == Path() else each.as_posix() for each in inside]
-    return (*found, "..") if real.parent in entries else tuple(found)
+    """Return what of the path is in a folder, relative to it; the empty text is the folder.
+
+    Where a link in an entry leads is looked up once: each write to a project asks.
+    """
+    entries = (each or str(Path.cwd()) for each in (*sys.path, *_LEFT))
+    return _folders_inside(root, tuple(dict.fromkeys(entries)))
 
 
-def import_packages(root: Path) -> frozenset[str]:
-    """Return the packages that lie in these folders, relative to the root."""
-    found = []
+@lru_cache(maxsize=8)
+def _folders_inside(root: Path, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return entries as they are written, too: the link in one must not be replaced."""
+    real, found = Path(os.path.realpath(root)), dict[str | None, None]()
+    for each in path:
+        for entry in (os.path.abspath(each), os.path.realpath(each)):  # noqa: PTH100  as written
+            found |= {_below(base, Path(entry)): None for base in (real, root)}
+    return tuple(each for each in found if each is not None)
+
+
+def _below(root: Path, entry: Path) -> str | None:
+    if entry == root.parent:
+        return ".."
+    if not entry.is_relative_to(root):
+        return None
+    return "" if entry == root else entry.relative_to(root).as_posix()
+
+
+def is_in_package(root: Path, path: str) -> bool:
+    """Whether a path below a folder is in a package that a process may import from there.
+
+    It looks at one place for each entry of the path, however many packages there are.
+    """
     for folder in import_folders(root):
-        place = root.parent if folder == ".." else root / folder
-        names = [root.name] if folder == ".." else _names_in(place)
-        found += [
-            "" if folder == ".." else f"{folder}/{name}".lstrip("/")
-            for name in names
-            if name in sys.modules or (place / name / "__init__.py").exists()
-        ]
-    return frozenset(found)
+        place, start = (root.parent, root.name) if folder == ".." else (root / folder, folder)
+        below = f"{root.name}/{path}" if folder == ".." else path
+        if folder and folder != "..":
+            if not below.lower().startswith(f"{start.lower()}/"):
+                continue
+            below = below[len(start) + 1 :]
+        name, slash, _ = below.partition("/")
+        if slash and (name in sys.modules or any(_inits(place / name))):
+            return True
+    return False
+
+
+def _inits(folder: Path) -> Iterator[bool]:
+    return (os.path.lexists(f"{folder}/__init__{ending}") for ending in (".py", ".pyc"))
 
 
 def importable_patterns(root: Path) -> Iterator[str]:
     """Yield patterns of the files below a folder that a process may import from it.
 
     By pattern, not by what is there: a file beside a program, such as `json.py`, comes before the
-    library of that name, and metadata of a plugin name what is imported at the next start.
+    library of that name, and metadata of a plugin name what is imported at the next start. An entry
+    of the path, or a name above it, may be replaced by an archive (PEP 273), or be a link.
     """
     for folder in import_folders(root):
         if folder == "..":
-            yield from (f"__init__{ending}" for ending in _PYTHON)
+            yield from (f"__init__{ending}" for ending in PYTHON)
             continue
         start = f"{folder}/" if folder else ""
+        yield from _each_name(folder)
         yield from (f"{start}{name}" for name in (*_TOP_FILES, *_TOP_FOLDERS))
         yield from (f"{start}{name}/**" for name in _TOP_FOLDERS)
-        yield from (f"{start}*{ending}" for ending in _PYTHON)
-        yield from (f"{start}*/__init__{ending}" for ending in _PYTHON)
-    for package in import_packages(root):
-        start = f"{package}/" if package else ""
-        yield from (f"{start}**/*{ending}" for ending in _PYTHON)
+        yield from (f"{start}*{ending}" for ending in PYTHON)
+        yield from (f"{start}*/__init__{ending}" for ending in PYTHON)
 
 
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return [each.name for each in folder.iterdir()]
-    except OSError as error:
-        raise_exhaustion(error)
-        return []
+def _each_name(folder: str) -> Iterator[str]:
+    names = folder.split("/") if folder else []
+    yield from ("/".join(names[:count]) for count in range(1, len(names) + 1))
 
 
 def open_folder(folder: Path, name: str) -> None:

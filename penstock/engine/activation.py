@@ -122,6 +122,10 @@ class Activations:
         if log_id not in self._begun:
             await self._states.look_up(log_id)
 
+    async def drop_erased(self) -> None:
+        """Drop what is folded here of logs in which another process erased something."""
+        await self._states.drop_erased()
+
     def find(self, log_id: LogId) -> SessionState | None:
         """Return the state of a log that is folded here and not at work."""
         return self._states.find(log_id)

@@ -109,6 +109,10 @@ class Subscription:
             self._items.append(item)
         self._wake()
 
+    def drop(self) -> None:
+        """Take back all that was not taken yet: readers fill the gap from the log."""
+        self._items.clear()
+
     def close(self) -> None:
         """End the stream after what is already in it."""
         self.is_closed = True
@@ -241,8 +245,13 @@ class Bus:
         """Whether anybody in this process reads the log live."""
         return log_id in self._readers
 
+    def forget(self, log_id: LogId) -> None:
+        """Take back what readers of a log have not taken yet, because something was erased."""
+        for reader in self._readers.get(log_id, ()):
+            reader.drop()
+
     def part_with(self, log_id: LogId) -> None:
-        """End the subscriptions of a log that was erased, after what is already in them."""
+        """End the subscriptions of a log that was deleted."""
         self._replies.pop(log_id, None)
         for reader in self._readers.get(log_id, ()):
             reader.close()

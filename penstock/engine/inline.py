@@ -132,6 +132,7 @@ class InlineLauncher:
     async def _sweep(self) -> None:
         while True:
             try:
+                await self._activations.drop_erased()
                 await self._look_around()
             except StoreError as error:
                 said = "the logs that need a run could not be read; it is tried again: %s"

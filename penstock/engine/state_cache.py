@@ -23,8 +23,11 @@ class StateCache:
         self._log = log
         self._held = held
         """The logs at work."""
+        self._reading: set[LogId] = set()
+        """Logs that are being folded to be at hand."""
         self._stale: set[LogId] = set()
-        """Logs at work in which something was erased: their states are not put back."""
+        """Logs at work, or being folded, in which something was erased: their states are not kept.
+        """
         self._most = most
         self._kept: OrderedDict[LogId, SessionState] = OrderedDict()
 
@@ -39,7 +42,11 @@ class StateCache:
         """
         if self._is_here(log_id):
             return
-        state = await self._folded(log_id, await self._log.head(log_id))
+        self._reading.add(log_id)
+        try:
+            state = await self._folded(log_id, await self._log.head(log_id))
+        finally:
+            self._reading.discard(log_id)
         if state.seq and not self._is_here(log_id):
             self.keep(state)
 
@@ -77,8 +84,14 @@ class StateCache:
     def forget(self, log_id: LogId) -> None:
         """Drop the state of a log, because something in it was erased."""
         self._kept.pop(log_id, None)
-        if log_id in self._held:
+        if log_id in self._held or log_id in self._reading:
             self._stale.add(log_id)
+
+    async def drop_erased(self) -> None:
+        """Drop the states of logs that another process deleted, or in which it erased something."""
+        known = {log_id: state.seq for log_id, state in self._kept.items()}
+        for log_id in await self._log.erased(known) if known else ():
+            self.forget(log_id)
 
     async def _folded(
         self, log_id: LogId, head: int, known: SessionState | None = None

@@ -77,7 +77,7 @@ def fill(text: str, parameters: Json, before: str = "") -> FilledArguments:
         if (value := next((each for each in values if each is not None), None)) is not None:
             filled.arguments[name] = value
     filled.missing = [name for name in required if name not in told | filled.arguments.keys()]
-    texts = [name for name in filled.missing if _kind(properties[name]) in {"string", ""}]
+    texts = [name for name in filled.missing if _is_any_text(properties[name])]
     if texts and (rest := readings[0].rest() or readings[1].rest()):
         filled.arguments[texts[-1]] = rest
         filled.missing.remove(texts[-1])
@@ -253,6 +253,11 @@ def _json_at(text: str, start: int) -> tuple[Any, int]:
         return parse_json_at(text, start)
     except (ValueError, RecursionError):
         return None, 0
+
+
+def _is_any_text(schema: Json) -> bool:
+    """Whether a parameter takes text and has no list of its values."""
+    return _kind(schema) in {"string", ""} and not schema.keys() & {"enum", "const"}
 
 
 def _wanted(schema: Json) -> str:

@@ -25,6 +25,7 @@ from penstock.models.offline_choice import (
     mentioned,
 )
 from penstock.models.offline_report import found_values, values_in
+from penstock.models.pattern_text import matches, text_for
 
 MADE_UP = "The offline model made this up for:"
 NO_NAME = "the tool"
@@ -43,7 +44,14 @@ _BACK = re.compile(
 _CONTEXT_TOOLS = frozenset({ASK_USER, SKILL_READ})
 """Offered to every agent: called where the task spells their names, never for what they do."""
 _VALUES: Mapping[str, Any] = {"number": 1, "boolean": True, "array": ["example"]}
-_LIKELY = ("example", "1", "2026-01-31", "ann@example.com", "https://example.com/", "A-1", "1.0.0")
+_LIKELY = (
+    "2026-01-31",
+    "ann@example.com",
+    "https://example.com/",
+    "1.0.0",
+    "192.0.2.1",
+    "Example-1",
+)
 """Texts that patterns of outputs often want."""
 _BY_NAME = (
     (re.compile(r"ur[il]$|link|href", re.IGNORECASE), "https://example.com/"),
@@ -51,7 +59,6 @@ _BY_NAME = (
     (re.compile(r"date|(?<![a-z])day(?![a-z])", re.IGNORECASE), "2026-01-31"),
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
-_OPERATORS = re.compile(r"[()|^$]+")
 
 Call = tuple[str, dict[str, Any]]
 
@@ -92,10 +99,11 @@ def _wanted_calls(task: str, tools: Sequence[ToolDefinition]) -> tuple[Call, ...
 
 
 def _complete(mentions: Iterable[ToolMention], inputs: str) -> Iterator[Call]:
-    """Yield a call for each tool whose input is there: a person cannot be asked for the rest."""
+    """Yield a call for each tool whose input is there and valid: no person can be asked for it."""
     for each in mentions:
         filled = fill(f"{each.text}{inputs}", each.tool.parameters, each.before)
-        if not (filled.missing or filled.wrong):
+        is_whole = not (filled.missing or filled.wrong)
+        if is_whole and _fits(each.tool.parameters, filled.arguments):
             yield each.tool.name, filled.arguments
 
 
@@ -147,13 +155,13 @@ def _value(name: str, schema: Json, found: Mapping[str, Any], text: str) -> Any:
     pattern = schema.get("pattern")
     if pattern is None:
         return likely
-    candidates = (text, likely, *_LIKELY, *_OPERATORS.split(pattern))
-    return next((each for each in candidates if each and _fits(schema, each)), text)
+    fitting = (each for each in (text, likely, *_LIKELY) if matches(pattern, each))
+    return next(fitting, None) or text_for(pattern) or text
 
 
 def _fits(schema: Json, value: Any) -> bool:
     try:
-        return not Schema(schema, is_trusted=False).problems(value)
+        return not Schema(schema).problems(value)
     except ValueError:
         return False
 

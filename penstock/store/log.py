@@ -1,6 +1,6 @@
 """The log: append-only, one holder at a time, and anyone from outside."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -149,6 +149,10 @@ class Log(Protocol):
 
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""
+        ...
+
+    async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
+        """Return which of these logs were deleted, or lost text after the event known of each."""
         ...
 
     async def pending(

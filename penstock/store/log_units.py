@@ -22,9 +22,9 @@ from penstock.core.events import (
 )
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, TaskId
-from penstock.store.changes import Changes, drop_task
+from penstock.store.changes import Changes, drop_task, loosen
 from penstock.store.projection_writer import HAVE_CONSEQUENCES, ProjectionWriter
-from penstock.store.rows import Draft, Row, draft_of
+from penstock.store.rows import Draft, Row, blobs_of, draft_of
 from penstock.store.statements import Statements, cursor_of, insert_all
 
 MOVED_ON = "something came into this conversation meanwhile; read it again"
@@ -163,7 +163,9 @@ class AppendUnit(Struct):
             at = drafts[number][0]
             if entry.change is not None:
                 entries[number] = settled = changes.settle(connection, entry, at)
-                drafts[number] = draft_of(settled, at)
+                if settled.event is not entry.event:
+                    loosen(connection, blobs_of([drafts[number]]), at)
+                    drafts[number] = draft_of(settled, at)
             elif isinstance(entry.event, TaskEnded) and entry.task_id:
                 self._drop_task(connection, entry.task_id, at)
         return entries, drafts

@@ -1,6 +1,6 @@
 """Events as rows of their table, and back; large bodies stand in the blob store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
 from penstock.core.call import CallPath
@@ -78,6 +78,22 @@ class Rows:
 def draft_of(entry: Entry, at: Moment) -> Draft:
     """Return an entry as a row, whatever its size."""
     return at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None
+
+
+def blobs_of(drafts: Iterable[Draft]) -> list[BlobId]:
+    """Return the blobs in which bodies were put away."""
+    return [draft[5] for draft in drafts if draft[5] is not None]
+
+
+def first_of(rows: Iterable[Row], size: int) -> Sequence[Row]:
+    """Return rows up to the one with which their bodies come to so many characters."""
+    first: list[Row] = []
+    for row in rows:
+        first.append(row)
+        size -= len(row[5])
+        if size <= 0:
+            break
+    return first
 
 
 def records_of(log_id: LogId, rows: Sequence[Row]) -> list[Record] | None:

@@ -1,11 +1,10 @@
 """The log in a database: SQLite or Postgres."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
 from sqlalchemy import Connection, literal_column, or_, select
 
@@ -15,8 +14,9 @@ from penstock.core.events import Entry, QuestionAnswered, Record, TaskEnded, is_
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
-from penstock.store.changes import Changes
+from penstock.store.changes import Changes, loosen
 from penstock.store.database import Database
+from penstock.store.erasing.references import erased_since
 from penstock.store.lease_units import (
     BuryDead,
     ReleaseLease,
@@ -39,7 +39,7 @@ from penstock.store.owner import is_dead
 from penstock.store.pending_append import PendingAppend
 from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.quarantine import Quarantine, Suspect
-from penstock.store.rows import Row, Rows, check_order, records_of
+from penstock.store.rows import Draft, Row, Rows, blobs_of, check_order, first_of, records_of
 from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
@@ -91,7 +91,7 @@ class SqlLog:
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
         sent = PendingAppend(self._rows, log_id)
         await self._writer.room()
-        self._writer.submit(unit, partial(self._sent, sent), order=log_id)
+        self._writer.submit(unit, partial(self._sent, sent, drafts), order=log_id)
         if on_way is not None:
             on_way(log_id)
         try:
@@ -224,7 +224,7 @@ class SqlLog:
 
         def unit(connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
             with closing(connection.exec_driver_sql(self._sql.page, key)) as found:
-                rows = found.all() if size is None else _first(found, size)
+                rows = found.all() if size is None else first_of(found, size)
             check_order(log_id, rows, after)
             return records_of(log_id, rows), rows
 
@@ -237,6 +237,10 @@ class SqlLog:
             lambda connection: connection.exec_driver_sql(self._sql.head, (log_id,)).scalar()
         )
         return int(head or 0)
+
+    async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
+        """Return which of these logs were deleted, or lost text after the event known of each."""
+        return await self._database.read(partial(erased_since, known))
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
@@ -262,9 +266,10 @@ class SqlLog:
         if among is not None:
             wanted = wanted.where(logs.c.log_id.in_(sorted(among)))
         rows = await self._database.read(lambda connection: connection.execute(wanted).all())
-        return [
+        rows = sorted(rows, key=lambda row: (row.recoveries, row.recoveries and row.tried_at))
+        return [  # of one time suspects of crashes come last, by turns
             Pending(log_id=row.log_id, profile_id=row.profile_id, wake_at=row.wake_at)
-            for row in sorted(rows, key=_turn)
+            for row in rows
         ]
 
     def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
@@ -306,6 +311,7 @@ class SqlLog:
         if advance is None:
             if error is None:
                 self._forget(unit.log_id, unit.progress.epoch)
+            self._loosen(unit.drafts)
             appended.settle(error=error or lost(unit.log_id))
             return
         if progress is not None and progress.epoch == unit.progress.epoch:
@@ -331,17 +337,29 @@ class SqlLog:
         if done is not None:
             progress, records = done
             self._held[begun.log_id] = progress
-        self._sent(begun, records, error)
+        self._sent(begun, (), records, error)
         if begun.is_left and begun.is_written:
             self._give_up(begun.log_id)
 
     def _sent(
-        self, sent: PendingAppend, records: Sequence[Record] | None, error: BaseException | None
+        self,
+        sent: PendingAppend,
+        drafts: Sequence[Draft],
+        records: Sequence[Record] | None,
+        error: BaseException | None,
     ) -> None:
         if records is not None:
             for listener in self._listeners:
                 listener(records)
+        else:
+            self._loosen(drafts)
         sent.settle(records or (), error=error)
+
+    def _loosen(self, drafts: Sequence[Draft]) -> None:
+        """Have bodies that were put away, and are in no event after all, looked through later."""
+        if blobs := blobs_of(drafts):
+            at = self._clock.now()
+            self._writer.submit(lambda connection: loosen(connection, blobs, at), _pass_over)
 
     async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Row]:
         try:
@@ -373,22 +391,6 @@ class SqlLog:
             if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
                 return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
         return error
-
-
-def _first(rows: Iterable[Row], size: int) -> Sequence[Row]:
-    """Return rows up to the one with which their bodies come to so many characters."""
-    first: list[Row] = []
-    for row in rows:
-        first.append(row)
-        size -= len(row[5])
-        if size <= 0:
-            break
-    return first
-
-
-def _turn(row: Any) -> tuple[int, int]:
-    """Return what orders logs of one time: suspects of crashes last, by turns."""
-    return (row.recoveries, row.tried_at if row.recoveries else 0)
 
 
 def _pass_over(outcome: None, error: BaseException | None) -> None:

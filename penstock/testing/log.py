@@ -1,6 +1,6 @@
 """A log in memory, for tests and for runs that nobody wants to keep."""
 
-from collections.abc import Awaitable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -10,6 +10,7 @@ from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events import (
     CallRequested,
     Entry,
+    MessagesErased,
     Record,
     SessionOpened,
     TaskEnded,
@@ -219,6 +220,11 @@ class MemoryLog(MemoryProjections):
         log = self._logs.get(log_id)
         return len(log.records) if log else 0
 
+    async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
+        """Return which of these logs were deleted, or lost text after the event known of each."""
+        found = {log_id: await self.read(log_id, after=seq - 1) for log_id, seq in known.items()}
+        return {log_id for log_id, records in found.items() if not records or _erases(records[1:])}
+
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
     ) -> Sequence[Pending]:
@@ -320,6 +326,10 @@ def _first(records: Sequence[Record], size: int) -> Sequence[Record]:
         if size <= 0:
             return records[:number]
     return records
+
+
+def _erases(records: Sequence[Record]) -> bool:
+    return any(isinstance(record.event, MessagesErased) for record in records)
 
 
 class _Done:

@@ -8,9 +8,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call_errors import NotPermitted
-from penstock.resources.project.changes import Refused, take_changes
 from penstock.resources.project.fence import Fence, fence
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.overlay import Refused, take_changes
 from penstock.sandbox.processes.shell import (
     GRACE_SECONDS,
     Enclosure,

@@ -9,7 +9,10 @@ from penstock.app.settings import load
 from penstock.app.type_check import check_types
 from tests.kit.project import ProjectFolder
 
-pytestmark = pytest.mark.slow("starts deno, which reads the declarations of its language first")
+pytestmark = [
+    pytest.mark.serial,
+    pytest.mark.slow("starts deno, which reads the declarations of its language first"),
+]
 
 SEED = """
 export async function run() {

@@ -1,4 +1,4 @@
-"""Options of the chaos journeys."""
+"""The chaos journeys: their option, and their mark, as each of them kills programs."""
 
 import pytest
 
@@ -6,3 +6,8 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the page on durability be written anew."""
     parser.addoption("--write-durability", action="store_true", help="write docs/durability.md")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of this folder, and of no other, as serial."""
+    item.add_marker(pytest.mark.serial)

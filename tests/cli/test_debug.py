@@ -13,6 +13,7 @@ from penstock.cli.debug import where
 from tests.kit.devtools import DevTools
 from tests.kit.project import ProjectFolder
 
+pytestmark = pytest.mark.serial
 SOURCE = """type Input = { n: number };
 
 export async function run({ n }: Input) {

@@ -153,6 +153,7 @@ def test_a_blocked_task_says_what_it_needs(
     shown = run_json("tasks", "show", "a")
     assert shown["blockedOn"] == [{"kind": "tool", "id": "pay"}, {"kind": "model", "id": "big"}]
     said = "· tasks: a is blocked until a process has tool 'pay', model 'big'"
+    said += "; penstock tasks cancel a gives it up"
     assert said in run("doctor")[1].splitlines()
 
 

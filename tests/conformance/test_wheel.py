@@ -1,7 +1,8 @@
-"""What is built holds the blobs: a wheel runs scripts without npm, and is built from an sdist."""
+"""Wheel and sdist are complete: they install and work without npm and without the network."""
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,12 +10,27 @@ import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PINS = json.loads((ROOT / "penstock/sandbox/blobs.json").read_text())
 FOLDER = "penstock/sandbox/blobs"
+
+
+class Built(NamedTuple):
+    """What a release consists of."""
+
+    sdist: Path
+    wheel: Path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Build both from the repository, as `make dist` does."""
+    folder = tmp_path_factory.mktemp("dist")
+    return Built(build("sdist", ROOT, folder / "sdist"), build("wheel", ROOT, folder / "wheel"))
 
 
 def build(kind: str, source: Path, folder: Path) -> Path:
@@ -26,24 +42,45 @@ def build(kind: str, source: Path, folder: Path) -> Path:
         capture_output=True,
         env={"PATH": "", "NPM": "/nowhere/npm"},
     )
-    (built,) = folder.iterdir()
-    return built
+    (made,) = folder.iterdir()
+    return made
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    """Return every file of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 @pytest.mark.slow("builds an sdist, and a wheel of it")
-def test_a_wheel_of_an_sdist_has_the_blobs_and_their_licences(tmp_path: Path) -> None:
-    sdist = build("sdist", ROOT, tmp_path / "sdist")
-    with tarfile.open(sdist) as archive:
+def test_a_wheel_of_the_sdist_is_the_wheel_of_the_repository(built: Built, tmp_path: Path) -> None:
+    with tarfile.open(built.sdist) as archive:
         archive.extractall(tmp_path / "source", filter="data")
     (source,) = (tmp_path / "source").iterdir()
     assert not (source / ".git").exists()
-    wheel = build("wheel", source, tmp_path / "wheel")
-    with zipfile.ZipFile(wheel) as archive:
-        for name, pin in PINS.items():
-            content = archive.read(f"{FOLDER}/{name}")
-            assert hashlib.sha256(content).hexdigest() == pin["sha256"]
-            assert b"opyright" in archive.read(f"{FOLDER}/{name}.LICENSE")
-        assert "penstock/sandbox/blobs.json" in archive.namelist()
+    assert contents(build("wheel", source, tmp_path / "wheel")) == contents(built.wheel)
+
+
+@pytest.mark.slow("builds a wheel, if it is the first")
+def test_a_wheel_has_types_blobs_with_their_licences_and_no_tests(built: Built) -> None:
+    files = contents(built.wheel)
+    for name, pin in PINS.items():
+        assert hashlib.sha256(files[f"{FOLDER}/{name}"]).hexdigest() == pin["sha256"]
+        assert b"opyright" in files[f"{FOLDER}/{name}.LICENSE"]
+    assert {"penstock/py.typed", "penstock/__init__.pyi", f"{FOLDER}.json"} <= files.keys()
+    migrations = {f"penstock/{each}" for each in in_package("store/migrations/**/*.py")}
+    assert migrations
+    assert migrations <= files.keys()
+    information = re.compile(r"penstock-[\w.]+\.dist-info/")
+    assert [each for each in files if not each.startswith("penstock/")] == [
+        each for each in files if information.match(each)
+    ]
+
+
+def in_package(pattern: str) -> list[str]:
+    """Return files of the package, by their place in it."""
+    package = ROOT / "penstock"
+    return [str(each.relative_to(package)) for each in package.glob(pattern)]
 
 
 def test_an_editable_install_reads_the_blobs_of_make_setup() -> None:
@@ -57,27 +94,39 @@ def test_an_editable_install_reads_the_blobs_of_make_setup() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.slow("builds a wheel, and installs it into an environment of its own")
-def test_a_wheel_runs_the_example_where_there_is_no_node(tmp_path: Path) -> None:
-    """The built wheel installs into an empty environment without Node, and runs the example.
+@pytest.mark.slow("installs what was built into an environment of its own")
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_what_is_built_works_in_an_empty_environment(
+    kind: str, built: Built, tmp_path: Path
+) -> None:
+    """It prints its version, starts a project, and calls a Python tool and a script.
 
     What it needs of others is lent to the environment: no test downloads anything.
     """
-    wheel = build("wheel", ROOT, tmp_path / "wheel")
-    home = tmp_path / "environment"
-    ran(sys.executable, "-m", "venv", "--without-pip", str(home))
-    own = str(home / "bin" / "python")
-    install = ("-m", "uv", "pip", "install", "--offline", "--no-cache", "--no-deps")
-    ran(sys.executable, *install, "--python", own, str(wheel))
-    (site,) = (home / "lib").glob("python*/site-packages")
-    (site / "lent.pth").write_text(sysconfig.get_path("purelib"))
-    assert str(site) in ran(own, "-c", "import penstock; print(penstock.__file__)")
+    release = built.wheel if kind == "wheel" else built.sdist
+    penstock = str(install(release, tmp_path / "environment"))
+    assert f"-{ran(penstock, '--version').split()[1]}" in release.name
+    project = str(tmp_path / "demo")
+    ran(penstock, "init", project)
+    said = ran(penstock, "call", "hello", "name=Ann", "--project", project)
+    assert json.loads(said) == {"greeting": "Hello, Ann!"}
     example = tmp_path / "examples"
     shutil.copytree(ROOT / "examples", example, ignore=shutil.ignore_patterns(".penstock"))
     order = json.dumps({"item": "tea", "quantity": 2})
-    penstock = str(home / "bin" / "penstock")
     said = ran(penstock, "run-tool", "price_order", "--project", str(example), "--input", order)
     assert json.loads(said)["status"] == "success"
+
+
+def install(release: Path, home: Path) -> Path:
+    """Install a release into a new environment; return its command."""
+    ran(sys.executable, "-m", "venv", "--without-pip", str(home))
+    own = str(home / "bin" / "python")
+    (site,) = (home / "lib").glob("python*/site-packages")
+    (site / "lent.pth").write_text(sysconfig.get_path("purelib"))
+    flags = ("--offline", "--no-cache", "--no-deps", "--no-build-isolation")
+    ran(sys.executable, "-m", "uv", "pip", "install", *flags, "--python", own, str(release))
+    assert str(site) in ran(own, "-c", "import penstock; print(penstock.__file__)")
+    return home / "bin" / "penstock"
 
 
 def ran(*command: str) -> str:

@@ -16,7 +16,7 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import CallRequested, Entry, Record
+from penstock.core.events import CallRequested, Entry, MessagesErased, Record
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.log import Log
@@ -152,6 +152,17 @@ async def test_no_text_is_too_strange_to_be_kept(log: Log, text: str) -> None:
     entries = [note(text), settled({text: [text]})]
     await log.append(lease, entries)
     assert shown(await log.read(CHAT, after=2)) == [(3, entries[0]), (4, entries[1])]
+
+
+async def test_logs_that_lost_text_after_an_event_are_told_from_those_that_grew(log: Log) -> None:
+    grown, erased, gone = LogId("conv_2"), LogId("conv_3"), LogId("conv_4")
+    for log_id in (CHAT, grown, erased):
+        await log.send(log_id, [opened(), message(TaskId(f"task_{log_id}"))])
+    task_id = TaskId(f"task_{erased}")
+    await log.send(grown, [message(THREE)])
+    await log.send(erased, [Entry(MessagesErased(of_task=task_id, user=True, answer=False))])
+    assert await log.erased(dict.fromkeys([CHAT, grown, erased, gone], 2)) == {erased, gone}
+    assert await log.erased({erased: 3}) == set()
 
 
 # ---- events from outside -------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
+pytestmark = pytest.mark.serial
 HERE = Path(__file__).parents[1] / "sandbox" / "attacks"
 ATTACKS, SPOILS = sorted(HERE.glob("*.mjs")), sorted((HERE / "spoil").glob("*.mjs"))
 LATE = 0.05

@@ -129,6 +129,17 @@ def test_what_was_erased_is_followed_no_more() -> None:
     bus.end(reply)
 
 
+def test_what_readers_have_not_taken_is_taken_back_when_something_is_erased() -> None:
+    bus = Bus()
+    reader, other = bus.subscribe(LOG, 10), bus.subscribe(OTHER, 10)
+    bus.publish([record(1, TaskStarted())])
+    bus.forget(LOG)
+    bus.forget(OTHER)
+    assert (reader.take(), reader.is_cut, reader.is_closed, other.take()) == ([], False, False, [])
+    bus.publish([record(2, TaskStarted())])
+    assert len(reader.take()) == 1
+
+
 def test_nobody_is_kept_who_has_left() -> None:
     bus = Bus()
     readers = [bus.subscribe(LOG, 10) for _ in range(2)]

@@ -199,6 +199,37 @@ async def test_a_log_that_is_deleted_while_it_is_looked_up_is_not_broken() -> No
     assert states.find(LOG) is None
 
 
+async def test_a_log_that_loses_text_while_it_is_looked_up_is_not_kept() -> None:
+    """What was read before the erasing is not at hand after it."""
+
+    class Forgotten(MemoryLog):
+        async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+            records = await super().read(log_id, **part)
+            states.forget(log_id)
+            return records
+
+    log = Forgotten(FakeClock())
+    states = StateCache(log, (), most=1)
+    opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+    await log.send(LOG, [Entry(opened), Entry(message(), ONE)])
+    await states.look_up(LOG)
+    assert states.find(LOG) is None
+
+
+async def test_states_of_logs_in_which_others_erased_something_are_dropped() -> None:
+    """What others merely wrote to is read on when it is needed."""
+    shelf = Shelf(hears=False)
+    names = [LogId(each) for each in ("written", "erased", "left")]
+    for name in names:
+        await shelf.say(name)
+        await shelf.states.look_up(name)
+    told = TaskId("task_erased")
+    await shelf.log.send(names[0], [Entry(message(), TWO)])
+    await shelf.log.send(names[1], [Entry(MessagesErased(of_task=told, user=True, answer=True))])
+    await shelf.states.drop_erased()
+    assert [shelf.states.find(name) is not None for name in names] == [True, False, True]
+
+
 # ---- what an activation keeps ----
 
 

@@ -19,7 +19,10 @@ from tests.kit.flows import task_of
 from tests.kit.llama import Constrained, llama_server
 from tests.kit.project import ProjectFolder
 
-pytestmark = pytest.mark.slow("another process writes every call, a character at a time")
+pytestmark = [
+    pytest.mark.serial,
+    pytest.mark.slow("another process writes every call, a character at a time"),
+]
 CONTEXT = 16_384
 TASK = "A tour of Lisbon"
 AGENTS = [AGENT, AGENT.replace("worth seeing", "worth a visit")]

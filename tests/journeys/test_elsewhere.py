@@ -38,7 +38,10 @@ LIMITS = Limits(
     shutdown_seconds=0.05,
 )
 Frame = tuple[str, dict[str, Any]]
-pytestmark = pytest.mark.slow("two runtimes and a server, on a file that is really written")
+pytestmark = [
+    pytest.mark.serial,
+    pytest.mark.slow("two runtimes and a server, on a file that is really written"),
+]
 
 
 @dataclass

@@ -14,6 +14,7 @@ import pytest
 from penstock.cli.init import init
 from tests.kit.terminal import CLOCK, PATIENCE, PENSTOCK, Terminal
 
+pytestmark = pytest.mark.serial
 TOOLS = '''\
 """Tools of a test."""
 

@@ -95,6 +95,8 @@ def test_what_stands_before_the_name_of_the_tool_comes_second() -> None:
         (" n=1.5", parameters("n", n=INTEGER), [], ["`n` must be an integer, found '1.5'"]),
         (" m=x", parameters(m={"enum": ["a", 1]}), [], ["`m` must be one of a, 1, found 'x'"]),
         (" {broken", parameters("o", o={"type": "object"}), ["o"], []),
+        (" Rome", parameters("p", "m", p=STRING, m={"enum": ["a", "b"]}), ["m"], []),
+        (" Rome", parameters("k", k={"const": "a"}), ["k"], []),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(

@@ -113,6 +113,28 @@ def test_it_calls_nothing_by_chance_and_hands_over_its_task(
     assert handed(task, tools=tools)["summary"].startswith(MADE_UP)
 
 
+RATE = tool("rate_place", "Rate a place.", place=TEXT, mood={"enum": ["happy", "sad"]})
+COUNT = tool("count_to", "Count up.", number={"type": "integer", "maximum": 5})
+
+
+@pytest.mark.parametrize(
+    ("task", "tools", "calls"),
+    [
+        ("Rate Rome", (RATE,), []),
+        ("rate_place Rome mood=angry", (RATE,), []),
+        ("rate_place Rome, sad", (RATE,), [("rate_place", {"place": "Rome", "mood": "sad"})]),
+        ("count_to number=99", (COUNT,), []),
+        ("count_to number=3", (COUNT,), [("count_to", {"number": 3})]),
+    ],
+)
+def test_it_makes_no_call_whose_input_would_be_refused(
+    task: str, tools: tuple[ToolDefinition, ...], calls: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """Nobody can correct the call, and a step whose only call is refused fails."""
+    made = reply(task, tools=tools)
+    assert [each for each in made if each[0] != "finish"] == calls
+
+
 def test_what_it_made_up_shows_what_was_wired() -> None:
     first = handed("Find out about Rome.")["summary"]
     assert first == f"{MADE_UP} Find out about Rome."
@@ -180,6 +202,14 @@ OUTPUTS = (
                 "@",
                 "^[A-Z]-\\d+$",
                 "^[a-z]+$",
+                "^[A-Z]{3}-[0-9]{4}$",
+                r"^v[0-9]+\.[0-9]+$",
+                "^[a-f0-9]{8}$",
+                "^(100|[1-9]?[0-9])%$",
+                "^.{500,}$",
+                r"^docs/.*\.md$",
+                r"^(?=.*[A-Z])(?=.*\d).{8,}$",
+                r"^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$",
             ]
         )
     ),

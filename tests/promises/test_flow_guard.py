@@ -10,6 +10,7 @@ from penstock.models.scripted import call
 from tests.kit.architect import AtWork, at_work
 from tests.kit.project import ProjectFolder
 
+pytestmark = pytest.mark.serial
 AGENT = """---
 name: {name}
 description: d

@@ -18,6 +18,7 @@ from penstock.resources.project.loaded import LoadedFiles
 from penstock.tools.shell import ShellSettings
 from tests.kit.folders import Folder, open_folder
 
+pytestmark = pytest.mark.serial
 PYTHON = f"{sys.base_prefix}/bin/python3"
 PROTECTED = (
     *("tools/honest.tool.yaml", "tools/hello.py", "tools/run.mts", "lib/data.json"),

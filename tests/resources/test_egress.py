@@ -16,6 +16,8 @@ from penstock.resources.hosts import read_patterns
 from tests.kit.origin import answer, origin, says, serving, trusting
 from tests.kit.ways import HERE, LIMITS, Dns, asked, way
 
+pytestmark = pytest.mark.serial
+
 
 async def test_an_answer_is_given_as_it_is_whatever_its_status() -> None:
     """Egress: "Every HTTP status resolves"."""

@@ -295,7 +295,6 @@ async def test_tables_of_another_program_are_not_touched(tmp_path: Path) -> None
 
 
 # ---- several processes ---------------------------------------------------------------------------
-
 WRITE_TEN = """
 import asyncio, sys
 from penstock.store.database import open_database
@@ -312,6 +311,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.serial
 @pytest.mark.slow(reason="starts four interpreters")
 async def test_many_processes_may_make_and_write_one_database(database_url: str) -> None:
     command = [sys.executable, "-c", WRITE_TEN, database_url]

@@ -1,13 +1,24 @@
-"""Events as rows, and back."""
+"""Events as rows, and back; large bodies that no event names after all are swept."""
 
 import pytest
+from sqlalchemy import select
 
+from penstock.core.changes import FileChange, FileChanges, StateChange, StateVerb
 from penstock.core.clock import Moment
-from penstock.core.errors import StoreCorrupt
-from penstock.core.events import Entry, NoteEmitted, Record
-from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.errors import NameTaken, StoreCorrupt
+from penstock.core.events import Entry, MessageReceived, NoteEmitted, Record
+from penstock.core.ids import BlobId, LogId, MessageId, TaskId
+from penstock.core.scope import Scope, ScopeKind
+from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.erasing.erasure import Erasure
 from penstock.store.rows import Row, Rows, record_of, records_of
+from penstock.store.sql_log import SqlLog
+from penstock.store.statements import Statements
+from penstock.store.tables import events, loose_blobs
+from penstock.testing.clock import FakeClock
+from tests.kit.entries import CHAT, ONE, held, settled
 
 LOG = LogId("conv_1")
 AT = Moment(5)
@@ -62,3 +73,71 @@ async def test_a_row_whose_blob_is_gone_is_named(rows: Rows) -> None:
     gone: Row = (7, AT, None, None, "note_emitted", "", BlobId("0" * 64))
     with pytest.raises(StoreCorrupt, match=r"event 7 of log 'conv_1'.*no blob"):
         await rows.records(LOG, [gone])
+
+
+# ---- bodies that no event names ----
+
+
+def file_written(output: str) -> Entry:
+    """Return the large outcome of a call that also writes a file."""
+    write = FileChange(scope=Scope(ScopeKind.SESSION, CHAT), path="a", blob_id=BlobId("0" * 64))
+    outcome = settled(output)
+    return Entry(outcome.event, ONE, outcome.path, FileChanges(files=(write,)))
+
+
+async def loose(database: Database) -> set[str]:
+    """Return what a sweep will look at, with all that is on its way there."""
+    await database.write(lambda _: None)
+    found = await database.read(lambda each: each.execute(select(loose_blobs.c.blob_id)).scalars())
+    return set(found)
+
+
+async def bodies(database: Database) -> set[str]:
+    named = select(events.c.blob_id).where(events.c.blob_id.is_not(None))
+    return set(await database.read(lambda each: each.execute(named).scalars().all()))
+
+
+async def test_a_large_outcome_with_a_change_stays_in_the_blob_store(
+    database: Database, log: SqlLog, blobs: Blobs
+) -> None:
+    lease = await held(log)
+    (record,) = await log.append(lease, [file_written("x" * 1000)])
+    (named,) = await bodies(database)
+    assert (await log.read(CHAT, after=record.seq - 1)) == [record]
+    assert await blobs.exists(BlobId(named))
+    assert named not in await loose(database)
+
+
+async def test_a_large_outcome_that_becomes_another_is_swept(
+    database: Database, log: SqlLog, blobs: Blobs, clock: FakeClock
+) -> None:
+    """What the change gave takes the place of what the tool said."""
+    lease = await held(log)
+    put = StateChange(
+        verb=StateVerb.PUT, scope=Scope(ScopeKind.SESSION, CHAT), key="k", revision="r", value=1
+    )
+    outcome = settled("x" * 1000)
+    await log.append(lease, [Entry(outcome.event, ONE, outcome.path, put)])
+    (left,) = await loose(database)
+    assert await blobs.exists(BlobId(left))
+    await Erasure(database, blobs, clock).sweep()
+    assert not await blobs.exists(BlobId(left))
+
+
+async def test_bodies_that_were_refused_are_swept(
+    database: Database, log: SqlLog, blobs: Blobs, clock: FakeClock
+) -> None:
+    lease = await held(log)
+    large = MessageReceived(message_id=MessageId("m"), content="é" * 1000)
+    with pytest.raises(NameTaken):
+        await log.send(CHAT, [Entry(large, ONE)])
+    surrender = Statements(database.dialect).surrender
+    await database.write(lambda each: each.exec_driver_sql(surrender, (CHAT, lease.epoch)))
+    assert await SqlLog(database, blobs, clock).acquire(CHAT, "another")
+    late = log.append(lease, [note("x" * 1000)])
+    with pytest.raises(LeaseLost):
+        await late
+    left = await loose(database)
+    assert len(left) == 2
+    await Erasure(database, blobs, clock).sweep()
+    assert not [each for each in left if await blobs.exists(BlobId(each))]

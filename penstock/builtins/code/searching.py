@@ -91,8 +91,7 @@ def _searched(files: ProjectFiles, told: str, names: str | None) -> SearchedFile
     fitting = _fitting(files, start, names)
     found = tuple(islice(fitting, MOST_FILES + 1))
     _check(files, start, is_empty=not found)
-    own = tuple(each for each in found[:MOST_FILES] if not files.is_twin(each.real))
-    return SearchedFiles(files=own, is_cut=len(found) > MOST_FILES)
+    return SearchedFiles(files=found[:MOST_FILES], is_cut=len(found) > MOST_FILES)
 
 
 def _paths(files: ProjectFiles, told: str, pattern: str, limit: int) -> list[str]:

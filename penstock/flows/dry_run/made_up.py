@@ -1,7 +1,6 @@
 """What agents, code and commands hand in when nothing is done."""
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,12 +8,12 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.envelope import Json
-from penstock.core.schema import Schema
 from penstock.core.step import Output, StepStatus, ValueType
 from penstock.core.tool_names import FINISH
 from penstock.flows.definition import Flow, Fork, LoopDecision, Step
 from penstock.flows.dry_run.choices import EXIT, Choice
 from penstock.models.model import ModelRequest
+from penstock.models.pattern_text import matches, text_for
 from penstock.models.scripted import ScriptedReply, call
 
 SAMPLE = "sample"
@@ -25,15 +24,15 @@ _VALUES: Mapping[ValueType, Any] = {
     ValueType.OBJECT: {SAMPLE: SAMPLE},
     ValueType.ARRAY: [SAMPLE],
 }
-_OPERATORS = re.compile(r"[()|^$]+")
 
 
 def value_of(output: Output) -> Any:
-    """Return a value that fits; of a pattern that no part of itself fits, any text."""
+    """Return a value that fits; of a pattern for which no text is found, any text."""
     if output.pattern is None:
         return _VALUES[output.value_type or ValueType.STRING]
-    tried = (SAMPLE, *_OPERATORS.split(output.pattern))
-    return next((each for each in tried if each and _fits(output.pattern, each)), SAMPLE)
+    if matches(output.pattern, SAMPLE):
+        return SAMPLE
+    return text_for(output.pattern) or SAMPLE
 
 
 def values_of(outputs: Iterable[Output]) -> dict[str, Any]:
@@ -82,11 +81,3 @@ def _branch(step: Step, choice: Choice) -> str | list[str]:
         return step.exit_target if choice.branch == EXIT else step.loop_target
     is_multiple = isinstance(step, Fork) and step.is_multiple
     return list(choice.options) if is_multiple else choice.options[0]
-
-
-def _fits(pattern: str, text: str) -> bool:
-    """Whether a text has a pattern of an author's; no pattern takes long, as of a stranger's."""
-    try:
-        return not Schema({"pattern": pattern}, is_trusted=False).problems(text)
-    except ValueError:
-        return False

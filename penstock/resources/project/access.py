@@ -5,12 +5,13 @@ that ignores case is protected too. An agent's own patterns compare names exactl
 """
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
 from penstock.core.ids import ASSISTANT
 from penstock.resources.project.folding import folded
-from penstock.resources.project.globs import Glob, glob
+from penstock.resources.project.globs import Glob, glob, union
 from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 
 PROTECTED = "is protected."
@@ -37,6 +38,8 @@ AUTHORED = (
 )
 """What decides what runs, or what it may do: an agent writes it only if one of its own patterns
 says so. Files with other names that the project reads are in `Access.loaded`."""
+_ANY_AUTHORED = union(AUTHORED)
+_ANY_UNWRITTEN = union(UNWRITTEN)
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -66,7 +69,7 @@ class Access(Struct, frozen=True, kw_only=True):
     def why_unwritable(self, path: str) -> str:
         """Return what a refusal says behind the path; nothing if it may be written."""
         own = self.write is not None and _any_fits(map(glob, self.write), path)
-        if self.hides(path) or _any_fits(UNWRITTEN, folded(path)):
+        if self.hides(path) or _ANY_UNWRITTEN.fullmatch(folded(path)):
             return PROTECTED
         if self.decides(path) and not (own and self.is_trusted):
             return PROTECTED
@@ -80,7 +83,7 @@ class Access(Struct, frozen=True, kw_only=True):
         A folder may also be made on the way to what one of the agent's own patterns names.
         """
         why = self.why_unwritable(path)
-        if not why or self.hides(path) or _any_fits(UNWRITTEN, folded(path)):
+        if not why or self.hides(path) or _ANY_UNWRITTEN.fullmatch(folded(path)):
             return why
         own = (glob(each) for each in self.write or ())
         return "" if any(each.may_fit_below(path) for each in own) else why
@@ -93,19 +96,21 @@ class Access(Struct, frozen=True, kw_only=True):
         name = folded(path)
         if any(each.may_fit_below(name) for each in _ROOTED) or self.loaded.has_below(name):
             return PROTECTED
+        if self.loaded.could_import(f"{path}/_.py"):
+            return PROTECTED
         return self.why_unwritable(path)
 
     def decides(self, path: str) -> bool:
         """Whether a file decides what runs or what it may do."""
         name = folded(path)
-        return _any_fits(AUTHORED, name) or self.loaded.has(name)
+        return is_authored(name) or self.loaded.has(name) or self.loaded.could_import(path)
 
     def hides(self, path: str) -> bool:
         """Whether no agent reads or writes what is there."""
         name = folded(path)
         if _HIDDEN.search(name):
             return True
-        private = map(folded, self.private)
+        private = _all_folded(self.private)
         return any(name == each or name.startswith(f"{each}/") for each in private)
 
     @property
@@ -134,6 +139,16 @@ class Access(Struct, frozen=True, kw_only=True):
 
 OPEN = Access()
 """Of an agent that says nothing about it."""
+
+
+@lru_cache(maxsize=64)
+def _all_folded(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(folded, paths))
+
+
+def is_authored(path: str) -> bool:
+    """Whether a path, folded if its spelling is not to matter, is one of AUTHORED."""
+    return _ANY_AUTHORED.fullmatch(path) is not None
 
 
 def _any_fits(globs: "tuple[Glob, ...] | map[Glob]", path: str) -> bool:

@@ -1,7 +1,7 @@
 """What a command may touch of a project, for a sandbox that knows places and no patterns.
 
 The fence makes protected places that are there invisible or read-only, so that a command learns at
-once that it may not use them. It is not the wall for writing: `changes.py` judges every change by
+once that it may not use them. It is not the wall for writing: `overlay.py` judges every change by
 its path when the command has ended. It is the wall for reading, so every hidden name is looked for,
 and every other name of a hidden file (a hard link).
 """
@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from penstock.resources.project.access import AUTHORED
+from penstock.resources.project.access import is_authored
 from penstock.resources.project.files import ProjectFiles, entries_below, is_there
 from penstock.resources.project.hidden import FileId, id_of
 
@@ -46,7 +46,7 @@ def fence(files: ProjectFiles) -> Fence:
     for path, _ in entries_below(files.root, access.hides):
         if access.hides(path):
             hidden.append(path)
-        elif path.endswith(_ENDINGS) and any(each.fits(path) for each in AUTHORED):
+        elif path.endswith(_ENDINGS) and is_authored(path):
             authored.append(path)
     if twins := files.hidden_twins():
         hidden += _twins(files, twins)

@@ -13,11 +13,12 @@ from msgspec import Struct
 from penstock.core.call_errors import CallError, NotPermitted, tool_failure
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.resources.project.access import OPEN, PROTECTED, Access
-from penstock.resources.project.hidden import FileId, HiddenFiles
+from penstock.resources.project.hidden import FileId, HiddenFiles, Walk
 from penstock.resources.project.opening import open_to_read, replace_file
 from penstock.resources.project.turns import turn
 
 T = TypeVar("T")
+Judge = Callable[[os.stat_result, Walk], bool]
 
 MOST_WRITTEN = 1 << 20
 _GIT = ".git"
@@ -64,22 +65,33 @@ class ProjectFiles:
         name = self._inside(named)
         if name is not None and name != real and self.is_hidden(name):
             raise NotPermitted(f'"{told}" {PROTECTED}')
+        if _is_loop(whole):
+            raise tool_failure(
+                "link_loop",
+                f"{told!r} leads through a loop of links, or too many; name the file itself",
+            )
         return ProjectPath(told=told, real=real)
 
     def readable(self, told: str) -> ProjectPath:
-        """Return where a path leads that the agent may read."""
+        """Return where a path leads that the agent may read, if what is there can be read.
+
+        For looks before a call, on the event loop; `opened` asks about hard links again.
+        """
         path = self.at(told)
         if why := self.access.why_unreadable(path.real):
             raise NotPermitted(f'"{told}" {why}')
+        self._check_plain(path, self._hidden.has_once)
         return path
 
     def writable(self, told: str) -> ProjectPath:
         """Return where a path leads that the agent may write. It may take long, so in a thread."""
         self.access.loaded.refresh()
-        return self.seems_writable(told)
+        path = self.seems_writable(told)
+        self.check_plain(path)
+        return path
 
     def seems_writable(self, told: str) -> ProjectPath:
-        """Return where a path leads that the agent may write, by what was known to be loaded.
+        """Return where a path leads that the agent may write, by what was known before.
 
         For looks before a call, on the event loop; what writes asks `writable`.
         """
@@ -87,7 +99,27 @@ class ProjectFiles:
         self.access.loaded.refresh_once()
         if why := self.access.why_unwritable(path.real):
             raise NotPermitted(f'"{told}" {why}')
+        self._check_plain(path, self._hidden.has_once)
         return path
+
+    def check_plain(self, path: ProjectPath) -> None:
+        """Refuse what is there if it is a pipe, socket or device, or another name of a hidden file.
+
+        It may take long, so in a thread. Folders pass: what opens a file refuses them.
+        """
+        self._check_plain(path, self._hidden.has)
+
+    def _check_plain(self, path: ProjectPath, is_hidden: Judge) -> None:
+        try:
+            found = os.lstat(self.whole(path))
+        except (OSError, ValueError):
+            return  # whatever is done next says why
+        if stat.S_ISDIR(found.st_mode):
+            return
+        if not stat.S_ISREG(found.st_mode):
+            raise _no_plain_file(path)
+        if found.st_nlink > 1 and is_hidden(found, self._hidden_files):
+            raise NotPermitted(f'"{path.told}" {PROTECTED}')
 
     def start(self, told: str) -> ProjectPath:
         """Return where a search may begin: a file that is readable, or a folder with such files."""
@@ -145,20 +177,14 @@ class ProjectFiles:
     def opened(self, path: ProjectPath) -> Iterator[BinaryIO]:
         """Open a file to read it; another name of a hidden file is refused as that file is."""
         with as_call_errors(path), open_to_read(self.root, path.real) as file:
-            if self._is_twin(os.fstat(file.fileno())):
+            if self.is_twin(os.fstat(file.fileno())):
                 raise NotPermitted(f'"{path.told}" {PROTECTED}')
             yield file
 
-    def is_twin(self, real: str) -> bool:
-        """Whether a file is another name of a hidden one."""
-        try:
-            found = (self.root / real).stat()
-            return not stat.S_ISDIR(found.st_mode) and self._is_twin(found)
-        except OSError:
-            return False
-
-    def _is_twin(self, found: os.stat_result) -> bool:
-        return found.st_nlink > 1 and self._hidden.has(found, self._hidden_files)
+    def is_twin(self, found: os.stat_result) -> bool:
+        """Whether a file is another name of a hidden one (a hard link)."""
+        is_linked = found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode)
+        return is_linked and self._hidden.has(found, self._hidden_files)
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
         """Write a file, whole or not at all, and the folders above; returns whether it is new."""
@@ -180,8 +206,7 @@ class ProjectFiles:
             raise tool_failure(
                 "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
             )
-        if self.is_twin(path.real):
-            raise NotPermitted(f'"{path.told}" {PROTECTED}')
+        self.check_plain(path)
         with as_call_errors(path):
             return replace_file(self.root, path.real, content)
 
@@ -243,6 +268,16 @@ def is_there(place: Path) -> bool:
         return False
 
 
+def _is_loop(place: Path) -> bool:
+    try:
+        os.stat(place)  # noqa: PTH116  the quickest: each path that a tool names is looked at
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    except ValueError:
+        return False
+    return False
+
+
 @contextmanager
 def as_call_errors(path: ProjectPath) -> Iterator[None]:
     """Make words for the model of what the system says about a file."""
@@ -254,7 +289,7 @@ def as_call_errors(path: ProjectPath) -> Iterator[None]:
 
 def _told(error: OSError, path: ProjectPath) -> CallError:
     if isinstance(error, IsADirectoryError):
-        return tool_failure("is_directory", f"{path.told!r} is a directory, or no plain file")
+        return _no_plain_file(path)
     if error.errno == errno.ENAMETOOLONG:
         said = f"there is no {path.told!r} in the project, nor can be: its name is too long"
         return tool_failure("not_found", said)
@@ -266,3 +301,7 @@ def _told(error: OSError, path: ProjectPath) -> CallError:
         )
     said = error.strerror or type(error).__name__
     return tool_failure("not_accessible", f"the system does not give {path.told!r}: {said}")
+
+
+def _no_plain_file(path: ProjectPath) -> CallError:
+    return tool_failure("is_directory", f"{path.told!r} is a directory, or no plain file")

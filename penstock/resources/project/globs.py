@@ -1,11 +1,12 @@
 """Patterns for paths of a project: compared name by name, so that none takes long."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 Name = re.Pattern[str] | None
 """What one name of a path has to look like; None is any number of names."""
-_ANY = re.compile(r".+", re.DOTALL)
+_ANY = re.compile(r"[^/]+")
 _MOST_WAYS = 16
 """A pattern is read in this many ways at most where `**` stands inside a name."""
 
@@ -37,11 +38,24 @@ class Glob:
         return any(min(_reached(way, names), default=len(way)) < len(way) for way in self._ways)
 
     @property
+    def expression(self) -> str:
+        """The pattern as one regular expression."""
+        return "|".join(map(_expression, self._ways)) or "(?!)"
+
+    @property
     def literal(self) -> str:
         """The names before the first one that is a pattern."""
         names = self.text.removeprefix("./").rstrip("/").split("/")
         plain = next((at for at, name in enumerate(names) if {*"*?"} & {*name}), len(names))
         return "/".join(names[:plain]) if self._ways else ""
+
+
+def union(globs: Iterable[Glob]) -> re.Pattern[str]:
+    """Return what fits a whole path if one of the patterns does: thirty cost as much as one.
+
+    For patterns of our own: unlike `Glob.fits`, many `**` in one may take long.
+    """
+    return re.compile("|".join(each.expression for each in globs) or "(?!)", re.DOTALL)
 
 
 @lru_cache(maxsize=1024)
@@ -59,8 +73,8 @@ def name_pattern(text: str, *, classes: bool = False) -> re.Pattern[str]:
     first, *rest = _chunks(text, classes=classes)
     if not rest:
         return re.compile(first, re.DOTALL)
-    between = "".join(f"(?>.*?{chunk})" for chunk in rest[:-1])
-    return re.compile(f"{first}{between}.*{rest[-1]}", re.DOTALL)
+    between = "".join(f"(?>[^/]*?{chunk})" for chunk in rest[:-1])
+    return re.compile(f"{first}{between}[^/]*{rest[-1]}", re.DOTALL)
 
 
 def fits_somewhere(way: tuple[Name, ...], path: str) -> bool:
@@ -91,6 +105,17 @@ def _ways(names: list[str]) -> list[list[str]]:
         both = [[f"{before}*{after}"], across]
         ways = [[*way, *more] for way in ways for more in both][:_MOST_WAYS]
     return ways
+
+
+def _expression(way: tuple[Name, ...]) -> str:
+    *names, last = way
+    if last is None:  # `compiled` has put a name before it
+        *names, last = names
+        tail = "(?:/[^/]+)*"
+    else:
+        tail = ""
+    above = ["(?:[^/]+/)*" if name is None else f"(?:{name.pattern})/" for name in names]
+    return "".join([*above, f"(?:{last.pattern if last else '[^/]+'})", tail])
 
 
 def _reached(way: tuple[Name, ...], names: list[str]) -> set[int]:
@@ -129,7 +154,7 @@ def _chunks(text: str, *, classes: bool) -> list[str]:
             chunks.append("")
             continue
         if char == "?":
-            chunks[-1] += "."
+            chunks[-1] += "[^/]"
         elif classes and char == "\\" and at < len(text):
             chunks[-1] += re.escape(text[at])
             at += 1

@@ -53,6 +53,11 @@ class HiddenFiles:
             seen, _ = self._look(walk)
         return id_of(file) in seen.every
 
+    def has_once(self, file: os.stat_result, walk: Walk) -> bool:
+        """Whether the last walk found a file hidden: quick, but for the first call."""
+        seen = self._seen if self._seen.began else self._look(walk)[0]
+        return id_of(file) in seen.every
+
     def linked(self, walk: Walk) -> frozenset[FileId]:
         """Walk now; returns the hidden files that have other names."""
         return self._look(walk)[1]

@@ -32,6 +32,7 @@ def walk(
 ) -> Iterator[FoundFile]:
     """Yield the files that the agent may read, by name; links to folders are not followed."""
     if not files.whole(start).is_dir():
+        files.check_plain(start)
         yield FoundFile(path=start.real, real=start.real)
         return
     above = None if with_ignored else _ignoring(files, start.real)
@@ -52,7 +53,7 @@ def entries(files: ProjectFiles, folder: ProjectPath) -> Iterator[FoundName]:
             continue
         is_folder = leads_to_folder(entry)
         is_seen = files.access.may_read_below(real) if is_folder else files.sees(real)
-        if is_seen and not files.is_twin(real):
+        if is_seen and not _is_twin(files, entry):
             yield FoundName(name=entry.name, is_folder=is_folder)
 
 
@@ -97,7 +98,7 @@ def _folder(
             continue
         real = files.real_of(entry.path) if entry.is_symlink() else path
         if real and _leads_to_file(entry) and files.sees(real):
-            if real != path and files.is_hidden(path):
+            if (real != path and files.is_hidden(path)) or _is_twin(files, entry):
                 continue
             yield FoundFile(path=path, real=real)
 
@@ -110,6 +111,13 @@ def _listed(files: ProjectFiles, folder: str) -> list[os.DirEntry[str]]:
     except OSError as error:
         raise_exhaustion(error)
         return []
+
+
+def _is_twin(files: ProjectFiles, entry: os.DirEntry[str]) -> bool:
+    try:
+        return files.is_twin(entry.stat())
+    except OSError:
+        return False
 
 
 def _leads_to_file(entry: os.DirEntry[str]) -> bool:

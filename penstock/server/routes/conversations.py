@@ -187,7 +187,6 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
     runs = await site.kept.erasure.erase_messages(
         task.log_id, task.task_id, user=not is_answer, answer=is_answer or answer_id is None
     )
-    parts.forget(task.log_id)
     for run in runs:
         parts.bus.part_with(run)
     return Response(status_code=204)

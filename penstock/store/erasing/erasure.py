@@ -15,34 +15,22 @@ What belongs to a profile or to nobody (state, files and secrets of the scopes `
 `shared`, media) outlives conversations; `erase_profile` takes what is the profile's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
-from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Row, case, func, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.codec import decode, encode, kind_of
+from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
-from penstock.core.errors import NotFound, SessionBusy, StoreCorrupt
-from penstock.core.events import (
-    CallSettled,
-    Entry,
-    Erased,
-    Event,
-    MessageReceived,
-    MessagesErased,
-    SessionOpened,
-    TaskEnded,
-)
+from penstock.core.errors import NotFound, StoreCorrupt
+from penstock.core.events import CallSettled, Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile
 from penstock.store.database import Database
-from penstock.store.erasing.blanks import Half, half_of, left_of
+from penstock.store.erasing.blanks import half_of
 from penstock.store.erasing.loose import (
     SWEPT_AT_ONCE,
     LooseBlob,
@@ -53,10 +41,10 @@ from penstock.store.erasing.loose import (
     loosen_erased,
     take_loose,
 )
+from penstock.store.erasing.overwrite import brief_of, overwrite, refuse_if_busy
 from penstock.store.erasing.references import (
     RunRequest,
     blobs_of,
-    files_of,
     is_file,
     is_used,
     named_in,
@@ -80,9 +68,7 @@ from penstock.store.tables import (
     web_links,
 )
 
-ERASED_TITLE = ""
-"""Lists show it as untitled."""
-_OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
+ErasedListener = Callable[[LogId], None]
 _SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
 
 
@@ -96,6 +82,15 @@ class Erasure:
         self._rows = Rows(blobs, database.limits.body_bytes)
         self._sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self._sql, database.limits)
+        self._listeners: list[ErasedListener] = []
+
+    def listen(self, listener: ErasedListener) -> None:
+        """Call the listener with each log that was deleted, or in which something was erased.
+
+        It is called as soon as that is committed. What was folded of the log, or waits for readers
+        of it, has to go: it may hold what was erased.
+        """
+        self._listeners.append(listener)
 
     async def erase_messages(
         self, log_id: LogId, task_id: TaskId, *, user: bool = False, answer: bool = False
@@ -108,7 +103,7 @@ class Erasure:
         """
         large = await self._large(log_id, task_id)
         before = await self._answered_before(log_id, task_id)
-        await self._database.read(partial(_refuse_if_busy, log_id))
+        await self._database.read(partial(refuse_if_busy, log_id))
         begun = await self._runs_of({log_id}, {task_id, *before}) if answer else set[LogId]()
         runs = await self._with_runs(begun)
         await self._delete(runs)
@@ -118,14 +113,15 @@ class Erasure:
         wanted, due = half_of(user=user, answer=answer), erased_at(self._clock.now())
 
         def unit(connection: Connection) -> None:
-            _refuse_if_busy(log_id, connection)
+            refuse_if_busy(log_id, connection)
             send(connection)
-            gone = _blank(connection, (log_id, task_id), large, wanted)
+            gone = overwrite(connection, (log_id, task_id), large, wanted)
             for earlier, bodies in before.items():
-                gone |= _blank(connection, (log_id, earlier), bodies, wanted)
+                gone |= overwrite(connection, (log_id, earlier), bodies, wanted)
             loosen_erased(connection, gone, due)
 
         await self._database.write(unit, order=log_id)
+        self._tell(log_id)
         await self._clear()
         return set(runs)
 
@@ -190,6 +186,11 @@ class Erasure:
                 seen = newest
                 unit = partial(_delete_log, log_id, seen, named, due=due)
                 is_deleted = await self._database.write(unit, order=log_id)
+            self._tell(log_id)
+
+    def _tell(self, log_id: LogId) -> None:
+        for listener in self._listeners:
+            listener(log_id)
 
     async def _clear(self) -> None:
         """Delete blobs that are due and those of removed files; overwrite the rows in any case."""
@@ -243,7 +244,7 @@ class Erasure:
         found: dict[TaskId, dict[BlobId, str]] = {}
         large = await self._large(log_id, task_id)
         while True:
-            brief = partial(_brief, log_id, task_id, large)
+            brief = partial(brief_of, log_id, task_id, large)
             received = await self._database.read(brief)
             if received is None or received.supersedes is None or received.supersedes in found:
                 return found
@@ -279,98 +280,6 @@ class Erasure:
             with suppress(NotFound, StoreCorrupt):
                 named |= named_in(kind, (await self._blobs.get(blob_id)).decode())
         return named
-
-
-def _brief(
-    log_id: LogId, task_id: TaskId, large: dict[BlobId, str], connection: Connection
-) -> MessageReceived | None:
-    """Return the message that a task answers, unless nothing is left of it."""
-    own = (events.c.log_id == log_id, events.c.task_id == task_id)
-    wanted = select(events).where(*own, events.c.kind == "message_received")
-    for row in connection.execute(wanted).all():
-        event = _event_of(row, large)
-        if isinstance(event, MessageReceived):
-            return event
-    return None
-
-
-def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
-    try:
-        return decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
-    except ValueError as error:
-        raise StoreCorrupt(
-            f"event {row.seq} of log {row.log_id!r} does not read back: {error}."
-            " Delete this conversation as a whole.",
-            details={"log": row.log_id, "event": row.seq},
-        ) from error
-
-
-def _refuse_if_busy(log_id: LogId, connection: Connection) -> None:
-    open_tasks = select(func.count()).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
-    if connection.execute(open_tasks).scalar():
-        raise SessionBusy("a task of this conversation is at work; cancel it, or wait for its end")
-
-
-def _blank(
-    connection: Connection,
-    of_task: tuple[LogId, TaskId],
-    large: dict[BlobId, str],
-    wanted: Half,
-) -> set[BlobId]:
-    """Write the blank forms over a task's events; returns the blobs they referred to."""
-    log_id, task_id = of_task
-    gone: set[BlobId] = set()
-    own = (events.c.log_id == log_id, events.c.task_id == task_id)
-    connection.execute(
-        deltas.delete().where(deltas.c.log_id == log_id, deltas.c.task_id == task_id)
-    )
-    removed = 0
-    for row in connection.execute(select(events).where(*own)).all():
-        event = _event_of(row, large)
-        blank = left_of(event, wanted)
-        if blank is None:
-            continue
-        removed += _counts(event)
-        if isinstance(event, MessageReceived):
-            _blank_title(connection, log_id, event.content)
-        gone |= {row.blob_id} if row.blob_id else set()
-        gone |= files_of(event)
-        values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}
-        if type(blank) is Erased:
-            values["path"] = None  # it may hold the name of a tool that a model made up
-        connection.execute(events.update().where(*own, events.c.seq == row.seq).values(values))
-    left = case((tasks.c.messages > removed, tasks.c.messages - removed), else_=0)
-    connection.execute(tasks.update().where(tasks.c.task_id == task_id).values(messages=left))
-    every = select(func.coalesce(func.sum(tasks.c.messages), 0)).where(tasks.c.log_id == log_id)
-    session = sessions.update().where(sessions.c.session_id == log_id)
-    connection.execute(session.values(message_count=every.scalar_subquery()))
-    return gone
-
-
-def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
-    """Take the title away if it is the beginning of the message."""
-    session = sessions.c.session_id == log_id
-    title = connection.execute(select(sessions.c.title).where(session)).scalar()
-    if not title or not one_line(content).startswith(title.removesuffix("…")):
-        return
-    connection.execute(sessions.update().where(session).values(title=ERASED_TITLE))
-    first = (events.c.log_id == log_id, events.c.kind == kind_of(_OPENED))
-    for row in connection.execute(select(events).where(*first)).all():
-        opened = decode(row.kind, row.body)
-        if isinstance(opened, SessionOpened):
-            body = encode(replace(opened, title=ERASED_TITLE))
-            connection.execute(events.update().where(*first).values(body=body))
-
-
-def _counts(event: Event) -> int:
-    """Return how many messages of the conversation go with an event."""
-    match event:
-        case MessageReceived(message_id=message_id):
-            return int(bool(message_id))
-        case TaskEnded(message_id=message_id):
-            return int(message_id is not None)
-        case _:
-            return 0
 
 
 def _delete_log(

@@ -1,13 +1,13 @@
 """Who refers to what: the blobs that events name, and the runs that calls of a log began."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
-from penstock.core.codec import decode
-from penstock.core.events import CallSettled, Event
+from penstock.core.codec import decode, kind_of
+from penstock.core.events import CallSettled, Event, MessagesErased
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.task import FLOW
@@ -24,6 +24,7 @@ class RunRequest(Struct, frozen=True):
     """Where the body is, if it is large."""
 
 
+_ERASED = MessagesErased(of_task=TaskId(""), user=False, answer=False)
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -51,6 +52,22 @@ def newest_of(log_id: LogId, connection: Connection) -> int:
     """Return the number of the newest event of a log, or 0."""
     newest = select(func.max(events.c.seq)).where(events.c.log_id == log_id)
     return connection.execute(newest).scalar() or 0
+
+
+def erased_since(known: Mapping[LogId, int], connection: Connection) -> set[LogId]:
+    """Return which of these logs were deleted, or lost text after the event known of each."""
+    wanted = select(logs.c.log_id, logs.c.head).where(logs.c.log_id.in_(known))
+    heads = {LogId(log_id): head for log_id, head in connection.execute(wanted).all()}
+    gone = {log_id for log_id in known if log_id not in heads}
+    newer = [
+        and_(events.c.log_id == log_id, events.c.seq > known[log_id])
+        for log_id, head in heads.items()
+        if head > known[log_id]
+    ]
+    if newer:
+        noted = select(events.c.log_id).where(or_(*newer), events.c.kind == kind_of(_ERASED))
+        gone |= set(connection.execute(noted).scalars().all())
+    return gone
 
 
 def named_in(kind: str, body: str) -> set[BlobId]:

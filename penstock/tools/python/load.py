@@ -173,8 +173,23 @@ def _broken(error: BaseException, file: Path, root: Path) -> Diagnostic:
         message=f"the file cannot be imported: {said}",
         file=place.relative_to(root).as_posix(),
         line=line,
-        suggestion="Its tools are left out; all others work.",
+        suggestion=f"{_found_elsewhere(error, root)}Its tools are left out; all others work.",
     )
+
+
+def _found_elsewhere(error: BaseException, root: Path) -> str:
+    """Return how to import a module that is in the project, where Python does not look for it."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    name = error.name.partition(".")[0]
+    if (root / FOLDER / f"{name}.py").is_file():
+        return f"It is beside the file: write `from .{name} import …`. "
+    if (root / f"{name}.py").is_file() or (root / name).is_dir():
+        return (
+            "It is in the project's folder, which is not on Python's path: start penstock with "
+            f"PYTHONPATH=., or move it to {FOLDER}/_{name}.py and write `from ._{name} import …`. "
+        )
+    return ""
 
 
 def _functions_of(file: Path) -> list[str]:

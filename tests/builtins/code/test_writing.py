@@ -216,6 +216,9 @@ class Importing:
         self.looks.append(threading.current_thread())
         return ["f"] if len(self.looks) > 1 else []
 
+    def has_package(self, _: str) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(
     ("tool_id", "more"), [("write", {"content": "x"}), ("edit", {"oldText": "a", "newText": "b"})]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.resources.project.globs import glob, name_pattern
+from penstock.resources.project.globs import glob, name_pattern, union
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,18 @@ def test_many_stars_take_no_time(pattern: str) -> None:
 )
 def test_classes_and_escapes_are_those_of_git(pattern: str, name: str, *, fits: bool) -> None:
     assert bool(name_pattern(pattern, classes=True).fullmatch(name)) is fits
+
+
+PATTERNS = ("a", "*.py", "a/**", "**/*.py", "a/**/b?c", "**", "a**b", "*", "x/../y", "/a", "dir/")
+PATHS = (
+    *("a", "a/b", "b.py", "a/b/c.py", "a/bxc", "a/x/y/bxc", "axb", "ax/yb", "dir", "dir/x/y"),
+    *("x/../y", "", "a\nb", "a/b\n.py", ".py", "aab/b"),
+)
+
+
+@pytest.mark.parametrize("patterns", [*((each,) for each in PATTERNS), PATTERNS[:5], ()])
+def test_a_union_fits_what_one_of_its_patterns_fits(patterns: tuple[str, ...]) -> None:
+    globs = [glob(each) for each in patterns]
+    one = union(globs)
+    fitting = [path for path in PATHS if one.fullmatch(path)]
+    assert fitting == [path for path in PATHS if any(each.fits(path) for each in globs)]

@@ -115,3 +115,17 @@ def test_a_number_of_a_file_is_one_of_its_device(root: Path) -> None:
     key = (root / ".env").stat()
     other = os.stat_result((*key[:2], key.st_dev + 1, *key[3:]))
     assert id_of(other) != id_of(key) == id_of((root / ".env").stat())
+
+
+def test_a_look_before_a_call_walks_once_and_the_call_itself_whenever_it_must(root: Path) -> None:
+    """The look is on the event loop: it may be out of date, so what writes looks again."""
+    walks, hidden = Walks(root / ".env"), HiddenFiles(later_than(root / ".env", 0))
+    assert hidden.has_once((root / ".env").stat(), walks)
+    hide_afterwards(root)
+    walks.hidden = (root / ".env.local",)
+    made = (root / "new").stat()
+    assert not hidden.has_once(made, walks)
+    assert walks.walks == 1
+    files = ProjectFiles(root, OPEN, hidden)
+    with pytest.raises(NotPermitted):
+        files.writable("new")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.resources.project.loaded import LoadedFiles
+from penstock.resources.project.loaded import LoadedFiles, Modules
 
 LOADED = LoadedFiles(["lib/Run.mts", "skills/help", "z"])
 
@@ -27,6 +27,23 @@ def test_a_folder_stands_for_all_below(name: str, *, is_loaded: bool, is_above: 
     assert (LOADED.has(name), LOADED.has_below(name)) == (is_loaded, is_above)
 
 
+def test_modules_below_a_folder_are_files_of_python_alone() -> None:
+    files = LoadedFiles([Modules("src/Shop")])
+    names = ["src/shop/x.py", "src/shop/deep/x.so", "src/shop/x.csv", "src/shop.py", "src/x.py"]
+    assert [files.has(name) for name in names] == [True, True, False, False, False]
+    folders = ["src", "src/shop", "src/shop/deep", "src/other"]
+    assert [files.has_below(name) for name in folders] == [True, True, True, False]
+    assert LoadedFiles([Modules("")]).has("x.py")
+
+
+def test_a_package_is_asked_for_when_a_module_is_judged() -> None:
+    files = LoadedFiles()
+    assert not files.could_import("package/x.py")
+    files.follow(Finding())
+    paths = ["package/x.py", "package/X.PY. ", "package/x.txt", "other/x.py"]
+    assert [files.could_import(path) for path in paths] == [True, True, False, False]
+
+
 class Finding:
     """Finds another file in each edition, and counts how often it is asked."""
 
@@ -39,6 +56,9 @@ class Finding:
     def find(self) -> Iterable[str]:
         self.looks += 1
         return [f"edition-{self.edition}"]
+
+    def has_package(self, path: str) -> bool:
+        return path.startswith("package/")
 
 
 def test_it_looks_again_when_something_else_was_loaded() -> None:

@@ -8,6 +8,8 @@ import pytest
 from penstock.resources.project.search import SearchHits, SearchQuery, search
 from penstock.resources.project.walk import FoundFile
 
+pytestmark = pytest.mark.serial
+
 
 def files(*names: str) -> list[FoundFile]:
     return [FoundFile(path=name, real=name) for name in names]

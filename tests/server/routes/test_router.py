@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from penstock.server.routes.router import Router
 
+pytestmark = pytest.mark.serial
 UNUSED = ("pydantic.v1", "penstock.sandbox.processes.deno", "penstock.sandbox.processes.enclose")
 
 

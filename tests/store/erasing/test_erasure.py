@@ -303,3 +303,17 @@ async def test_runs_that_runs_began_go_too_and_those_of_others_stay(
         await log.send(LogId(f"run_{name}"), [Entry(asked, TaskId(f"run_{name}"))])
     assert await erasure.erase_log(CHAT) == {CHAT, "run_a", "run_b"}
     assert [await log.head(LogId(f"run_{name}")) > 0 for name in "abc"] == [False, False, True]
+
+
+async def test_listeners_learn_of_every_log_that_lost_text(log: SqlLog, erasure: Erasure) -> None:
+    told: list[LogId] = []
+    erasure.listen(told.append)
+    lease = await held(log)
+    await log.append(lease, [started(), ended()])
+    asked = FlowRequested(command="look", profile_id=ANN, waiter_log=CHAT, waiter=ONE)
+    await log.send(LogId("run_a"), [Entry(asked, TaskId("run_a"))])
+    await erasure.erase_messages(CHAT, ONE, answer=True)
+    await erasure.erase_log(CHAT)
+    await log.send(LogId("run_b"), [Entry(asked, TaskId("run_b"))])
+    await erasure.erase_profile(ANN)
+    assert told == ["run_a", CHAT, CHAT, "run_b"]

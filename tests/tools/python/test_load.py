@@ -99,6 +99,32 @@ def test_a_fault_of_a_file_that_others_import_is_found_there(tmp_path: Path) -> 
     assert (found.file, found.line) == ("tools/_table.py", 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "advice"),
+    [
+        ("import nowhere_at_all\n", "elsewhere.py", ""),
+        ("import prices\n", "tools/prices.py", "It is beside the file: write `from .prices import"),
+        ("from prices import X\n", "prices.py", "start penstock with PYTHONPATH=., or move it to "),
+        (
+            "import prices.deep\n",
+            "prices/deep.py",
+            "It is in the project's folder, which is not on",
+        ),
+    ],
+)
+def test_a_module_that_python_does_not_look_for_in_the_project_is_told_how_to_import(
+    tmp_path: Path, text: str, place: str, advice: str
+) -> None:
+    root = project(tmp_path, uses=text)
+    (root / place).parent.mkdir(exist_ok=True)
+    (root / place).write_text("X = 1\n")
+    (found,) = [each for each in load_tools(root).diagnostics if each.code == "python-import"]
+    assert found.suggestion is not None
+    assert advice in found.suggestion
+    assert found.suggestion.endswith("Its tools are left out; all others work.")
+    assert bool(advice) == (found.suggestion != "Its tools are left out; all others work.")
+
+
 def test_files_import_what_stands_beside_them_once(tmp_path: Path) -> None:
     root = project(
         tmp_path,

@@ -22,7 +22,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from penstock.resources.project.access import PROTECTED
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.hidden import FileId, id_of
 from penstock.resources.project.opening import folder_of, set_folder_mode, unfinished_name
 from penstock.resources.project.turns import takeover, turn
 
@@ -64,6 +66,8 @@ class _Taking:
         self._files, self._access, self._root = files, files.access, files.root
         self._upper = upper
         self._refused: dict[str, str] = {}
+        self._twins: frozenset[FileId] | None = None
+        """Hidden files that have other names; None until a file with other names is met."""
         self._modes: list[tuple[str, int]] = []
         """Of new folders: a folder that may not be written is closed when all is in it."""
 
@@ -139,11 +143,11 @@ class _Taking:
 
     def _put(self, path: str, why: str) -> None:
         """Put a file or a link in its place, unless there is a reason not to."""
-        if why:
+        there = self._there(path)
+        if why := why or self._why_hidden(there):
             if not self._is_same(path):
                 self._refused[path] = why
             return
-        there = self._there(path)
         if there is not None and stat.S_ISDIR(there.st_mode) and not self._remove(path):
             return
         source = self._upper / path
@@ -180,7 +184,7 @@ class _Taking:
             return
         is_folder = stat.S_ISDIR(there.st_mode)
         judge = self._access.why_no_folder if is_folder else self._access.why_unwritable
-        if why := judge(path):
+        if why := judge(path) or self._why_hidden(there):
             self._refused[path] = why
             return
         with turn(self._root, path), folder_of(self._root, path) as (folder, name):
@@ -188,6 +192,18 @@ class _Taking:
                 os.unlink(name, dir_fd=folder)
             elif not self._names(path):
                 os.rmdir(name, dir_fd=folder)
+
+    def _why_hidden(self, there: os.stat_result | None) -> str:
+        """Return what a refusal says of another name of a hidden file; nothing of all others.
+
+        One walk for all: each removal of a name changes the file's time, which `HiddenFiles.has`
+        takes for a reason to walk again.
+        """
+        if there is None or stat.S_ISDIR(there.st_mode) or there.st_nlink == 1:
+            return ""
+        if self._twins is None:
+            self._twins = self._files.hidden_twins()
+        return PROTECTED if id_of(there) in self._twins else ""
 
     def _names(self, path: str) -> list[str]:
         return sorted(each.name for each in (self._root / path).iterdir())

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from zipfile import ZipFile
 
 import pytest
 
@@ -109,6 +110,64 @@ async def test_modules_of_a_package_on_the_path_are_protected(
         assert access.why_no_link("libs")
         assert access.why_no_link("libs/new")
         assert not access.why_no_link("docs")
+
+
+async def test_an_archive_on_the_path_is_protected_whether_it_is_there_or_not(
+    written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python imports from zip files, whatever their names are, and from folders inside them."""
+    names = ["libs/all.zip", "libs/old.egg", "build", "build/part", "LIBS/All.Zip"]
+    others = ["libs/other.zip", "libs/all.zip.txt", "build/part/notes.txt"]
+    for entry in ("libs/all.zip", "libs/old.egg", "build/part"):
+        monkeypatch.syspath_prepend(written.root / entry)
+    async with written.opened() as runtime:
+        assert protected(files_of(runtime), [*names, *others]) == names
+
+
+async def test_a_link_on_the_path_is_not_replaced(
+    written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (written.root / "real").mkdir(exist_ok=True)
+    (written.root / "libs").symlink_to("real")
+    monkeypatch.syspath_prepend(written.root / "libs")
+    async with written.opened() as runtime:
+        names = ["libs", "libs/json.py", "real/json.py"]
+        assert protected(files_of(runtime), names) == names
+
+
+async def test_an_archive_that_a_module_came_from_is_protected(written: ProjectFolder) -> None:
+    place = written.root / "parts.bin"
+    with ZipFile(place, "w") as archive:
+        archive.writestr("part_of_a_test.py", "X = 1\n")
+    sys.path.insert(0, str(place))
+    try:
+        __import__("part_of_a_test")
+    finally:
+        sys.path.remove(str(place))
+    try:
+        async with written.opened() as runtime:
+            assert protected(files_of(runtime), ["parts.bin", "other.bin"]) == ["parts.bin"]
+    finally:
+        del sys.modules["part_of_a_test"]
+
+
+async def test_new_modules_of_an_imported_package_are_protected(written: ProjectFolder) -> None:
+    """An editable install finds its package by a finder of its own: no entry of the path says so.
+
+    Its folder may have no `__init__.py`, and a module that nothing imported yet is imported next.
+    """
+    package = ModuleType("editable_of_a_test")
+    package.__path__ = [str(written.root / "src/shop")]
+    sys.modules["editable_of_a_test"] = package
+    new = ["src/shop/late.py", "src/shop/deep/late.so"]
+    try:
+        async with written.opened() as runtime:
+            files = files_of(runtime)
+            assert protected(files, [*new, "src/shop/table.csv", "src/shopping.py"]) == new
+            assert files.access.why_no_link("src/shop")
+            assert files.access.why_no_link("src/shop/deep")
+    finally:
+        del sys.modules["editable_of_a_test"]
 
 
 @pytest.mark.parametrize("has_init", [True, False])

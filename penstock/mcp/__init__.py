@@ -1,1 +1,0 @@
-"""Tools of others, and ours to others."""

@@ -1,0 +1,156 @@
+"""Count how often one call or one chat turn moves from file to file inside penstock.
+
+Each scenario runs once to warm caches, then once more while a profiler records every function of
+the package that is entered, in every thread. A resumed coroutine counts as entered again. The
+ceilings are in `[tool.shape.hops]` of pyproject.toml; `tests/test_hops.py` holds them.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import threading
+import tomllib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import penstock
+from penstock.core.clock import SystemClock
+from penstock.models.scripted import ScriptedModel, call, say
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "penstock"
+COMPREHENSIONS = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"}
+"""Code objects that are written inside the function that enters them."""
+SUCCESSES = {penstock.Status.SUCCESS, penstock.TaskStatus.SUCCEEDED}
+SETTLE_SECONDS = 0.3
+"""How long background work of the warm-up, such as releasing its lease, may take to finish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hops:
+    """One scenario; `path` has the files in the order of their first entry."""
+
+    entries: int
+    files: int
+    hops: int
+    path: tuple[str, ...]
+    pairs: tuple[tuple[str, int], ...]
+
+
+class Recorder:
+    """Records which functions of the package are entered, in order, across threads."""
+
+    def __init__(self) -> None:
+        self._entered: list[str] = []
+        self._places: dict[str, str | None] = {}
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Record until the block ends. Threads that started before are not seen."""
+        threading.setprofile(self._enter)
+        sys.setprofile(self._enter)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+    def hops(self) -> Hops:
+        """Summarize what was recorded."""
+        visits = [file for file, _ in groupby(self._entered)]
+        pairs = Counter(f"{a} > {b}" for a, b in pairwise(visits))
+        path = tuple(dict.fromkeys(visits))
+        return Hops(
+            entries=len(self._entered),
+            files=len(path),
+            hops=len(visits),
+            path=path,
+            pairs=tuple(pairs.most_common(12)),
+        )
+
+    def _enter(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or frame.f_code.co_name in COMPREHENSIONS:
+            return
+        name = frame.f_code.co_filename
+        if name not in self._places:
+            path = Path(name)
+            inside = PACKAGE in path.parents
+            self._places[name] = path.relative_to(PACKAGE).as_posix() if inside else None
+        if (file := self._places[name]) is not None:
+            self._entered.append(file)
+
+
+@penstock.tool(direct_call=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def measure() -> Mapping[str, Hops]:
+    """Run the scenarios in a new project, and return their hops by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_measure(Path(folder)))
+
+
+async def _measure(folder: Path) -> Mapping[str, Hops]:
+    (folder / "penstock.toml").touch()
+    replies = [call("add", a=1, b=2), say("Three.")]
+    clerk = penstock.Agent(
+        "clerk", instructions="You add.", tools=[add], model=ScriptedModel(replies * 2)
+    )
+    async with penstock.open(folder, tools=[add], agents=[clerk]) as runtime:
+        return {
+            "call": await _recorded(lambda: runtime.call("add", {"a": 1, "b": 2})),
+            "chat": await _recorded(lambda: runtime.chat("Add 1 and 2.", agent="clerk")),
+        }
+
+
+async def _recorded(run: Callable[[], Awaitable[Any]]) -> Hops:
+    await run()
+    await SystemClock().sleep(SETTLE_SECONDS)
+    recorder = Recorder()
+    with recorder.record():
+        outcome = await run()
+    if outcome.status not in SUCCESSES:
+        raise SystemExit(f"the scenario did not succeed: {outcome}")
+    return recorder.hops()
+
+
+def ceilings() -> Mapping[str, Mapping[str, int]]:
+    """Return the ceilings: scenario -> `files` and `hops`."""
+    shape = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["shape"]
+    return dict(shape["hops"])
+
+
+def main() -> None:
+    """Print each scenario beside its ceilings."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--path", action="store_true", help="print the files and the busiest pairs")
+    options = parser.parse_args()
+    measured = measure()
+    if options.json:
+        print(json.dumps({name: asdict(found) for name, found in measured.items()}, indent=2))
+        return
+    for name, found in measured.items():
+        ceiling = ceilings()[name]
+        print(
+            f"{name:<5} {found.files:>4} files (at most {ceiling['files']})"
+            f" {found.hops:>5} hops (at most {ceiling['hops']})"
+            f" {found.entries:>5} functions entered"
+        )
+        if options.path:
+            print("  files:", " > ".join(found.path))
+            print("  pairs:", ", ".join(f"{pair} ({times})" for pair, times in found.pairs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""Whole programs are started and measured here."""
+
+import pytest
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of this folder, and of no other, as serial."""
+    item.add_marker(pytest.mark.serial)
