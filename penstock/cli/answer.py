@@ -13,7 +13,16 @@ from penstock.cli.arguments.input import read_value
 from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import run
 from penstock.cli.exit_codes import FAILED, OF_TASKS
-from penstock.cli.interaction.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
+from penstock.cli.interaction.asking import (
+    EDIT,
+    NO,
+    YES,
+    ask_here,
+    show_question,
+    show_waiting,
+    text_answer,
+)
+from penstock.cli.terminal.keyboard import forget_typed
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import compact
 from penstock.cli.terminal.render import envelope_text, print_table, width
@@ -91,8 +100,7 @@ def answer(options: Options) -> None:
             await _list(runtime, as_json=options.as_json)
             return 0
         record = await _get(runtime, options.question)
-        body = _body(record, options) | _extras(record, options.edited, options.reason)
-        taken = await runtime.answer(record.question.question_id, body)
+        taken = await _answered(runtime, record, options)
         reply = await runtime.wait(taken.task_id)
         code = _show(taken, reply, as_json=options.as_json)
         await runtime.parts.launcher.rest()  # a chat that waited for this run goes on here
@@ -134,7 +142,27 @@ async def _get(runtime: Runtime, question: str) -> QuestionRecord:
     return record
 
 
-def _body(record: QuestionRecord, options: Options) -> dict[str, Any]:
+async def _answered(runtime: Runtime, record: QuestionRecord, options: Options) -> QuestionRecord:
+    """Answer with what the command says; else ask the person until an answer counts."""
+    said = _said(record, options)
+    question = question_record(record)
+    if said is None:
+        forget_typed()
+        show_question(question)
+    while True:
+        if (body := said if said is not None else ask_here(question)) is None:
+            raise typer.Abort
+        body |= _extras(record, options.edited, options.reason)
+        try:
+            return await runtime.answer(record.question.question_id, body)
+        except InvalidAnswer as error:
+            if said is not None:
+                raise
+            note(str(error))
+
+
+def _said(record: QuestionRecord, options: Options) -> dict[str, Any] | None:
+    """Return the answer that the command says; None when the person is to be asked."""
     what, ways = options.what, {"decide": options.decide, "cancel": options.cancel}
     chosen = [name for name, is_wanted in ways.items() if is_wanted]
     if len(chosen) + (what is not None) > 1:
@@ -144,9 +172,7 @@ def _body(record: QuestionRecord, options: Options) -> dict[str, Any]:
     if chosen:
         return {chosen[0]: True}
     if what is None:
-        if (body := ask_here(record)) is None:
-            raise typer.Abort
-        return body
+        return None
     if record.question.kind is not QuestionKind.APPROVAL:
         return text_answer(question_record(record), what)
     said = what.strip().lower()

@@ -15,7 +15,8 @@ from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, To
 from penstock.cli.arguments.project import opened
 from penstock.cli.arguments.skills import selected
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
-from penstock.cli.interaction.asking import ask_here, show_waiting
+from penstock.cli.interaction.asker import Asker
+from penstock.cli.interaction.asking import show_waiting
 from penstock.cli.interaction.background import Background, on_interrupt
 from penstock.cli.interaction.stopping import TaskStopper
 from penstock.cli.terminal.output import note, print_json, say
@@ -138,7 +139,7 @@ class WatchedCall:
     def __init__(self, runtime: Runtime, background: Background, *, is_asking: bool) -> None:
         self._runtime = runtime
         self._background = background
-        self._is_asking = is_asking
+        self._asker = Asker(runtime, background) if is_asking else None
         self._task_id = TaskId(new_id("task"))
         self._timeline = Timeline(runtime, self._task_id, asks=False)
         self._stopper: TaskStopper | None = None
@@ -151,9 +152,9 @@ class WatchedCall:
     def outcome(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
         """Wait for the outcome, and ask the person what the call waits for."""
         envelope = self._settled(work)
-        while self._is_asking and envelope.status is Status.SUSPENDED:
+        while self._asker is not None and envelope.status is Status.SUSPENDED:
             try:
-                if not self._answer(envelope):
+                if not self._answer(self._asker, envelope):
                     break
             except KeyboardInterrupt:
                 self._stop()
@@ -188,15 +189,10 @@ class WatchedCall:
             self._stopper.leave()
         self._stopper = TaskStopper(self._runtime, self._background, self._task_id)
 
-    def _answer(self, envelope: Envelope) -> bool:
-        """Ask for an answer and hand it in; False when the person answers later."""
-        question_id = _waiting(envelope)[0]
-        if (record := self._question(question_id)) is None:
-            return False
-        if (body := ask_here(record)) is None:
-            return False
-        self._background.do(self._runtime.answer(question_id, body))
-        return True
+    def _answer(self, asker: Asker, envelope: Envelope) -> bool:
+        """Ask what the call waits for; False when the person answers later."""
+        found = (self._question(each) for each in _waiting(envelope))
+        return any(asker.meet(each) for each in found if each is not None)
 
     def _question(self, question_id: QuestionId) -> QuestionRecord | None:
         find = self._runtime.parts.projections.find_question(question_id)

@@ -1,8 +1,6 @@
 """Talks with an agent in a terminal; no server is needed."""
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -16,15 +14,15 @@ from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, ta
 from penstock.cli.arguments.project import opened
 from penstock.cli.arguments.skills import selected
 from penstock.cli.exit_codes import FINE, INTERRUPTED
-from penstock.cli.interaction.asking import ask
+from penstock.cli.interaction.asking import ask_here
 from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
-from penstock.cli.terminal.keyboard import forget_typed
+from penstock.cli.interaction.tab import Words, command_completer
+from penstock.cli.terminal.keyboard import IsOver, read_line
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import Screen
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId
-from penstock.core.late import late
 from penstock.core.profile import LOCAL
 from penstock.flows.project.flows import ProjectFlows
 from penstock.store.projections import Page
@@ -104,7 +102,7 @@ class _Talk:
             runtime,
             background,
             show=print_json if as_json else self._screen.show,
-            ask=self._ask,
+            ask=self._ask if self._is_asking else None,
             tell=self._tell,
         )
 
@@ -128,11 +126,11 @@ class _Talk:
     def together(self) -> int:
         """Talk until the person leaves."""
         name = self._conversation.agent
-        self._complete()
+        complete = command_completer(self._words())
         note(f"You talk with {name}. {HELP}.")
         while True:
             try:
-                said = input(f"{name}> ").strip()
+                said = read_line(f"{name}> ", complete=complete).strip()
             except EOFError:
                 say()
                 return FINE
@@ -141,21 +139,19 @@ class _Talk:
             if said:
                 self._take(said)
 
-    def _complete(self) -> None:
-        """Let Tab complete commands, where the system has what it takes."""
+    def _words(self) -> Words:
+        """Return the commands, and what may follow each."""
         parts = self._runtime.parts
         tools = DirectTools(parts.invoker)
         library = parts.flow_work.library
         flows = library.files().files if isinstance(library, ProjectFlows) else ()
-        words: dict[str, Callable[[], Iterable[str]]] = {
+        return {
             **{f"/{each}": tuple for each in flows},
             **{f"/{each}": tuple for each in COMMANDS},
             **dict.fromkeys(("/help", *LEAVING), tuple),
             "/call": lambda: (each.spec.tool_id for each in tools.of(self._runtime.local)),
             "/model": lambda: (each.model_id for each in parts.models.cards()),
         }
-        with suppress(ModuleNotFoundError):
-            late("penstock.cli.interaction.tab:listen")(words)
 
     def _take(self, said: str) -> None:
         word, _, rest = said.partition(" ")
@@ -173,19 +169,10 @@ class _Talk:
         self._screen.end_line()
         note(text)
 
-    def _ask(self, question: Frame) -> dict[str, Any] | None:
-        """Return the person's answer; None when nobody is there, or later."""
+    def _ask(self, question: Frame, is_over: IsOver) -> dict[str, Any] | None:
+        """Return the person's answer; None for later."""
         self._screen.end_line()
-        if self._is_asking:
-            forget_typed()
-            options = [each["value"] for each in question.get("options", ())]
-            try:
-                with late("penstock.cli.interaction.tab:choosing")(options):
-                    return ask(question, input)
-            except EOFError:
-                say()
-        note(f"It waits for an answer: penstock answer {question['id']}")
-        return None
+        return ask_here(question, is_over)
 
 
 def _is_single(message: str | None) -> bool:

@@ -28,7 +28,8 @@ from penstock.cli.arguments.options import (
 from penstock.cli.arguments.skills import selected
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.interaction.answers import answers_to
-from penstock.cli.interaction.asking import NO, YES, ask_here, show_waiting, text_answer
+from penstock.cli.interaction.asker import Asker
+from penstock.cli.interaction.asking import NO, YES, show_waiting, text_answer
 from penstock.cli.interaction.background import Background
 from penstock.cli.terminal.excerpt import excerpt, place_of
 from penstock.cli.terminal.findings import tell_findings
@@ -167,7 +168,8 @@ class _OneTrial:
         self._goes_on = options.store and is_direct
         self._background = background
         self._answers = deque(options.answer or ())
-        self._is_asking = sys.stdin.isatty() and options.given != "-"
+        is_asking = sys.stdin.isatty() and options.given != "-"
+        self._asker = Asker(trial.runtime, background) if is_asking else None
         self._profile = LOCAL_PROFILE
         if options.permission is not None:
             self._profile = Profile(permissions=frozenset(options.permission))
@@ -200,16 +202,12 @@ class _OneTrial:
     def _answered(self, reply: Reply) -> bool:
         """Answer the first question; False when nobody does."""
         record = reply.questions[0]
-        body: dict[str, Any] | None = None
         if self._answers:
             note(question_line(record.question))
             body = _body(record, self._answers.popleft())
-        elif self._is_asking:
-            body = ask_here(record)
-        if body is None:
-            return False
-        self._background.do(self._trial.runtime.answer(record.question.question_id, body))
-        return True
+            self._background.do(self._trial.runtime.answer(record.question.question_id, body))
+            return True
+        return self._asker is not None and any(map(self._asker.meet, reply.questions))
 
 
 def _body(record: QuestionRecord, said: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import io
 import json
-import readline
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.cli.exit_codes import WAITING
+from tests.kit.flow_server import ASKS, LOOK, laid
+from tests.kit.terminal import Terminal
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -110,28 +112,96 @@ def test_commands_are_the_conversation_s(run: Run) -> None:
     assert "Unknown command" in run("chat", "/foo")[1]
 
 
-class Keyboard(io.StringIO):
-    """A terminal at which a person has typed this."""
-
-    def isatty(self) -> bool:
-        """Say that it is one."""
-        return True
-
-
-def test_flows_are_completed_in_a_conversation(
-    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow("starts the command in a terminal")
+def test_commands_and_flows_are_completed_in_a_conversation(project: Path) -> None:
     (project / "flows").mkdir(exist_ok=True)
     (project / "flows" / "guided.yaml").write_text("name: guided\nsteps: []\n")
-    monkeypatch.setattr("sys.stdin", Keyboard(""))
-    before, delimiters = readline.get_completer(), readline.get_completer_delims()
-    try:
-        assert run("chat")[0] == 0
-        monkeypatch.setattr("readline.get_line_buffer", lambda: "/gui")
-        monkeypatch.setattr("readline.get_endidx", lambda: len("/gui"))
-        completer = readline.get_completer()
-        assert completer is not None
-        assert completer("/gui", 0) == "/guided "
-    finally:
-        readline.set_completer(before)
-        readline.set_completer_delims(delimiters)
+    with Terminal("chat", cwd=project, echoes=True) as terminal:
+        terminal.until("assistant> ")
+        terminal.press("/gui\t")
+        terminal.until("/guided ")
+        terminal.press("\x15/call hel\t")
+        terminal.until("/call hello ")
+        terminal.press("name=Ann\n")
+        terminal.until("Hello, Ann!")
+
+
+BESIDE = '''
+from penstock import ToolContext, tool
+
+@tool(effect="none")
+def hold(gate: str) -> str:
+    """Wait until somebody writes into a pipe."""
+    with open(gate) as pipe:
+        return pipe.read()
+
+@tool(effect="none")
+async def pick(ctx: ToolContext) -> str:
+    """Ask for a colour."""
+    return str(await ctx.ask("Which colour?", options=["red", "green"]))
+'''
+
+
+@pytest.fixture
+def gate(project: Path) -> Path:
+    """A pipe that keeps a tool at work until somebody writes into it."""
+    (project / "tools" / "beside.py").write_text(BESIDE)
+    os.mkfifo(gate := project / "gate")
+    return gate
+
+
+@pytest.mark.slow("starts the command in a terminal")
+def test_a_question_is_asked_while_another_call_is_at_work(project: Path, gate: Path) -> None:
+    """It was asked only once the other call had ended."""
+    with Terminal("chat", f"pick, then hold gate={gate}", cwd=project, echoes=True) as terminal:
+        terminal.until("? Which colour?")
+        terminal.until("answer> ")
+        terminal.press("re\n")
+        terminal.until("answer must be one of: red, green")
+        terminal.until("answer> ")
+        terminal.press("g\t\n")
+        terminal.until("green")
+        gate.write_text("done")
+        terminal.until("✓ hold")
+        terminal.until("green")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow("starts the command in a terminal")
+def test_what_a_run_asks_is_asked_while_another_call_is_at_work(project: Path, gate: Path) -> None:
+    laid(project, {"look.yaml": LOOK, "asks.yaml": ASKS})
+    (project / "agents" / "assistant.md").write_text(
+        "---\nname: assistant\ndescription: d\ntools: execute_workflow, hold\n---\nHelp.\n"
+    )
+    message = f"execute_workflow workflowId=asks, then hold gate={gate}"
+    with Terminal("chat", message, cwd=project) as terminal:
+        terminal.until("? Go on?")
+        terminal.until("/cancel> ")
+        terminal.type("Stop")
+        gate.write_text("done")
+        terminal.until("✓ execute_workflow")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow("starts the command in a terminal")
+def test_a_question_for_later_leaves_the_other_call_at_work(project: Path, gate: Path) -> None:
+    with Terminal("chat", f"pick, then hold gate={gate}", cwd=project) as terminal:
+        terminal.until("answer> ")
+        terminal.leave()
+        terminal.until("It waits for an answer: penstock answer q_")
+        gate.write_text("done")
+        terminal.until("✓ hold")
+        assert terminal.ended() == WAITING
+
+
+@pytest.mark.slow("starts the command in a terminal")
+def test_a_prompt_ends_when_its_question_is_answered_elsewhere(project: Path, run: Run) -> None:
+    (project / "tools" / "beside.py").write_text(BESIDE)
+    with Terminal("chat", "pick", cwd=project) as terminal:
+        terminal.until("answer> ")
+        terminal.press("gr")
+        (question,) = json.loads(run("answer", "--json")[1])["questions"]
+        run("answer", question["id"], "red")
+        terminal.until("the question was answered elsewhere, or withdrawn")
+        terminal.until("red")
+        assert terminal.ended() == 0

@@ -10,6 +10,7 @@ import pytest
 from tests.kit.flow_server import laid
 from tests.kit.flows import HEAD
 from tests.kit.project import ProjectFolder
+from tests.kit.terminal import Terminal
 from tests.kit.visibility import write_skill
 
 pytestmark = pytest.mark.slow("opens a store for each command")
@@ -327,3 +328,49 @@ def test_a_burst_is_told_to_its_end(scripts: ProjectFolder, run: Run) -> None:
     assert second.startswith("[warning] script.unhandled_rejection")
     assert third.startswith("[warning] script.unawaited_calls")
     assert fourth == "→ later: success"
+
+
+PICK = '''
+from penstock import ToolContext, tool
+
+@tool(effect="none", direct_call=True)
+async def pick(ctx: ToolContext) -> str:
+    """Ask for a colour."""
+    return str(await ctx.ask("Which colour?", options=["red", "green"]))
+'''
+
+
+@pytest.mark.slow("starts the command in a terminal")
+@pytest.mark.parametrize("command", [("run-tool", "pick", "--store"), ("call", "pick")])
+def test_what_is_no_option_is_asked_again_and_tab_completes_options(
+    project: Path, command: tuple[str, ...]
+) -> None:
+    """`re` was taken as the answer to a question with the options red and green."""
+    (project / "tools" / "pick.py").write_text(PICK)
+    with Terminal(*command, cwd=project, echoes=True) as terminal:
+        terminal.until("? Which colour?")
+        terminal.until("answer> ")
+        terminal.press("re\n")
+        terminal.until("answer must be one of: red, green")
+        terminal.until("answer> ")
+        terminal.press("g\t")
+        terminal.until("green")
+        terminal.press("\n")
+        terminal.until("green")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow("starts the command in a terminal")
+@pytest.mark.parametrize("command", [("run-tool", "pick", "--store"), ("call", "pick")])
+def test_a_prompt_ends_when_its_question_is_answered_elsewhere(
+    project: Path, command: tuple[str, ...], run: Run
+) -> None:
+    (project / "tools" / "pick.py").write_text(PICK)
+    with Terminal(*command, cwd=project) as terminal:
+        terminal.until("answer> ")
+        terminal.press("gr")
+        (question,) = json.loads(run("answer", "--json")[1])["questions"]
+        run("answer", question["id"], "red")
+        terminal.until("the question was answered elsewhere, or withdrawn")
+        terminal.until("red")
+        assert terminal.ended() == 0

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,8 +25,15 @@ class Terminal:
     """One command, started in a terminal of its own."""
 
     def __init__(
-        self, *arguments: str, cwd: Path, columns: int = 200, echoes: bool = False
+        self,
+        *arguments: str,
+        cwd: Path,
+        columns: int = 200,
+        echoes: bool = False,
+        program: Sequence[str] = PENSTOCK,
+        output: int | None = None,
     ) -> None:
+        """Start the command; `output` is a file in place of the terminal that stdout is."""
         self._ours, theirs = pty.openpty()
         attributes = termios.tcgetattr(theirs)
         attributes[3] &= -1 if echoes else ~termios.ECHO
@@ -35,10 +43,10 @@ class Terminal:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             self._process = subprocess.Popen(
-                [*PENSTOCK, *arguments],
+                [*program, *arguments],
                 cwd=cwd,
                 stdin=theirs,
-                stdout=theirs,
+                stdout=theirs if output is None else output,
                 stderr=theirs,
                 start_new_session=True,
             )
@@ -73,7 +81,11 @@ class Terminal:
 
     def type(self, line: str) -> None:
         """Type a line."""
-        os.write(self._ours, line.encode() + b"\n")
+        self.press(f"{line}\n")
+
+    def press(self, keys: str | bytes) -> None:
+        """Press keys, without Enter."""
+        os.write(self._ours, keys.encode() if isinstance(keys, str) else keys)
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""

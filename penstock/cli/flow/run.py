@@ -26,12 +26,15 @@ from penstock.cli.exit_codes import (
 )
 from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
 from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
-from penstock.cli.interaction.asking import YES, ask_here, asked_in, show_waiting
+from penstock.cli.interaction.asker import Asker
+from penstock.cli.interaction.asking import YES, show_waiting
 from penstock.cli.interaction.background import Background, Feed, on_interrupt
+from penstock.cli.interaction.nested_questions import asked_below, asked_in, with_questions
 from penstock.cli.interaction.stopping import TaskStopper
+from penstock.cli.terminal.keyboard import read_line
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
+from penstock.core.errors import NotFound
 from penstock.core.events import Event, QuestionAsked, Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.question import QuestionRecord, QuestionStatus
@@ -126,9 +129,7 @@ class _WatchedRun:
         self._task_id = TaskId(new_id("task"))
         self._shown = 0
         self._stopping: TaskStopper | None = None
-        self._postponed: set[QuestionId] = set()
-        """Questions that the person answers later."""
-        self._answered: set[QuestionId] = set()
+        self._asker = Asker(runtime, background)
 
     def through(self, texts: Mapping[str, str]) -> int:
         """Start the run, go with it to its end, print its result; returns the exit code."""
@@ -167,33 +168,46 @@ class _WatchedRun:
 
     def _show(self) -> None:
         """Show what happens, until the run has ended or waits."""
-        feed = self._background.feed(self._items())
-        with on_interrupt(feed.interrupt), self._board:
-            while (item := self._next(feed)) is not None:
-                self._board.take(item)
-                if isinstance(item, Record):
-                    self._shown = item.seq
-                    if isinstance(item.event, QuestionAsked):
-                        self._ask_at_once(item.event.question.question_id)
-                    if self._stops(item.event):
+        items: AsyncIterator[Live | QuestionRecord] = self._items()
+        if self._is_asking:
+            items = with_questions(items, asked_below(self._runtime, self._task_id))
+        feed = self._background.feed(items)
+        try:
+            with on_interrupt(feed.interrupt), self._board:
+                while (item := self._next(feed)) is not None:
+                    if self._take(item):
                         return
+        finally:
+            feed.close()
+
+    def _take(self, item: Live | QuestionRecord) -> bool:
+        """Show what came; returns whether the run has ended, or waits."""
+        if isinstance(item, QuestionRecord):
+            self._ask_at_once(item)
+            return False
+        self._board.take(item)
+        if not isinstance(item, Record):
+            return False
+        self._shown = item.seq
+        if isinstance(item.event, QuestionAsked) and self._is_asking:
+            found = self._found(item.event.question.question_id)
+            if (record := self._background.do(found)) is not None:
+                self._ask_at_once(record)
+        return self._stops(item.event)
 
     def _stops(self, event: Event) -> bool:
         """Whether the run has ended, or waits for something that was not answered since."""
         if isinstance(event, TaskSuspended):
-            return self._answered.isdisjoint(event.questions)
+            return not any(map(self._asker.is_closed, event.questions))
         return isinstance(event, TaskEnded | TaskBlocked)
 
-    def _ask_at_once(self, question_id: QuestionId) -> None:
+    def _ask_at_once(self, record: QuestionRecord) -> None:
         """Put a question to the person while other steps are at work; the board goes aside."""
-        if not self._is_asking or self._stopping is not None:
-            return
-        record = self._background.do(self._found(question_id))
-        if record is not None and record.status is QuestionStatus.OPEN:
+        is_new = not self._asker.has_met(record.question.question_id)
+        if self._stopping is None and is_new and record.status is QuestionStatus.OPEN:
             with self._board.aside():
                 if not self._ask(record):
-                    self._postponed.add(question_id)
-                    note("The other steps go on; the question stays open.")
+                    note("The other steps continue; the question stays open.")
 
     async def _found(self, question_id: QuestionId) -> QuestionRecord | None:
         return await self._runtime.parts.projections.find_question(question_id)
@@ -234,7 +248,7 @@ class _WatchedRun:
             return True
         try:
             with on_interrupt(None):
-                return input(ABORT).strip().lower() in YES
+                return read_line(ABORT).strip().lower() in YES
         except (EOFError, KeyboardInterrupt):
             return True
 
@@ -246,10 +260,7 @@ class _WatchedRun:
 
         After a question of a run that it waits for comes the next one there, until that is over.
         """
-        open_ones = (
-            each for each in reply.questions if each.question.question_id not in self._postponed
-        )
-        asked, is_taken = next(open_ones, None), False
+        asked, is_taken = next(filter(self._is_wanted, reply.questions), None), False
         while asked is not None and (is_taken := self._ask(asked)):
             is_own = asked.task_id == self._task_id or self._stopping is not None
             asked = None if is_own else self._next_in(reply)
@@ -258,40 +269,36 @@ class _WatchedRun:
         return is_taken
 
     def _next_in(self, reply: Reply) -> QuestionRecord | None:
+        """Return what runs ask next, else what the person left open there."""
         feed = self._background.feed(asked_in(self._runtime, reply.runs))
-        with on_interrupt(feed.interrupt):
-            return self._next(feed)
+        postponed: QuestionRecord | None = None
+        try:
+            with on_interrupt(feed.interrupt):
+                while (record := self._next(feed)) is not None:
+                    if self._is_wanted(record):
+                        return record
+                    postponed = record
+        finally:
+            feed.close()
+        return postponed
+
+    def _is_wanted(self, record: QuestionRecord) -> bool:
+        """Whether the person has not left this question for later."""
+        question_id = record.question.question_id
+        return self._asker.is_closed(question_id) or not self._asker.has_met(question_id)
 
     def _ask(self, asked: QuestionRecord) -> bool:
         """Put a question to the person until it is answered, or the run aborted.
 
         False when it stays open.
         """
-        is_taken, question_id = False, asked.question.question_id
-
-        def is_over() -> bool:
-            record = self._background.do(self._found(question_id))
-            return record is None or record.status is not QuestionStatus.OPEN
-
-        while self._is_asking and self._stopping is None and not is_taken:
+        while self._is_asking and self._stopping is None:
             try:
-                with on_interrupt(None):
-                    body = ask_here(asked, is_over)
-                if body is None:
-                    break
-                self._background.do(self._runtime.answer(question_id, body))
+                return self._asker.meet(asked)
             except KeyboardInterrupt:
                 if self._wants_abort():
                     self._abort()
-            except InvalidAnswer as error:
-                note(str(error))
-            except (AlreadyAnswered, QuestionClosed) as error:
-                note(str(error))
-                is_taken = True
-            else:
-                is_taken = True
-        self._answered |= {question_id} if is_taken else set()
-        return is_taken or self._stopping is not None
+        return self._stopping is not None
 
 
 def _board(runtime: Runtime, options: RunOptions) -> RunBoard:

@@ -101,6 +101,10 @@ class Feed(Generic[Value]):
         self._filling.result()
         return None
 
+    def close(self) -> None:
+        """Stop waiting for more items; the iterator is closed."""
+        self._filling.cancel()
+
     def interrupt(self) -> None:
         """Let `take` raise KeyboardInterrupt: what is being shown is shown whole before."""
         self._queue.put(None)

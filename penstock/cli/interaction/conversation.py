@@ -8,32 +8,39 @@ from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.chat.parts import question_record
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
-from penstock.cli.interaction.asking import asked_in
+from penstock.cli.interaction.asker import Ask, Asker
 from penstock.cli.interaction.background import Background, Feed, on_interrupt
+from penstock.cli.interaction.nested_questions import asked_below, asked_in, with_questions
 from penstock.cli.interaction.stopping import TaskStopper, Tell
 from penstock.cli.terminal.output import note
-from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
+from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
+from penstock.core.question import QuestionRecord
 from penstock.server.streams.frame import Position
 from penstock.server.streams.wire import ChatFrames, StreamView
 
 Frame = Mapping[str, Any]
 Show = Callable[[Frame], None]
-Ask = Callable[[Frame], dict[str, Any] | None]
-"""Returns the body of the answer; None answers later."""
 
 
 class Conversation:
     """Messages of one session, one after the other."""
 
     def __init__(
-        self, runtime: Runtime, background: Background, *, show: Show, ask: Ask, tell: Tell = note
+        self,
+        runtime: Runtime,
+        background: Background,
+        *,
+        show: Show,
+        ask: Ask | None,
+        tell: Tell = note,
     ) -> None:
         self._runtime = runtime
         self._background = background
-        self._show = show
+        self.show = show
         self._ask = ask
-        self._tell = tell
+        """None where nobody can be asked."""
+        self.tell = tell
         self.agent = ASSISTANT
         self.session_id: SessionId | None = None
         """None until the first message, and for a new conversation."""
@@ -42,10 +49,11 @@ class Conversation:
         """Selected for each message."""
 
     def say(self, content: str) -> int:
-        """Send a message and show what becomes of it; return how it ended.
+        """Send a message and show what happens until it is answered; return how it ended.
 
         Ctrl-C cancels the task; a second one ends the process, and so does a task that stays.
         """
+        runtime, background = self._runtime, self._background
         message = NewMessage(
             content=content,
             agent=self.agent,
@@ -53,49 +61,85 @@ class Conversation:
             model=self.model,
             selected_skills=self.skills,
         )
-        sent = self._background.do(self._runtime.send(message))
+        sent = background.do(runtime.send(message))
         self.session_id = sent.session_id
-        feed = self._background.feed(frames(self._runtime, sent, self.agent))
-        return self._watch(sent, feed)
+        items: AsyncIterator[Frame | QuestionRecord] = frames(runtime, sent, self.agent)
+        asker = None
+        if self._ask is not None:
+            asker = Asker(runtime, background, ask=self._ask, tell=self._refused)
+            items = with_questions(items, asked_below(runtime, sent.task_id))
+        return _WatchedMessage(self, runtime, background, asker).through(sent, items)
 
-    def _watch(self, sent: SentMessage, feed: Feed[Frame]) -> int:
-        questions: dict[str, Frame] = {}
-        stopper: TaskStopper | None = None
-        with on_interrupt(feed.interrupt):
-            while True:
-                try:
-                    frame = feed.take(stopper.seconds if stopper else None)
-                    code = self._take(frame, questions)
-                except (KeyboardInterrupt, TimeoutError):
-                    if stopper is not None:
-                        stopper.leave()
-                    stopper = self._stop(sent)
-                else:
-                    if code is not None:
-                        return INTERRUPTED if stopper and code == FAILED else code
+    def _refused(self, error: PenstockError) -> None:
+        self.show({"type": "error", "code": error.code, "message": str(error)})
 
-    def _stop(self, sent: SentMessage) -> TaskStopper:
-        return TaskStopper(self._runtime, self._background, sent.task_id, tell=self._tell)
 
-    def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
-        """Show a frame; return how the message ended, if it did."""
-        if frame is None:
-            said = "it was cut; the task goes on: go on with --continue"
-            self._show({"type": "error", "code": "STREAM_CUT", "message": said})
-            return FAILED
+class _WatchedMessage:
+    """The task of one message, with the person who looks at it."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        runtime: Runtime,
+        background: Background,
+        asker: Asker | None,
+    ) -> None:
+        self._show = conversation.show
+        self._tell = conversation.tell
+        self._runtime = runtime
+        self._background = background
+        self._asker = asker
+        self._stopper: TaskStopper | None = None
+        self._shown: dict[str, Frame] = {}
+        """Questions, by id."""
+        self._rests = False
+        """Whether the task waits for runs alone, as far as it is known."""
+
+    def through(self, sent: SentMessage, items: AsyncIterator[Frame | QuestionRecord]) -> int:
+        """Show all that happens; return how the message ended."""
+        feed = self._background.feed(items)
+        try:
+            with on_interrupt(feed.interrupt):
+                return self._watch(sent, feed)
+        finally:
+            feed.close()
+
+    def _watch(self, sent: SentMessage, feed: Feed[Frame | QuestionRecord]) -> int:
+        while True:
+            try:
+                item = feed.take(self._stopper.seconds if self._stopper else None)
+                code = self._take(item)
+            except (KeyboardInterrupt, TimeoutError):
+                if self._stopper is not None:
+                    self._stopper.leave()
+                self._stopper = TaskStopper(
+                    self._runtime, self._background, sent.task_id, tell=self._tell
+                )
+            else:
+                if code is not None:
+                    return INTERRUPTED if self._stopper and code == FAILED else code
+
+    def _take(self, item: Frame | QuestionRecord | None) -> int | None:
+        """Show what came; return how the message ended, if it did."""
+        if isinstance(item, QuestionRecord):
+            return None if self._meet(item) or not self._rests else WAITING
+        if item is None:
+            said = "it was cut; the task continues: `--continue` shows the rest"
+            item = {"type": "error", "code": "STREAM_CUT", "message": said}
+        self._rests = False
+        return self._take_frame(item)
+
+    def _take_frame(self, frame: Frame) -> int | None:
         self._show(frame)
         match frame["type"]:
             case "question":
-                questions[frame["id"]] = frame
+                self._shown[frame["id"]] = frame
+                if self._asker is not None:
+                    self._put(frame)
             case "suspended" if "blockedOn" in frame:
                 return WAITING
             case "suspended":
-                if frame["questions"]:
-                    first = frame["questions"][0]
-                    is_answered = self._answer(questions.get(first) or self._find(first))
-                else:
-                    is_answered = self._answer_in(frame["runs"])
-                return None if is_answered else WAITING
+                return None if self._goes_on(frame) else WAITING
             case "message_complete":
                 return FINE
             case "error":
@@ -104,47 +148,69 @@ class Conversation:
                 pass
         return None
 
-    def _answer(self, question: Frame) -> bool:
-        """Ask until the answer counts; False when the person answers later."""
-        while (body := self._asked(question)) is not None:
-            try:
-                question_id = QuestionId(question["id"])
-                self._background.do(self._runtime.answer(question_id, body))
-            except InvalidAnswer as error:
-                self._show({"type": "error", "code": error.code, "message": str(error)})
-            except (AlreadyAnswered, QuestionClosed):
-                return True
-            else:
-                return True
-        return False
+    def _goes_on(self, frame: Frame) -> bool:
+        """Whether the task goes on by itself, after all questions that it rests for."""
+        if self._stopper is not None:
+            return True  # it is about to end
+        questions = [self._find(str(each)) for each in frame["questions"]]
+        if questions:
+            # The answer to any of them lets the task continue.
+            return any(self._put(each) for each in questions if not self._is_postponed(each["id"]))
+        self._rests = self._answer_in(frame["runs"])
+        return self._rests
 
     def _answer_in(self, runs: Sequence[str]) -> bool:
         """Ask what is asked in runs, until one of them is over; False when that is for later."""
-        while (question := self._next_in(runs)) is not None:
-            self._show(question)
-            if not self._answer(question):
+        while (record := self._next_in(runs)) is not None:
+            if not self._meet(record):
                 return False
         return True
 
+    def _meet(self, record: QuestionRecord) -> bool:
+        """Show a question and ask it, unless that was done before."""
+        question = {"type": "question"} | question_record(record)
+        if self._shown.setdefault(question["id"], question) is question:
+            self._show(question)
+        return self._put(question)
+
+    def _put(self, question: Frame) -> bool:
+        """Ask at once, also while other calls are at work; False when the question stays open."""
+        if self._stopper is not None:
+            return False
+        if self._asker is not None and self._asker.put(question):
+            return True
+        self._tell(f"It waits for an answer: penstock answer {question['id']}")
+        return False
+
     def _find(self, question_id: str) -> Frame:
-        """Return a question that was asked before this message was watched, and show it."""
+        """Return a question; one that was asked before this message was watched is shown."""
+        if question_id in self._shown:
+            return self._shown[question_id]
         found = self._runtime.parts.projections.find_question(QuestionId(question_id))
         record = self._background.do(found)
         if record is None:
             raise NotFound(f"the question {question_id} is gone: its conversation was deleted")
-        question = {"type": "question"} | question_record(record)
+        self._shown[question_id] = question = {"type": "question"} | question_record(record)
         self._show(question)
         return question
 
-    def _next_in(self, runs: Sequence[str]) -> Frame | None:
+    def _next_in(self, runs: Sequence[str]) -> QuestionRecord | None:
+        """Return what runs ask next that the person was not asked yet, else what stays open."""
         feed = self._background.feed(asked_in(self._runtime, runs))
-        with on_interrupt(feed.interrupt):
-            asked = feed.take()
-        return None if asked is None else {"type": "question"} | question_record(asked)
+        postponed: QuestionRecord | None = None
+        try:
+            with on_interrupt(feed.interrupt):
+                while (record := feed.take()) is not None:
+                    if not self._is_postponed(record.question.question_id):
+                        return record
+                    postponed = record
+        finally:
+            feed.close()
+        return postponed
 
-    def _asked(self, question: Frame) -> dict[str, Any] | None:
-        with on_interrupt(None):
-            return self._ask(question)
+    def _is_postponed(self, question_id: str) -> bool:
+        asker = self._asker
+        return asker is not None and asker.has_met(question_id) and not asker.is_closed(question_id)
 
 
 async def frames(runtime: Runtime, sent: SentMessage, agent: str) -> AsyncIterator[Frame]:

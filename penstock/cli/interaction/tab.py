@@ -1,65 +1,61 @@
-"""The Tab key in a conversation: it completes commands, and what may stand behind them."""
+"""What the Tab key completes: commands of a conversation, and the answers to a question."""
 
-import readline
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock.cli.terminal.keyboard import Complete
+from penstock.cli.terminal.plain import is_plain
+from penstock.core.question import QuestionKind
 
 Words = Mapping[str, Callable[[], Iterable[str]]]
-"""What may stand behind each command, such as `/call`; asked for when it is wanted."""
+"""What may follow each command, such as `/call`; the callable runs when Tab needs it."""
 
 
-def listen(words: Words) -> None:
-    """Let Tab complete what a person writes from now on."""
-    found: list[str] = []
+def command_completer(words: Words) -> Complete:
+    """Complete a command, or the word behind one."""
 
-    def completer(_word: str, number: int) -> str | None:
-        if number == 0:
-            found[:] = completions(readline.get_line_buffer()[: readline.get_endidx()], words)
-        return found[number] if number < len(found) else None
+    def complete(line: str) -> Sequence[str]:
+        command, space, rest = line.partition(" ")
+        if not line.startswith("/") or " " in rest:
+            return ()
+        if not space:
+            return _beginning(line, (f"{each} " for each in sorted(words)))
+        known = sorted(words.get(command, tuple)())
+        return _beginning(line, (f"{command} {each} " for each in known))
 
-    readline.set_completer_delims(" ")
-    readline.set_completer(completer)
-    _bind()
-
-
-@contextmanager
-def choosing(options: Sequence[str]) -> Iterator[None]:
-    """Let Tab complete one of these as the whole line, until the block ends."""
-    before, delimiters = readline.get_completer(), readline.get_completer_delims()
-
-    def completer(line: str, number: int) -> str | None:
-        found = [each for each in options if each.lower().startswith(line.lower())]
-        return found[number] if number < len(found) else None
-
-    readline.set_completer_delims("")
-    readline.set_completer(completer)
-    _bind()
-    try:
-        yield
-    finally:
-        readline.set_completer_delims(delimiters)
-        readline.set_completer(before)
+    return complete
 
 
-@contextmanager
-def offering(text: str) -> Iterator[None]:
-    """Begin the next line of `input` with a text, which the person edits."""
-    readline.set_startup_hook(lambda: readline.insert_text(text))
-    try:
-        yield
-    finally:
-        readline.set_startup_hook(None)
+def answer_completer(question: Mapping[str, Any], ways: Sequence[str] = ()) -> Complete:
+    """Complete an answer: yes or no, an option, or one of the other ways to answer.
+
+    An option is completed by its label, which the question shows, else by its value. One that no
+    line can hold is left out: its number answers, too.
+    """
+    form = question.get("form") or {}
+    if question["kind"] == QuestionKind.APPROVAL:
+        return lambda line: _beginning(line, ("yes", "no", "edit"))
+    if form.get("type") == "confirm":
+        return lambda line: _beginning(line, ("yes", "no"))
+    options = question.get("options", ())
+    labels, values = (
+        [each[name] for each in options if is_plain(each[name])] for name in ("label", "value")
+    )
+
+    def complete(line: str) -> Sequence[str]:
+        said, last = _split(line) if form.get("multiSelect") else ("", line)
+        found = _beginning(last, labels) or _beginning(last, values)
+        return [f"{said}{each}" for each in found] + _beginning(line, ways)
+
+    return complete
 
 
-def _bind() -> None:
-    is_editline = "libedit" in (readline.__doc__ or "")
-    readline.parse_and_bind("bind ^I rl_complete" if is_editline else "tab: complete")
+def _split(line: str) -> tuple[str, str]:
+    """Return what precedes the last of several options, and what is typed of it."""
+    last = line.rpartition(",")[2].lstrip()
+    return line[: len(line) - len(last)], last
 
 
-def completions(line: str, words: Words) -> list[str]:
-    """Return what the last word of a line may become: a command, or the word behind one."""
-    command, space, rest = line.partition(" ")
-    if not line.startswith("/") or " " in rest:
-        return []
-    known = words.get(command, tuple)() if space else words
-    return sorted(f"{each} " for each in known if each.startswith(rest if space else command))
+def _beginning(start: str, words: Iterable[str]) -> list[str]:
+    """Return the words that begin so, whatever the case of their letters."""
+    return [each for each in words if each.lower().startswith(start.lower())]

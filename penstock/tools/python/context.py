@@ -102,8 +102,9 @@ class ToolContext:
         """Return a person's answer: words, the value of an option, or what matches the schema.
 
         The call is parked and the function is later entered again from its top, so ask before
-        anything with an effect that is not made by this context. Words that name no option are
-        returned as they are. Raises Rejected when the person will not say.
+        anything with an effect that is not made by this context. Only options answer a question
+        that has some, and other words if one of them is `Other (describe)`. Raises Rejected when
+        the person will not say.
         """
         form = question_form(options, schema)
         answered = await self._invocation.ask(question_text(question), form=form)

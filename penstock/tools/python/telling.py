@@ -7,11 +7,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.core.canonical import is_larger
+from penstock.core.envelope import Json
 from penstock.core.events import NOTE_LEVELS, NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.core.schema import Schema
 from penstock.core.text import size_text
+from penstock.engine.answers import OTHER
 from penstock.tools.invocation import QuestionForm
 from penstock.tools.outputs import given_json
 
@@ -45,7 +47,7 @@ def question_form(
     if len(set(values)) < len(values):
         raise ValueError(f"options must differ, not {values!r}")
     if schema is None:
-        return QuestionForm(options=chosen)
+        return QuestionForm(options=chosen, typed=_select(values) if values else None)
     if not isinstance(schema, Mapping):
         raise TypeError(f"schema must be a JSON Schema, not {schema!r}")
     try:
@@ -53,6 +55,11 @@ def question_form(
     except ValueError as error:
         raise ValueError(f"schema is no JSON Schema: {error}") from None
     return QuestionForm(options=chosen, schema=dict(schema))
+
+
+def _select(values: Sequence[str]) -> Json:
+    """Return the type of a question with options: nothing else is an answer, unless one says so."""
+    return {"type": "select"} | ({"allowCustom": True} if OTHER in values else {})
 
 
 def question_text(question: str) -> str:

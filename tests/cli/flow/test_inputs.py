@@ -1,5 +1,6 @@
 """What a run at a terminal begins with."""
 
+import io
 from typing import Any
 
 import pytest
@@ -31,23 +32,18 @@ def test_what_is_no_pair_is_refused() -> None:
         read_pairs(["n"])
 
 
-def test_what_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    answers = iter([" 3 ", " ", "Ann"])
-
-    def answer(prompt: str) -> str:
-        asked.append(prompt)
-        return next(answers)
-
-    monkeypatch.setattr("builtins.input", answer)
+def test_what_is_missing_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n \nAnn\n"))
     wanted = {"n": NUMBER, "m": NUMBER, "there": NUMBER, "task": TEXT}
     assert asked_for(wanted, {"there"}) == {"n": 3, "task": "Ann"}
-    assert asked == ["n (number): how many?> "] * 2 + ["For whom?> "]
+    assert capsys.readouterr() == ("", "n (number): how many?> " * 2 + "For whom?> ")
 
 
-def test_who_ends_the_input_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(prompt: str) -> str:
-        raise EOFError(prompt)
-
-    monkeypatch.setattr("builtins.input", ended)
+def test_who_ends_the_input_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert asked_for({"n": NUMBER, "task": TEXT}, ()) == {}
+    assert capsys.readouterr().err == "n (number): how many?> "

@@ -181,7 +181,7 @@ def test_a_question_for_later_is_named_when_nothing_else_is_left(flows: Path, ga
     with Terminal("flow", "run", "beside", cwd=flows) as terminal:
         terminal.until("answer> ")
         terminal.leave()
-        terminal.until("The other steps go on;")
+        terminal.until("The other steps continue;")
         gate.write_text("done")
         terminal.until("answer it: penstock answer q_")
         assert terminal.ended() == 4
@@ -247,3 +247,52 @@ def test_what_is_asked_in_a_run_of_a_step_may_be_answered_later(flows: Path, run
     assert (code, "Go on?" in told) == (4, True)
     question = re.findall("penstock answer (q_[a-z0-9]+)", told)[-1]
     assert "Sure?" in "".join(map(str, run("answer", question, "Go")))
+
+
+BESIDE_A_RUN = """
+steps:
+  - {id: slow, agent: holder, task: "hold gate=GATE"}
+  - {id: inner, agent: starter, task: "execute_workflow workflowId=twice"}
+"""
+STARTER = "---\nname: starter\ndescription: d\ntools: execute_workflow\n---\nStart.\n"
+
+
+def test_what_a_run_of_a_step_asks_is_asked_while_another_step_is_at_work(
+    flows: Path, gate: Path
+) -> None:
+    """It was asked only once the outer run waited, so after the slow step."""
+    text = HEAD + BESIDE_A_RUN.replace("GATE", str(gate))
+    (flows / "agents/starter.md").write_text(STARTER)
+    laid(flows, {"twice.yaml": TWICE, "both.yaml": text})
+    with Terminal("flow", "run", "both", cwd=flows) as terminal:
+        for asked, answer in (("Go on?", "Go"), ("Sure?", "Yes")):
+            terminal.until(f"? {asked}")
+            terminal.until("/cancel> ")
+            terminal.type(answer)
+        terminal.until("✓ inner")
+        gate.write_text("done")
+        terminal.until("✓ slow")
+        assert terminal.ended() == 0
+
+
+def test_options_are_completed_at_the_prompt_of_a_run(flows: Path) -> None:
+    with Terminal("flow", "run", "asks", cwd=flows, echoes=True) as terminal:
+        terminal.until("answer, or /cancel> ")
+        terminal.press("st\t")
+        terminal.until("Stop")
+        terminal.press("\n")
+        terminal.until("✓ tell")
+        assert terminal.ended() == 0
+
+
+def test_a_prompt_of_a_run_ends_when_the_question_is_answered_elsewhere(
+    flows: Path, run: Run
+) -> None:
+    with Terminal("flow", "run", "asks", cwd=flows) as terminal:
+        terminal.until("answer, or /cancel> ")
+        terminal.press("G")
+        (question,) = json.loads(run("answer", "--json")[1])["questions"]
+        run("answer", question["id"], "Stop")
+        terminal.until("the question was answered elsewhere, or withdrawn")
+        terminal.until("✓ tell")
+        assert terminal.ended() == 0

@@ -1,22 +1,23 @@
 """Puts a question to the person at the terminal."""
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from penstock.cli.interaction.asking import ask, ask_here, text_answer
+from penstock.chat.parts import question_record
+from penstock.cli.interaction.asking import Read, ask, ask_here, show_question, text_answer
+from penstock.cli.terminal.keyboard import Complete, nothing
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.question import Question, QuestionKind, QuestionRecord
 
 
-def person(*lines: str) -> Callable[[str], str]:
+def person(*lines: str) -> Read:
     said = iter(lines)
 
-    def read(prompt: str) -> str:
+    def read(prompt: str, *, complete: Complete = nothing, draft: str = "") -> str:
         line = next(said, None)
         if line is None:
             raise EOFError
@@ -124,7 +125,8 @@ def test_a_question_is_shown_where_programs_do_not_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(lines))
-    assert ask_here(ASKED) == body
+    show_question(question_record(ASKED))
+    assert ask_here(question_record(ASKED)) == body
     printed = capsys.readouterr()
     assert "Which?" in printed.err
     assert "Which?" not in printed.out
@@ -149,26 +151,28 @@ def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
 
 
 @pytest.mark.parametrize(
-    ("question", "prompt"),
+    ("question", "begins"),
     [
         ({"kind": "ask_user", "form": {"type": "input", "defaultValue": "A\x1b[1m\nnn"}}, "[A"),
         ({"kind": "ask_user", "form": None}, "answer> "),
         ({"kind": "ask_user", "form": {"type": "confirm"}}, "[y]es or [n]o> "),
         ({"kind": "user_message"}, "answer> "),
+        ({"kind": "ask_user", "options": OPTIONS}, "an option, or words of your own> "),
+        ({"kind": "ask_user", "options": OPTIONS, "form": {"type": "select"}}, "answer> "),
         ({"kind": "fork", "form": FORK_FORM}, "answer, or /decide or /cancel> "),
         ({"kind": "fork", "form": {"type": "select"}}, "answer, or /cancel> "),
     ],
 )
 def test_the_prompt_says_what_enter_means_and_what_else_there_is(
-    question: dict[str, Any], prompt: str
+    question: dict[str, Any], begins: str
 ) -> None:
     """14.2: "nothing or `null` when there is a `defaultValue`": the text, or the default."""
     shown: list[str] = []
 
-    def read(asked: str) -> str:
-        shown.append(asked)
+    def read(prompt: str, *, complete: Complete = nothing, draft: str = "") -> str:
+        shown.append(prompt)
         return ""
 
     assert ask(question, read) == {"text": ""}
-    assert prompt in shown[0]
+    assert begins in shown[0]
     assert not {"\x1b", "\n"} & set(shown[0])

@@ -1,10 +1,10 @@
-"""Tab completes commands of a conversation, and what may stand behind them."""
+"""Tab completes commands of a conversation, what may stand behind them, and answers."""
 
-import readline
+from typing import Any
 
 import pytest
 
-from penstock.cli.interaction.tab import Words, choosing, completions, listen
+from penstock.cli.interaction.tab import Words, answer_completer, command_completer
 
 WORDS: Words = {
     "/call": lambda: ["order_status", "order_cancel", "hello"],
@@ -19,10 +19,10 @@ WORDS: Words = {
         ("/", ["/call ", "/model ", "/new "]),
         ("/c", ["/call "]),
         ("/call", ["/call "]),
-        ("/call ", ["hello ", "order_cancel ", "order_status "]),
-        ("/call ord", ["order_cancel ", "order_status "]),
+        ("/call ", ["/call hello ", "/call order_cancel ", "/call order_status "]),
+        ("/call ord", ["/call order_cancel ", "/call order_status "]),
         ("/call hello na", []),
-        ("/model f", ["fast "]),
+        ("/model f", ["/model fast "]),
         ("/new ", []),
         ("/other x", []),
         ("//", []),
@@ -30,34 +30,40 @@ WORDS: Words = {
         ("call", []),
     ],
 )
-def test_what_a_word_may_become(line: str, found: list[str]) -> None:
-    assert completions(line, WORDS) == found
+def test_what_a_line_may_become(line: str, found: list[str]) -> None:
+    assert list(command_completer(WORDS)(line)) == found
 
 
-def test_the_line_that_is_written_is_what_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("readline.get_line_buffer", lambda: "/call ordxyz")
-    monkeypatch.setattr("readline.get_endidx", lambda: len("/call ord"))
-    before = readline.get_completer()
-    listen(WORDS)
-    completer = readline.get_completer()
-    readline.set_completer(before)
-    assert completer is not None
-    assert [completer("ord", number) for number in range(3)] == [
-        "order_cancel ",
-        "order_status ",
-        None,
-    ]
+def option(value: str, label: str = "") -> dict[str, str]:
+    return {"value": value, "label": label or value}
+
+
+PLACES = [option("Tokyo"), option("Quick fix"), option("a\nb"), option("\x1b[2J"), option("-x")]
+LABELLED = [option("go", "Go on"), option("stop", "Halt")]
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
-    [("", ["Tokyo", "Quick fix"]), ("q", ["Quick fix"]), ("Quick f", ["Quick fix"]), ("x", [])],
+    ("question", "ways", "line", "found"),
+    [
+        ({"options": PLACES}, (), "", ["Tokyo", "Quick fix", "-x"]),
+        ({"options": PLACES}, (), "q", ["Quick fix"]),
+        ({"options": PLACES}, (), "Quick f", ["Quick fix"]),
+        ({"options": PLACES}, (), "z", []),
+        ({"options": PLACES}, ("/cancel",), "/", ["/cancel"]),
+        ({"options": PLACES}, ("/cancel",), "t", ["Tokyo"]),
+        ({"options": LABELLED}, (), "g", ["Go on"]),
+        ({"options": LABELLED}, (), "s", ["stop"]),
+        ({"options": LABELLED, "form": {"multiSelect": True}}, (), "go, h", ["go, Halt"]),
+        ({"options": LABELLED, "form": {"multiSelect": True}}, (), "1,", ["1,Go on", "1,Halt"]),
+        ({"form": {"type": "confirm"}}, (), "", ["yes", "no"]),
+        ({"form": {"type": "input"}}, (), "", []),
+        ({"kind": "approval"}, (), "", ["yes", "no", "edit"]),
+        ({"kind": "approval"}, (), "e", ["edit"]),
+    ],
 )
-def test_an_option_is_completed_as_a_whole_line(line: str, found: list[str]) -> None:
-    before = readline.get_completer(), readline.get_completer_delims()
-    with choosing(["Tokyo", "Quick fix"]):
-        completer = readline.get_completer()
-        assert completer is not None
-        assert [completer(line, number) for number in range(len(found) + 1)] == [*found, None]
-        assert readline.get_completer_delims() == ""
-    assert (readline.get_completer(), readline.get_completer_delims()) == before
+def test_an_answer_is_completed_as_a_whole_line(
+    question: dict[str, Any], ways: tuple[str, ...], line: str, found: list[str]
+) -> None:
+    """An option that no line can hold is left out; its number answers."""
+    complete = answer_completer({"kind": "ask_user"} | question, ways)
+    assert list(complete(line)) == found

@@ -56,9 +56,9 @@ def test_what_was_typed_before_a_question_is_forgotten(person: int, early: bytes
 def test_a_prompt_ends_when_nobody_waits_for_the_answer_any_more(person: int) -> None:
     os.write(person, b"half a l")
     with pytest.raises(QuestionClosed):
-        read_line("answer> ", lambda: True)
+        read_line("answer> ", is_over=lambda: True)
 
 
 def test_a_line_that_is_there_counts_although_the_prompt_could_end(person: int) -> None:
     os.write(person, b"blue\n")
-    assert read_line("answer> ", lambda: True) == "blue"
+    assert read_line("answer> ", is_over=lambda: True) == "blue"

@@ -11,6 +11,7 @@ from penstock.core.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.core.signals import Suspend
+from penstock.engine.answers import OTHER, check_answer
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
@@ -215,9 +216,9 @@ SHAPE = {"type": "object", "required": ["n"], "properties": {"n": {"type": "inte
     [
         (None, None, {"text": "words"}, "words"),
         (["Oslo", "Quito"], None, {"value": "Quito"}, "Quito"),
-        (["Oslo", "Quito"], None, {"text": "2"}, "Quito"),
-        (["Oslo", "Quito"], None, {"text": "neither"}, "neither"),
-        ([Option(label="Yes", value="y", aliases=("sure",))], None, {"text": "Sure "}, "y"),
+        (["Oslo", "Quito"], None, {"text": "Quito"}, "Quito"),
+        (["Oslo", OTHER], None, {"text": "neither"}, "neither"),
+        ([Option(label="Yes", value="y", aliases=("sure",))], None, {"value": "y"}, "y"),
         (None, SHAPE, {"value": {"n": 1}}, {"n": 1}),
         (None, SHAPE, {"text": '{"n": 1}'}, {"n": 1}),
     ],
@@ -240,6 +241,25 @@ async def test_asking(options: Any, schema: Any, answer: Any, found: Any) -> Non
     bench.enter()
     assert (await bench.call("does")).output == found
     assert entered == 2
+
+
+@pytest.mark.parametrize("said", ["Quit", "2", "", "oslo"])
+async def test_only_options_answer_a_question_that_has_some(said: str) -> None:
+    """Words of a person become an option before, at a terminal and in a chat."""
+
+    async def ask(ctx: ToolContext) -> Any:
+        return await ctx.ask("Which?", options=["Oslo", "Quito"])
+
+    bench = await open_workbench(doing(ask))
+    with pytest.raises(Suspend):
+        await bench.call("does")
+    (question,) = bench.questions
+    for body in ({"text": said}, {"value": said}):
+        kept, problems = check_answer(question, body, 10)
+        assert (kept, [each["issue"] for each in problems]) == (
+            {},
+            ["answer must be one of: Oslo, Quito"],
+        )
 
 
 async def test_a_person_who_will_not_say_rejects_the_call() -> None:

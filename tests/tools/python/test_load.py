@@ -230,7 +230,7 @@ async def test_the_example_that_asks_and_the_one_that_pays() -> None:
     bench = await examples()
     with pytest.raises(Suspend):
         await bench.call("plan_day")
-    await bench.answer({"text": "1"})
+    await bench.answer({"value": "Lisbon"})
     bench.enter()
     assert (await bench.call("plan_day")).output == "Lisbon has clear. Take a walk."
     with pytest.raises(Suspend):
