@@ -98,6 +98,9 @@ class StoreLocked(StoreError):
 class OutOfResources(StoreError):
     """No file, process, thread or memory is left for now; nothing was lost. Try again soon."""
 
+    is_unstarted = False
+    """What was to be done needs a process, and it was not started: nothing of it was done."""
+
 
 class StoreTooNew(StoreError):
     """The database was made by a newer penstock. Upgrade this one; the file is unchanged."""

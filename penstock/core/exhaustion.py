@@ -44,16 +44,19 @@ def raise_exhaustion(error: Exception) -> None:
 
 @contextmanager
 def starting_process() -> Iterator[None]:
-    """Raise OutOfResources if the system has no process left to start one.
+    """Raise OutOfResources if there is no process left to start one, or no file for its pipes.
 
-    It says so by EAGAIN, which `exhaustion_of` cannot count: of a socket it means "not yet".
+    It is marked as `is_unstarted`. For want of a process the system says EAGAIN, which
+    `exhaustion_of` cannot count: of a socket it means "not yet".
     """
     try:
         yield
-    except BlockingIOError as error:
-        raise OutOfResources(
-            f"No process can be started for now. Try again soon. {error}"
-        ) from error
+    except OSError as error:
+        if not isinstance(error, BlockingIOError) and exhaustion_of(error) is None:
+            raise
+        lack = OutOfResources(f"No process can be started for now. Try again soon. {error}")
+        lack.is_unstarted = True
+        raise lack from error
 
 
 def is_out_of_files() -> bool:

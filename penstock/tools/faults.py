@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from traceback import format_exception
-from typing import Any
+from typing import Any, cast
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import (
@@ -19,11 +19,16 @@ from penstock.core.call_errors import (
     ToolTimeout,
 )
 from penstock.core.canonical import without_surrogates
+from penstock.core.envelope import ErrorDetail
+from penstock.core.events import CallRetried
 from penstock.core.exhaustion import exhaustion_of
+from penstock.core.limits import Limits
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
 from penstock.resources.redact import Redactor
+from penstock.tools.bounded_errors import bounded
+from penstock.tools.redaction import redacted_error
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
@@ -62,6 +67,32 @@ def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
     return InvalidInput(
         f'input of "{tool_id}" is not valid: {said}', details=problem_details(problems)
     )
+
+
+def invalid_output(tool_id: str, problems: list[Problem]) -> InvalidOutput:
+    """Return the error that names every problem of an output."""
+    said = "; ".join(str(problem) for problem in problems)
+    return InvalidOutput(
+        f'output of "{tool_id}" is not valid: {said}', details=problem_details(problems)
+    )
+
+
+def retried(
+    spec: ToolSpec, attempt: int, error: CallError, *, secrets: Redactor, limits: Limits
+) -> CallRetried:
+    """Return the event of an attempt that failed and is followed by another."""
+    detail = redacted_error(cast("ErrorDetail", error.envelope().error), secrets)
+    return CallRetried(tool_id=spec.tool_id, attempt=attempt, error=bounded(detail, limits))
+
+
+def may_wait(spec: ToolSpec, error: CallError) -> bool:
+    """Whether an attempt failed for want of resources, and may be made again without harm.
+
+    A write may where nothing of it was done: the process that it is was not started.
+    """
+    lack = exhaustion_of(error)
+    repeats = spec.idempotent or not spec.is_cut_short
+    return lack is not None and (repeats or lack.is_unstarted)
 
 
 def without_output(error: CallError, spec: ToolSpec) -> CallError:

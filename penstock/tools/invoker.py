@@ -13,13 +13,13 @@ from penstock.core.call_errors import (
     BudgetExceeded,
     CallError,
     Interrupted,
-    InvalidOutput,
     NotPermitted,
     ToolNotFound,
 )
 from penstock.core.canonical import is_larger
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallRetried, CallSettled
+from penstock.core.events import CallSettled
+from penstock.core.exhaustion import WAIT_SECONDS
 from penstock.core.schema import Problem, json_problems
 from penstock.core.signals import Cancel, Signal, Suspend
 from penstock.core.text import size_text
@@ -29,18 +29,20 @@ from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
 from penstock.tools.active_call import ActiveCall
 from penstock.tools.approvals import Approvals
-from penstock.tools.bounded_errors import bounded
 from penstock.tools.cancellable import CancellableWork
 from penstock.tools.deadline import Deadline
-from penstock.tools.faults import failure, foremost, invalid, out_of_time, problem_details
+from penstock.tools.faults import (
+    failure,
+    foremost,
+    invalid,
+    invalid_output,
+    may_wait,
+    out_of_time,
+    retried,
+)
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
 from penstock.tools.policy import SCRIPT, Caller, refused
-from penstock.tools.redaction import (
-    check_change,
-    redacted,
-    redacted_error,
-    redacted_files,
-)
+from penstock.tools.redaction import check_change, redacted, redacted_files
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
@@ -240,24 +242,27 @@ class Invoker:
         active_call.nest = nest
 
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
-        """Run under the timeout, and again as the tool's retry policy says."""
+        """Run under the timeout; again as the retry policy says, or when resources were lacking."""
         spec, ledger, call = tool.spec, active_call.ledger, active_call.call
         if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
             if ledger.task.cancel_requested:  # heard of with the start: it would hit the tool
                 raise Cancel
         active_call.began = self._clock.monotonic()
+        patient_until = active_call.began + spec.timeout_ms / 1000
         attempt = ledger.attempt(call.path)
         while True:
             try:
                 return await self._attempt(tool, input, active_call, attempt)
             except CallError as error:
+                if may_wait(spec, error) and self._clock.monotonic() < patient_until:
+                    await self._back_off(tool, WAIT_SECONDS, ledger)
+                    continue
                 is_last = attempt >= spec.retry.max_attempts or active_call.is_cut
                 if not error.retryable or is_last:
                     raise
-                detail = redacted_error(_error_of(error.envelope()), active_call.caller.secrets)
-                told = bounded(detail, self._limits)
-                event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=told)
+                secrets = active_call.caller.secrets
+                event = retried(spec, attempt, error, secrets=secrets, limits=self._limits)
                 ledger.retry(call.path, event)
                 await ledger.held.commit()
                 await self._back_off(tool, spec.retry.backoff_ms(attempt) / 1000, ledger)
@@ -319,9 +324,7 @@ class Invoker:
     def _check(self, tool: Tool, output: Any) -> None:
         schema = self.registry.output_schema(tool)
         if schema is not None and (problems := schema.problems(output)):
-            said = "; ".join(str(problem) for problem in problems)
-            message = f'output of "{tool.spec.tool_id}" is not valid: {said}'
-            raise InvalidOutput(message, details=problem_details(problems))
+            raise invalid_output(tool.spec.tool_id, problems)
 
     async def _settle(self, active_call: ActiveCall, envelope: Envelope) -> Envelope:
         call, caller, ledger = active_call.call, active_call.caller, active_call.ledger

@@ -1,6 +1,7 @@
 """A process without file descriptors takes nothing that it cannot read for gone."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from penstock.manifest.bounded import read_bounded
 from penstock.manifest.discover import discover
 from penstock.resources.project.files import ProjectFiles, entries_below, never
 from penstock.resources.project.walk import walk
+from penstock.sandbox.processes.process import Command, Process
+from penstock.sandbox.processes.shell import ShellCommand, run_shell
 from tests.kit.flow_server import laid
-from tests.kit.resources import no_files_left
+from tests.kit.resources import files_left, no_files_left, open_files
 
 Look = Callable[[Path], Any]
 
@@ -43,3 +46,27 @@ def test_what_cannot_be_read_for_now_is_not_gone(tmp_path: Path, look: Look) -> 
     with no_files_left(), pytest.raises(OutOfResources):
         look(tmp_path)
     assert look(tmp_path)
+
+
+async def shell() -> None:
+    await run_shell(
+        ShellCommand(text="true", folder=Path("/"), enclosure=None, seconds=5, most_bytes=9)
+    )
+
+
+async def script() -> None:
+    with ThreadPoolExecutor(1) as reaper:
+        Process(Command(argv=["/bin/true"], folder=Path("/")), reaper)
+
+
+@pytest.mark.parametrize("start", [shell, script])
+@pytest.mark.parametrize("left", range(6))
+async def test_a_process_that_cannot_be_started_leaves_nothing_open(
+    left: int, start: Callable[[], Awaitable[None]]
+) -> None:
+    """However many files are left for its pipes. Nothing ran, so even a write may wait."""
+    before = open_files()
+    with files_left(left), pytest.raises(OutOfResources) as raised:
+        await start()
+    assert raised.value.is_unstarted
+    assert open_files() == before

@@ -28,6 +28,36 @@ def no_files_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def open_files() -> set[int]:
+    """Return the descriptors of this process, but for the one that looks."""
+    return {number for number in range(4096) if _is_open(number)}
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def files_left(count: int) -> Iterator[None]:
+    """Let so many descriptors be opened, and no more at once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(open_files())
+    filled = list[int]()
+    while not filled or filled[-1] < highest:
+        filled.append(os.open(os.devnull, os.O_RDONLY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (filled[-1] + 1 + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in filled:
+            os.close(each)
+
+
 @contextmanager
 def no_threads_left() -> Iterator[None]:
     """Let no thread start; those that run go on."""

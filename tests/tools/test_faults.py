@@ -1,14 +1,20 @@
 """What goes wrong with a call, as its caller reads it."""
 
+import asyncio
+import errno
 from typing import Any
 
 import pytest
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge, ToolFailed
+from penstock.core.envelope import Envelope
+from penstock.core.errors import OutOfResources
+from penstock.core.exhaustion import starting_process
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Suspend
 from penstock.resources.redact import Redactor
+from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.faults import (
     TRACE_CHARACTERS,
@@ -149,3 +155,65 @@ async def test_the_traceback_of_an_error_names_the_line() -> None:
     assert told.trace
     assert told.trace.startswith("Traceback (most recent call last)")
     assert told.trace.endswith("KeyError: 'x'\n")
+
+
+async def called(act: Act) -> Envelope:
+    """Call a tool, and move the clock while it waits."""
+    clock = FakeClock()
+    bench = await open_workbench(act, clock=clock)
+    call = asyncio.ensure_future(bench.call(act.spec.tool_id))
+    await clock.elapse(60)
+    return await call
+
+
+NO_FILE = OSError(errno.EMFILE, "Too many open files")
+
+
+def unstarted() -> OutOfResources:
+    """What a tool meets that cannot start its process."""
+    with pytest.raises(OutOfResources) as raised, starting_process():
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return raised.value
+
+
+LACKS: list[tuple[dict[str, Any], BaseException, bool]] = [
+    ({"effect": Effect.READ}, NO_FILE, True),
+    ({"effect": Effect.WRITE}, NO_FILE, False),
+    ({"effect": Effect.WRITE, "idempotent": True}, NO_FILE, True),
+    ({"effect": Effect.WRITE, "is_frame": True}, NO_FILE, True),
+    ({"effect": Effect.WRITE}, unstarted(), True),
+    ({"effect": Effect.READ}, OSError(errno.ENOENT, "No such file"), False),
+]
+
+
+@pytest.mark.parametrize(("given", "lack", "waits"), LACKS)
+async def test_a_call_that_finds_nothing_left_waits_unless_it_may_have_written(
+    given: dict[str, Any], lack: BaseException, waits: bool
+) -> None:
+    lacks = 3
+
+    async def scarce(input: Any, invocation: Any) -> Any:
+        nonlocal lacks
+        lacks -= 1
+        if lacks >= 0:
+            raise lack
+        return "done"
+
+    envelope = await called(Act("scarce", scarce, **given))
+    assert (envelope.output if envelope.ok else None) == ("done" if waits else None)
+    assert envelope.ok or (envelope.error and envelope.error.code == "TOOL_FAILED")
+
+
+async def test_a_call_does_not_wait_for_ever_for_what_is_never_there() -> None:
+    """A tool that opens too many files itself is told so after the time of another attempt."""
+    runs = 0
+
+    async def greedy(input: Any, invocation: Any) -> Any:
+        nonlocal runs
+        runs += 1
+        raise NO_FILE
+
+    envelope = await called(Act("greedy", greedy, effect=Effect.READ, timeout_ms=5000))
+    assert envelope.error
+    assert envelope.error.retryable
+    assert 5 < runs <= 12

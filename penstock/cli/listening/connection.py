@@ -52,7 +52,7 @@ _SLICE = 64 * KIB
 _PART = 4 * KIB
 """So much of a head is parsed at once: requests that were sent ahead are noticed at its end."""
 _LINGER_BEYOND_SECONDS = 0.5
-"""So long where not even a spare connection is left: others wait until this one ends."""
+"""So long has one beyond the spare ones to ask: others wait in the queue until it ends."""
 _TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
 _MOST_BEYOND = 16
 """Connections beyond the spare ones; they take a part of the reserve of descriptors."""
@@ -75,7 +75,7 @@ class Room(Struct, frozen=True):
     def most(self) -> int:
         """How many there are at most; a further one waits until it is accepted.
 
-        Those beyond the spare ones are answered with 503 before they have asked anything.
+        Those beyond the spare ones are answered like them, and end within half a second.
         """
         return self.served + self.spare + min(self.spare, _MOST_BEYOND)
 
@@ -137,12 +137,18 @@ class BoundedConnection(asyncio.Protocol):
         over = len(self.connections) - self.room.served
         if transport.get_extra_info("socket").fileno() > self.room.highest:
             over = max(over, 1)
-        if over > self.room.spare:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, NotReady.code, "too many connections")
-            # not closed yet: what the client sends then would reset it, and the answer be lost
-            self.loop.call_later(_LINGER_BEYOND_SECONDS, self.transport.close)
-        elif over > 0:
+        if over > 0:
             self.app = partial(refuse_as_full, self.app)
+        if over > self.room.spare:
+            self.loop.call_later(_LINGER_BEYOND_SECONDS, self._end_beyond)
+
+    def _end_beyond(self) -> None:
+        """End a connection that is not a spare one, unless it ends with the answer under way."""
+        if self._is_answering or self.transport.is_closing():
+            return
+        if self.cycle is None or not self.cycle.response_complete:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, NotReady.code, "too many connections")
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Say that there is room for another."""

@@ -77,7 +77,8 @@ class Process:
         """It has said that it can begin."""
         self.slot: Slot | None = None
         """Held until it is reaped; None where processes are not counted."""
-        ours, theirs = socket.socketpair()
+        with starting_process():
+            ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         ours.settimeout(0)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,13 @@ class Leftovers(Struct):
         """Return them; nothing from the second call on."""
         if self.is_found:
             return ()
-        self.is_found, found = True, list[Path]()
+        found = list[Path]()
         for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}-*-{_numbering()}-*"):
             with suppress(OSError, ValueError):
                 process = int(folder.name.split("-")[1])
                 if folder.lstat().st_uid == os.getuid() and not _lives(process):
                     found.append(folder)
+        self.is_found = True
         return found
 
 
@@ -151,7 +153,7 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
     async with _scratch(command.leftovers) as scratch:
         out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
         report = BoundedOutput(_MOST_REPORT)
-        ends = [os.pipe() for _ in range(3)]
+        ends = _pipes(3)
         readers = [
             asyncio.ensure_future(_drain(mouth, kept))
             for (mouth, _), kept in zip(ends, (out, err, report), strict=True)
@@ -174,6 +176,20 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
             is_late=is_late,
             refused=said.get("refused", ""),
         )
+
+
+def _pipes(count: int) -> list[tuple[int, int]]:
+    """Make pipes: all of them, or none."""
+    made = list[tuple[int, int]]()
+    with starting_process():
+        try:
+            for _ in range(count):
+                made.append(os.pipe())
+        except OSError:
+            for end in chain.from_iterable(made):
+                os.close(end)
+            raise
+    return made
 
 
 async def _waited(command: ShellCommand, scratch: Path, ends: Sequence[int]) -> tuple[int, bool]:
@@ -206,7 +222,8 @@ async def _started(
     else:
         plan = _plan(command.enclosure, command.folder, scratch)
         plan |= {"argv": shell, "environment": environment, "report": ends[2]}
-        (place := scratch / _PLAN).write_text(json.dumps(plan))
+        with starting_process():
+            (place := scratch / _PLAN).write_text(json.dumps(plan))
         argv, environment = [sys.executable, *_PROGRAM, str(place)], {}
     with starting_process():
         return await asyncio.create_subprocess_exec(
@@ -269,8 +286,9 @@ async def _drain(mouth: int, kept: BoundedOutput) -> None:
 @asynccontextmanager
 async def _scratch(leftovers: Leftovers) -> AsyncIterator[Path]:
     """Make a folder for the time of the command, with a home and a place for passing files."""
-    stale = leftovers.once()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-{_numbering()}-"))
+    with starting_process():
+        stale = leftovers.once()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-{_numbering()}-"))
     try:
         for each in ("home", "tmp", "root", _UPPER, _WORK):
             (folder / each).mkdir(parents=True)
