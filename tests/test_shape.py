@@ -15,6 +15,7 @@ import pytest
 
 from penstock.app.sections import RateSection
 from penstock.core.limits import Limits
+from tests.kit.replaced_names import replaced_names
 
 pytestmark = pytest.mark.slow("whichever comes first parses every file there is")
 ROOT = Path(__file__).parents[1]
@@ -134,12 +135,8 @@ def third_parties_are_allowed(file: File) -> Iterator[str]:
 def nothing_is_mocked(file: File) -> Iterator[str]:
     if any(re.match(r"unittest\.mock|mock\b|pytest_mock", name) for name in file.imports):
         yield "a mock: use or write a fake"
-    ours = {name.rpartition(".")[2] for name in file.imports if name.startswith(PACKAGE)}
-    for node in file.nodes:
-        match node:
-            case ast.Call(func=ast.Attribute(attr="setattr" | "delattr"), args=[patched, *_]):
-                if ast.unparse(patched).strip("'").partition(".")[0] in {PACKAGE, *ours}:
-                    yield f"line {node.lineno} replaces a name of ours: take it as an argument"
+    ours = {name.rpartition(".")[2] for name in file.imports if name.startswith(f"{PACKAGE}.")}
+    yield from replaced_names(file.text, file.nodes, {PACKAGE, *ours})
 
 
 def nothing_is_skipped(file: File) -> Iterator[str]:
@@ -233,6 +230,9 @@ BITES: list[tuple[Rule, str]] = [
     (nothing_is_mocked, f"monkeypatch.setattr('{PACKAGE}.core.clock.TICK', 1)\n"),
     (nothing_is_mocked, f"from {PACKAGE}.a import b\nmonkeypatch.setattr(b, 'C', 1)\n"),
     (nothing_is_mocked, f"from {PACKAGE}.a import B\nmonkeypatch.delattr(B.c, 'd')\n"),
+    (nothing_is_mocked, f"from {PACKAGE}.a import B\nB.d = 1\n"),
+    (nothing_is_mocked, f"monkeypatch.setitem(sys.modules, '{PACKAGE}.a', 1)\n"),
+    (nothing_is_mocked, "log.read = counted  # type: ignore[method-" + "assign]\n"),
     (nothing_is_skipped, "@pytest.mark.skip\ndef test_x(): ...\n"),
     (nothing_is_skipped, "@pytest.mark.skipif(x, reason='y')\ndef test_x(): ...\n"),
     (nothing_is_skipped, "def test_x():\n    pytest.skip('no database')\n"),

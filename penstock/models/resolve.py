@@ -44,12 +44,17 @@ class Models:
         default: str = OFFLINE,
         limits: Limits | None = None,
         keys: Mapping[str, str] | None = None,
+        problem_of: Callable[[str], str | None] | None = None,
     ) -> None:
-        """Keep what is said about models; `keys` are those of providers, by their variable."""
+        """Keep what is said about models; `keys` are those of providers, by their variable.
+
+        `problem_of` loads what knows a provider that is not in our list; without it, Pydantic AI.
+        """
         self._configs = {OFFLINE: ModelConfig(name=OFFLINE, provider=OFFLINE)}
         self._configs |= {config.name: config for config in configs}
         self._limits = limits or Limits()
         self._keys = keys or {}
+        self._problem_of = problem_of or _provider_problem
         self._made: dict[str, Model] = {}
         self.default = default
         """The name of the model that is used when none is asked for."""
@@ -72,7 +77,7 @@ class Models:
         provider = name.partition(":")[0] if config is None else config.provider
         is_known = name in self._made or provider in PROVIDERS
         if (config or ":" in name) and not is_known:
-            await asyncio.to_thread(_provider_problem, provider)
+            await asyncio.to_thread(self._problem_of, provider)
 
     def has(self, name: str) -> bool:
         """Whether a model was named so, in the settings or by the program."""

@@ -58,6 +58,30 @@ def swallow_everything():
 def test_hangs():
     swallow_everything()
 """
+LOSES_THE_FAILURE = """
+import asyncio
+import pytest
+
+async def wait_again():
+    while True:
+        try:
+            await asyncio.sleep(99)
+        except asyncio.CancelledError:
+            pass
+
+@pytest.mark.anyio
+async def test_hangs():
+    await wait_again()
+"""
+LEAVES_A_THREAD = """
+import threading
+
+def wait_for_nobody():
+    threading.Event().wait()
+
+def test_hangs_later():
+    threading.Thread(target=wait_for_nobody).start()
+"""
 BLOCKS_IN_C = """
 import signal, threading
 
@@ -94,6 +118,7 @@ def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess
         (AWAITS, "in wait_for_nobody"),
         (BLOCKS, "in take_twice"),
         (SETS_UP, "in wait_for_nobody"),
+        (LOSES_THE_FAILURE, "in wait_again"),
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("-n1",)], ids=["one process", "workers"])
@@ -141,3 +166,11 @@ def test_longer_than_it_may():
     ended = run(tmp_path, text)
     assert "1 failed, 3 passed" in ended.stdout
     assert "in test_longer_than_it_may" in ended.stdout
+
+
+def test_a_process_that_a_thread_keeps_ends_with_the_stack_of_the_thread(tmp_path: Path) -> None:
+    """Python waits for every thread that is no daemon, and for those of executors."""
+    ended = run(tmp_path, LEAVES_A_THREAD)
+    assert "2 passed" in ended.stdout
+    assert "in wait_for_nobody" in ended.stderr
+    assert ended.returncode == 1

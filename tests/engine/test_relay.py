@@ -12,13 +12,37 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.engine.relay import Relay, RelayedReply
-from penstock.store.live_text import NOWHERE, TextPiece, TextPosition
+from penstock.store.live_text import NOWHERE, Followed, LiveText, TextPiece, TextPosition
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
 TEXT, REASONING = DeltaKind.TEXT, DeltaKind.REASONING
+
+
+class BrittleLiveText(LiveText):
+    """Notes what is written, and is full when the test says so."""
+
+    def __init__(self, there: LiveText) -> None:
+        self._there = there
+        self.writes: list[Sequence[TextPiece]] = []
+        self.is_full = False
+
+    def listen(self, listener: Followed) -> None:
+        self._there.listen(listener)
+
+    def is_followed(self, log_id: LogId, epoch: int) -> bool:
+        return self._there.is_followed(log_id, epoch)
+
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
+        if self.is_full:
+            raise StoreFull
+        self.writes.append(pieces)
+        await self._there.write(log_id, epoch, pieces)
+
+    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+        return await self._there.read(log_id, after=after)
 
 
 class Scene:
@@ -28,17 +52,9 @@ class Scene:
         self.clock = FakeClock()
         self.log = MemoryLog(self.clock)
         self.bus = Bus()
-        self.writes: list[Sequence[TextPiece]] = []
-        self.is_full = False
-        self._write = self.log.live_text.write
-        self.log.live_text.write = self.write  # type: ignore[method-assign]
-        self.relay = Relay(self.log.live_text, self.bus, World(self.clock, Limits(), new_id))
-
-    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
-        if self.is_full:
-            raise StoreFull
-        self.writes.append(pieces)
-        await self._write(log_id, epoch, pieces)
+        self.live_text = BrittleLiveText(self.log.live_text)
+        self.writes = self.live_text.writes
+        self.relay = Relay(self.live_text, self.bus, World(self.clock, Limits(), new_id))
 
     async def hold(self) -> Lease:
         opened = SessionOpened(profile_id=ProfileId("ann"), agent="assistant", title="")
@@ -112,7 +128,10 @@ async def test_a_reply_that_begins_later_is_told_from_its_beginning(scene: Scene
         await scene.pass_time()
         scene.bus.end(reply)
         await scene.pass_time()
-    assert [each[0].spot for each in scene.writes] == [TextPosition(2, 0), TextPosition(5, 0)]
+    assert [each[0].spot for each in scene.writes] == [
+        TextPosition(2, 0),
+        TextPosition(5, 0),
+    ]
 
 
 async def test_it_ends_with_its_readers_and_begins_again_with_new_ones(scene: Scene) -> None:
@@ -145,11 +164,11 @@ async def test_what_could_not_be_written_is_written_later(scene: Scene) -> None:
     lease = await scene.hold()
     reply = LiveReply(LOG, TASK, 2, 1)
     scene.bus.begin(reply)
-    scene.is_full = True
+    scene.live_text.is_full = True
     await scene.follow(lease)
     scene.bus.say(reply, TEXT, "Hel")
     await scene.pass_time()
-    scene.is_full = False
+    scene.live_text.is_full = False
     scene.bus.say(reply, TEXT, "lo")
     await scene.pass_time()
     assert [said(each) for each in scene.writes] == [[("text", "", 0), ("text", "Hello", 5)]]

@@ -2,10 +2,13 @@
 
 Two timers run from the set-up of a test to the end of its tear-down. The first is an alarm: its
 handler raises in the main thread, so the test fails with the stacks of all threads and tasks, and
-the run continues. The alarm cannot stop code that catches everything or that blocks in C without
-checking for signals. For those the second timer, a thread of faulthandler in C, prints all stacks
-to the real stderr and ends the process; pytest-xdist reports that as a failure of the test and
-starts another worker. Proof: `tests/conformance/test_watchdog.py`.
+the run continues. The stacks are a section of the report, because the exception itself may be lost
+on its way: an event loop that is interrupted while it closes replaces it with its own. The alarm
+cannot stop code that catches everything or that blocks in C without checking for signals. For those
+the second timer, a thread of faulthandler in C, prints all stacks to the real stderr and ends the
+process; pytest-xdist reports that as a failure of the test and starts another worker. The same
+timer runs while the process ends: Python waits there for every thread that a test left behind.
+Proof: `tests/conformance/test_watchdog.py`.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Generator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -25,23 +29,24 @@ STDERR = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the handler, and keep the stderr that no test captures."""
+    """Keep the stderr that no test captures."""
     config.stash[STDERR] = os.dup(2)
-    signal.signal(signal.SIGALRM, fail)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close what was kept."""
-    os.close(config.stash[STDERR])
+    """End the process if a thread keeps it from ending: for that the stderr stays open."""
+    faulthandler.dump_traceback_later(grace(config), exit=True, file=config.stash[STDERR])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Run a test under both timers. The alarm repeats: a tear-down may hang as well."""
     limit = seconds(item)
-    grace = max(1, GRACE * item.config.getoption("--test-seconds"))
-    faulthandler.dump_traceback_later(limit + grace, exit=True, file=item.config.stash[STDERR])
-    signal.setitimer(signal.ITIMER_REAL, limit, grace / 3)
+    more = grace(item.config)
+    faulthandler.dump_traceback_later(limit + more, exit=True, file=item.config.stash[STDERR])
+    signal.signal(signal.SIGALRM, partial(fail, item))
+    signal.setitimer(signal.ITIMER_REAL, limit, more / 3)
     try:
         return (yield)
     finally:
@@ -57,13 +62,21 @@ def seconds(item: pytest.Item) -> float:
     return HANG * factor
 
 
-def fail(number: int, frame: FrameType | None) -> None:
+def grace(config: pytest.Config) -> float:
+    """Return how long after its limit a test may take to fail, and the process to end."""
+    given: float = config.getoption("--test-seconds")
+    return max(1, GRACE * given)
+
+
+def fail(item: pytest.Item, number: int, frame: FrameType | None) -> None:
     """Fail the test that runs, with the stack of every thread and task."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)
         threads = file.read()
-    pytest.fail(f"The test hangs. Its threads:\n{threads}\nIts tasks:\n{tasks() or '  none'}")
+    stacks = f"Its threads:\n{threads}\nIts tasks:\n{tasks() or '  none'}"
+    item.add_report_section("call", "stacks", stacks)
+    pytest.fail("The test hangs. Its stacks are below.", pytrace=False)
 
 
 def tasks() -> str:

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -168,14 +167,16 @@ def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["opnai:gpt", "odd"])
-async def test_what_only_the_library_knows_is_looked_up_in_a_thread(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+async def test_what_only_the_library_knows_is_looked_up_in_a_thread(name: str) -> None:
     """The server goes on while the library of the other providers is loaded."""
     asked: list[threading.Thread] = []
-    library = SimpleNamespace(provider_problem=lambda _: asked.append(threading.current_thread()))
-    monkeypatch.setitem(sys.modules, "penstock.models.pydantic_ai", library)
-    models = Models([LOCAL, ModelConfig(name="odd", provider="opnai", model="gpt")])
+
+    def look(provider: str) -> str:
+        asked.append(threading.current_thread())
+        return ""
+
+    odd = ModelConfig(name="odd", provider="opnai", model="gpt")
+    models = Models([LOCAL, odd], problem_of=look)
     for known in ("local", "offline:any", "anthropic:claude", "nobody"):
         await models.look_up(known)
     assert asked == []
