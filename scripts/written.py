@@ -11,7 +11,7 @@ def docstrings(cls: type[Any]) -> dict[str, str]:
     name = ""
     for node in class_body(cls):
         match node:
-            case ast.AnnAssign(target=ast.Name(id=name)):
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
                 pass
             case ast.Expr(value=ast.Constant(value=str(text))) if name:
                 found[name] = " ".join(text.split())

@@ -12,17 +12,37 @@ from penstock.tools.python.function import ToolLike, as_tool
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Agent:
-    """Instructions, a model and tools under one name."""
+    """Instructions, a model and tools under one name.
+
+    Pass agents to `penstock.open(agents=[...])`, or one to `Runtime.chat(agent=...)`. An agent
+    holds no state: what was said is in the log of its conversation.
+
+    Raises:
+        TypeError: `tools` contains something that is neither a function nor a tool.
+
+    Example:
+        >>> from penstock import Agent
+        >>> def price(item: str) -> int:
+        ...     '''Return the price of an item in cents.'''
+        ...     return 250
+        >>> clerk = Agent("clerk", instructions="Answer with prices.", tools=[price])
+        >>> [tool.spec.tool_id for tool in clerk.tools]
+        ['price']
+    """
 
     name: str = ASSISTANT
+    """What conversations, rules and flows call it. Unique in a project."""
     _: KW_ONLY
     description: str = ""
+    """One sentence for people, and for agents that may call it."""
     instructions: str = ""
+    """The system prompt."""
     model: str | Model | None = None
     """A model, or the name of one; None is the project's default."""
     tools: Iterable[ToolLike] | None = None
     """Tools of its own, functions too, instead of the project's; None is the project's."""
     settings: ChatSettings = DEFAULTS
+    """How it works in a chat: its budget, its loop, its permissions."""
     charter: Charter = NO_FILE
     """What its file says for flows."""
 

@@ -6,7 +6,17 @@ from penstock.engine.budget import Allowance
 
 
 class ChatSettings(Struct, frozen=True, kw_only=True):
-    """How an agent works in a chat. The names are those of the API."""
+    """How an agent works in a chat.
+
+    The same names are used by `settings` of an agent file and by the HTTP API. `docs/settings.md`
+    lists them with their defaults.
+
+    Example:
+        >>> from penstock import Agent, ChatSettings
+        >>> careful = ChatSettings(max_iterations=3, tool_permissions={"send": "ask"})
+        >>> Agent("clerk", settings=careful).settings.max_iterations
+        3
+    """
 
     tools_enabled: bool = True
     """Whether the model is offered any tool."""

@@ -71,12 +71,40 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
     plugins: Iterable[Plugin] = (),
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> AsyncIterator[Runtime]:
-    """Open the project in a directory, and go on with what was left undone, until the block ends.
+    """Open the project in a directory as one Runtime, until the block ends.
 
-    `tools` are functions with `@tool` above them, plain functions, which count as writes, and any
-    other Tool. `tools`, `agents` and `models` come on top of the project's, `plugins` come before
-    those that are installed; `settings` win over its file, such as `{"synchronous": "NORMAL"}`.
-    Raises ConfigError and StoreError.
+    Tasks that were left unfinished resume at once. What is unfinished at the end of the block
+    resumes when the project is opened again.
+
+    Args:
+        directory: The folder with `penstock.toml`; an empty folder is a project, too.
+        tools: Functions with `@tool`, plain functions, which count as writes, and other tools, in
+            addition to those of the project.
+        agents: Agents in addition to those of the project.
+        models: Models in addition to those of the project.
+        plugins: Plugins that are called before the installed ones.
+        settings: Settings that win over the file, such as `{"synchronous": "NORMAL"}`.
+
+    Yields:
+        The runtime.
+
+    Raises:
+        ConfigError: A setting is wrong, or a plugin cannot be loaded.
+        DeclarationError: A file of the project is wrong and `[tools] strict` is set.
+        StoreError: The database cannot be opened.
+        TypeError: `tools` contains something that is neither a function nor a tool.
+
+    Example:
+        >>> import asyncio
+        >>> import tempfile
+        >>> import penstock
+        >>> async def main(folder: str) -> None:
+        ...     async with penstock.open(folder) as runtime:
+        ...         reply = await runtime.chat("Hello")
+        ...         print(reply.status)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(main(folder))
+        succeeded
     """
     chosen = load(check_root(Path(directory)), **settings)
     added = Extras(tools=tuple(map(as_tool, tools)), agents=tuple(agents), models=tuple(models))

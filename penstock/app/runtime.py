@@ -82,12 +82,31 @@ class RuntimeParts(Struct, frozen=True, kw_only=True):
 
 
 class Runtime:
-    """Chats with agents, calls tools, takes answers; what was begun goes on by itself."""
+    """One open project: chats with agents, calls tools, runs flows, takes answers.
+
+    `penstock.open` makes one. Tasks continue by themselves: cancelling a method that waits does not
+    end its task, and a task that a crash has cut resumes when the project is opened again.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock import tool
+        >>> from penstock.testing.runtime import memory_runtime
+        >>> @tool(effect="none", direct_call=True)
+        ... def area(width: float, height: float) -> float:
+        ...     '''Return the area of a rectangle.'''
+        ...     return width * height
+        >>> async def main() -> None:
+        ...     async with memory_runtime(tools=[area]) as runtime:
+        ...         envelope = await runtime.call("area", {"width": 2, "height": 3})
+        ...         print(envelope.status, envelope.output)
+        >>> asyncio.run(main())
+        success 6.0
+    """
 
     def __init__(self, parts: RuntimeParts, inbox: Inbox) -> None:
         self.parts = parts
         self.local: Profile = LOCAL_PROFILE
-        """For whom things are done, unless it is said."""
+        """The profile of calls that name none."""
         self._inbox = inbox
 
     async def chat(
@@ -98,9 +117,22 @@ class Runtime:
         session_id: str | None = None,
         profile: Profile | None = None,
     ) -> Reply:
-        """Say something to an agent, and wait for its answer or its question.
+        """Send a message to an agent, and wait for its answer or its question.
 
-        Raises what `send` raises. A task that failed is a Reply too: see `status` and `error`.
+        A task that failed is a Reply too: look at `status` and `error`.
+
+        Args:
+            content: The message.
+            agent: The name of an agent of the project, or an Agent of the program, which the
+                runtime then knows by its name.
+            session_id: The conversation to continue; None starts one.
+            profile: On whose behalf; None is `local` of the runtime.
+
+        Returns:
+            The reply. With the status `suspended` it has open `questions`, see `answer`.
+
+        Raises:
+            PenstockError: As `send`.
         """
         name = agent if isinstance(agent, str) else self.parts.agents.add(agent).name
         if isinstance(agent, str):
@@ -109,10 +141,22 @@ class Runtime:
         return await self._inbox.chat(message, profile or self.local)
 
     async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
-        """Hand a message in without waiting for its answer; it is on disk when this returns.
+        """Send a message without waiting for its answer; it is on disk when this returns.
 
-        Raises NotFound (agent, conversation), InvalidRequest, ConfigError (model), QuestionOpen,
-        SessionBusy, IdempotencyConflict.
+        Args:
+            message: The message, its agent and its conversation.
+            profile: On whose behalf; None is `local` of the runtime.
+
+        Returns:
+            The conversation and the task of the message, for `stream` and `wait`.
+
+        Raises:
+            NotFound: There is no such agent or conversation.
+            InvalidRequest: The content is blank or too long.
+            ConfigError: The model is unknown, or its key or library is missing.
+            QuestionOpen: The conversation waits for an answer that this message is not.
+            SessionBusy: Too many messages wait in the conversation, or it is past `head`.
+            IdempotencyConflict: The key was used for another request.
         """
         self.parts.agents.get(message.agent)
         if message.model is not None:
@@ -121,7 +165,18 @@ class Runtime:
         return await self._inbox.send(message, profile or self.local)
 
     async def wait(self, task_id: str, *, seconds: float | None = None) -> Reply | None:
-        """Wait until a task has ended or waits for a person; None when the time was up first."""
+        """Wait until a task has ended or waits for a person.
+
+        Args:
+            task_id: The task.
+            seconds: How long to wait; None is for ever. The task continues afterwards.
+
+        Returns:
+            Its reply, or None if the time was up first.
+
+        Raises:
+            NotFound: There is no such task.
+        """
         return await self._inbox.wait(TaskId(task_id), seconds=seconds)
 
     async def call(
@@ -132,9 +187,19 @@ class Runtime:
         profile: Profile | None = None,
         task_id: TaskId | None = None,
     ) -> Envelope:
-        """Call a tool that allows direct calls; `suspended` says which questions are open.
+        """Call a tool that allows direct calls, and wait for its outcome.
 
-        `task_id` names its task beforehand, for who may want to cancel it meanwhile.
+        Args:
+            tool_id: The tool.
+            input: What it takes, as its `input_schema` says.
+            profile: On whose behalf; None is `local` of the runtime.
+            task_id: An id for its task, so that you can cancel it meanwhile; None makes one.
+
+        Returns:
+            The outcome; failures are envelopes, too. `error.details` names open questions.
+
+        Raises:
+            InvalidRequest: The input is nothing that a log can hold.
         """
         call = NewCall(tool_id=tool_id, input=input)
         reply = await self._inbox.call(call, profile or self.local, task_id=task_id)
@@ -160,26 +225,59 @@ class Runtime:
         *,
         task_id: TaskId | None = None,
     ) -> TaskId:
-        """Hand a direct call in without waiting for its outcome; it is on disk when this returns.
+        """Start a direct call without waiting for its outcome; it is on disk when this returns.
 
-        The same request again, by its key, is the task that it was first. Raises InvalidRequest,
-        NotFound (conversation), SessionBusy, IdempotencyConflict.
+        Args:
+            call: The tool, its input, and the conversation in which it takes its turn.
+            profile: On whose behalf; None is `local` of the runtime.
+            task_id: An id for its task; None makes one.
+
+        Returns:
+            The task. A request with a key that was used for the same request returns its task.
+
+        Raises:
+            InvalidRequest: The input is nothing that a log can hold.
+            NotFound: There is no such conversation.
+            SessionBusy: Too many messages and calls wait in the conversation.
+            IdempotencyConflict: The key was used for another request.
         """
         return await self._inbox.request(call, profile or self.local, task_id=task_id)
 
     async def run_flow(
         self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
     ) -> Envelope:
-        """Run a flow, and wait until it has ended: the output is its FlowResult.
+        """Run a flow, and wait until it has ended or waits for a person.
 
-        `suspended` says which questions are open. Raises IdempotencyConflict.
+        Args:
+            run: The flow and its inputs.
+            profile: On whose behalf; None is `local` of the runtime.
+            task_id: An id for the run; None makes one.
+
+        Returns:
+            The outcome, with a FlowResult as its output; `error.details` names open questions.
+
+        Raises:
+            InvalidRequest: The inputs are nothing that a log can hold.
+            IdempotencyConflict: The key was used for another request.
         """
         return outcome_of(await self._inbox.run_flow(run, profile or self.local, task_id=task_id))
 
     async def start_flow(
         self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
     ) -> TaskId:
-        """Start a run of a flow without waiting for its end; it is on disk when this returns."""
+        """Start a run of a flow without waiting for its end; it is on disk when this returns.
+
+        Args:
+            run: The flow and its inputs.
+            profile: On whose behalf; None is `local` of the runtime.
+            task_id: An id for the run; None makes one.
+
+        Returns:
+            The task of the run, for `wait` and `cancel`.
+
+        Raises:
+            PenstockError: As `run_flow`.
+        """
         return await self._inbox.start_flow(run, profile or self.local, task_id=task_id)
 
     async def answer(
@@ -189,23 +287,54 @@ class Runtime:
         *,
         profile: Profile | None = None,
     ) -> QuestionRecord:
-        """Answer a question, once; its task goes on by itself.
+        """Answer a question. Its task resumes by itself.
 
-        Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
+        Args:
+            question_id: The question, from `Reply.questions`.
+            body: The answer, such as `{"decision": "approve"}`, `{"text": "..."}`,
+                `{"value": ...}` or `{"cancel": true}`.
+            profile: On whose behalf; None is `local` of the runtime.
+
+        Returns:
+            The question with its answer. The same answer again changes nothing.
+
+        Raises:
+            NotFound: There is no such question.
+            Forbidden: The profile may not answer it.
+            InvalidAnswer: The answer does not fit the question.
+            AlreadyAnswered: Another answer came first.
+            QuestionClosed: Its task has ended, or its time is over.
         """
         return await self._inbox.answer(QuestionId(question_id), body, profile or self.local)
 
     async def cancel(self, task_id: str, *, profile: Profile | None = None) -> TaskRecord:
-        """End a task, whatever it is doing. Raises NotFound, or TaskOver when it has ended."""
+        """End a task, whatever it is doing.
+
+        Args:
+            task_id: The task.
+            profile: On whose behalf; None is `local` of the runtime.
+
+        Returns:
+            The task as lists show it, which may be before it has ended: `wait` for that.
+
+        Raises:
+            NotFound: There is no such task.
+            TaskOver: It has ended.
+        """
         return await self._inbox.cancel(TaskId(task_id), profile or self.local)
 
     def follow(
         self, log_id: str, *, after: int = 0, task_id: str | None = None
     ) -> AsyncGenerator[Live, None]:
-        """Yield what a log holds after an event, then what happens in it, without gap or double.
+        """Yield the events of a log after a place in it, then new ones, each exactly once.
 
         Ends when the runtime closes, or when the reader was too slow: follow again from the last
         `seq` then.
+
+        Args:
+            log_id: A conversation, or the log of a direct call or a run.
+            after: The `seq` of the last event that the reader has; 0 is the beginning.
+            task_id: Only this task, and end with it; None is the whole log.
         """
         task = None if task_id is None else TaskId(task_id)
         return follow(self._source, LogId(log_id), after=after, task_id=task)
@@ -215,6 +344,9 @@ class Runtime:
 
         Ends when the task has ended or waits for a person: `wait` says which. A reply that began
         again after a failure is yielded again.
+
+        Args:
+            sent: What `send` returned.
         """
 
         async def rests(event: TaskSuspended) -> bool:

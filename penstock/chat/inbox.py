@@ -228,7 +228,8 @@ class Inbox:
         self._launcher.wake(asked.log_id)
 
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
-        at_once = message.supersedes is None and self._starter.may(message, profile)
+        is_new = message.supersedes is None and message.head is None
+        at_once = is_new and self._starter.may(message, profile)
         if not at_once and (taken := await self._stand_in_line(message, profile)):
             return taken
         log_id = LogId(message.session_id or self._new_id("conv"))

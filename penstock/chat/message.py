@@ -28,24 +28,36 @@ class RequestKey(Struct, frozen=True):
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):
-    """A message as a door hands it over."""
+    """A message to an agent, for `Runtime.send`.
+
+    Example:
+        >>> from penstock import NewMessage
+        >>> NewMessage(content="Hello", agent="clerk").agent
+        'clerk'
+    """
 
     content: str
+    """The text, at most `limits.content_chars` characters."""
     agent: str = ASSISTANT
+    """The name of an agent that the runtime knows."""
     session_id: str | None = None
-    """None begins a conversation."""
+    """The conversation to continue; None starts one."""
     model: str | None = None
+    """`provider:model` or a configured name, for this task; None is the agent's."""
     enable_tools: bool = True
+    """Whether the model is offered tools in this task."""
     selected_skills: tuple[str, ...] = ()
-    """Skills that are selected for this task besides."""
+    """Skills that are selected for this task, in addition to those of the conversation."""
     cancel_open: bool = False
     """End the task that waits for an answer, instead of refusing the message."""
     supersedes: TaskId | None = None
+    """The task whose answer this one replaces, when a message is answered again."""
     head: int | None = None
-    """Where the conversation ended when it was looked at; it is refused if more came since."""
+    """The `seq` of the last event that the sender has seen. A newer event refuses the message."""
     message_id: MessageId | None = None
-    """Of the message that is answered anew; None is a new message."""
+    """The message that is answered again; None is a new message."""
     idempotency: RequestKey = RequestKey()
+    """A key under which the same request is accepted once."""
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
@@ -90,18 +102,38 @@ class SentMessage(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """How a task stands when nothing more happens in it by itself."""
+    """The state of a task that has ended, or that cannot continue by itself.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock.models.scripted import ScriptedModel, say
+        >>> from penstock.testing.runtime import memory_runtime
+        >>> async def main() -> None:
+        ...     async with memory_runtime(model=ScriptedModel([say("Good morning.")])) as runtime:
+        ...         reply = await runtime.chat("Hello")
+        ...         print(reply.status, reply.content)
+        >>> asyncio.run(main())
+        succeeded Good morning.
+    """
 
     session_id: SessionId
+    """The conversation; pass it to `Runtime.chat` to continue."""
     task_id: TaskId
+    """The task; pass it to `Runtime.wait` after an answer."""
     status: TaskStatus
     """`succeeded`, `failed`, `cancelled`, `suspended` or `blocked`."""
     content: str = ""
+    """The text of the answer."""
     message_id: MessageId | None = None
+    """The id of the answer in the conversation's history."""
     finish_reason: str | None = None
+    """Why the last reply of the model ended, such as `stop`."""
     iterations: int = 0
+    """How many replies the model gave in the task."""
     usage: Usage = NOTHING_SPENT
+    """Tokens read and written in the task."""
     error: ErrorDetail | None = None
+    """Why the task failed."""
     envelope: Envelope | None = None
     """The outcome of a direct call."""
     questions: tuple[QuestionRecord, ...] = ()

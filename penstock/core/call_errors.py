@@ -101,6 +101,27 @@ class ToolFailed(CallError):
         suggestion: str | None = None,
         details: Json | None = None,
     ) -> None:
+        """End a call as failed. Raise this inside a tool.
+
+        Args:
+            message: What went wrong, for the model and for people.
+            code: A name of your own in capitals, which callers can test for. The codes of the
+                runtime, such as `TIMEOUT`, are refused.
+            retryable: Whether the same call may succeed later. `retry` of the tool then applies.
+            continuable: Whether the model may continue its turn. False ends the task.
+            suggestion: What the model could do instead.
+            details: JSON for programs.
+
+        Raises:
+            ValueError: The code is malformed or belongs to the runtime, or the details are no JSON.
+            TypeError: The suggestion or the details have a wrong type.
+
+        Example:
+            >>> from penstock import ToolFailed
+            >>> error = ToolFailed("Order A7 is already paid.", "ALREADY_PAID", suggestion="Ask.")
+            >>> error.envelope().error.code
+            'ALREADY_PAID'
+        """
         if not is_free(code):
             raise ValueError(_not_free(code, message))
         if not isinstance(suggestion, str | None):

@@ -11,13 +11,24 @@ Json = Mapping[str, Any]
 
 
 class Status(StrEnum):
-    """How a call ended. The values are the wire format."""
+    """How a call ended. The values are the wire format.
+
+    Example:
+        >>> from penstock import Status
+        >>> Status("success") is Status.SUCCESS
+        True
+    """
 
     SUCCESS = "success"
+    """The tool returned; `output` is what it returned."""
     FAILED = "failed"
+    """The tool raised, was refused, or was cut; `error.code` says which."""
     TIMEOUT = "timeout"
+    """The tool took longer than its timeout."""
     VALIDATION_ERROR = "validation_error"
+    """The input does not match the tool's schema; the tool did not run."""
     SUSPENDED = "suspended"
+    """The call waits for a person; `error.details` names the open questions."""
 
 
 class ErrorDetail(Struct, frozen=True, kw_only=True, gc=False):
@@ -63,21 +74,44 @@ class ErrorDetail(Struct, frozen=True, kw_only=True, gc=False):
 class Envelope(Struct, frozen=True, gc=False):
     """The outcome of one call: a status, and either an output or an error.
 
-    A run of a flow that failed has both: what it came to so far is not lost.
+    A run of a flow that failed has both: the results of the steps that finished are not lost.
+
+    Example:
+        >>> from penstock import Envelope
+        >>> done = Envelope.success({"total": 3})
+        >>> done.ok, done.output
+        (True, {'total': 3})
+        >>> done.to_wire()
+        {'status': 'success', 'output': {'total': 3}}
     """
 
     status: Status
+    """How the call ended."""
     output: Any = None
+    """JSON that the tool returned; None if it failed."""
     error: ErrorDetail | None = None
+    """Why the call did not succeed; None if it did."""
 
     @classmethod
     def success(cls, output: Any) -> Self:
-        """Wrap what the tool returned."""
+        """Return the envelope of a call that succeeded.
+
+        Args:
+            output: What the tool returned, as JSON.
+        """
         return cls(Status.SUCCESS, output)
 
     @classmethod
     def from_wire(cls, wire: Json) -> Self:
-        """Read an envelope as it stands in the log."""
+        """Return the envelope that `to_wire` wrote.
+
+        Args:
+            wire: `status`, and `output` or `error` or both.
+
+        Raises:
+            ValueError: The status is unknown.
+            KeyError: A member is missing.
+        """
         error = wire.get("error")
         detail = None if error is None else ErrorDetail.from_wire(error)
         return cls(Status(wire["status"]), wire.get("output"), detail)

@@ -56,6 +56,7 @@ class PenstockError(Exception):
     """Something the runtime could not do."""
 
     code: str = "INTERNAL_ERROR"
+    """The name of the error on the wire: the name of its class in capitals."""
 
     def __init_subclass__(cls) -> None:
         """Name the code after the class."""
@@ -63,6 +64,27 @@ class PenstockError(Exception):
             cls.code = _INNER_CAPITAL.sub("_", cls.__name__).upper()
 
     def __init__(self, message: str | None = None, *, details: Json | None = None) -> None:
+        """Say what could not be done. Every error of the runtime is a subclass.
+
+        `docs/errors.md` lists them with their HTTP statuses.
+
+        Args:
+            message: What was wanted, what was found, and what to do; None is the docstring.
+            details: JSON for programs.
+
+        Example:
+            >>> import asyncio
+            >>> import penstock
+            >>> from penstock.testing.runtime import memory_runtime
+            >>> async def main() -> None:
+            ...     async with memory_runtime() as runtime:
+            ...         try:
+            ...             await runtime.chat("Hello", agent="nobody")
+            ...         except penstock.PenstockError as error:
+            ...             print(error.code)
+            >>> asyncio.run(main())
+            NOT_FOUND
+        """
         super().__init__(message or (self.__doc__ or self.code).strip())
         self.details = details
 

@@ -8,7 +8,16 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Every size, depth, count and time of the runtime; `[limits]` of penstock.toml sets them."""
+    """Every size, depth, count and time of the runtime; `[limits]` of penstock.toml sets them.
+
+    The unit is the end of a name: `_bytes`, `_chars`, `_kb` (KiB), `_mb` (MiB), `_ms`, `_seconds`.
+    `docs/settings.md` lists all of them with their defaults.
+
+    Example:
+        >>> from penstock import Limits
+        >>> Limits(call_depth=4).call_depth
+        4
+    """
 
     input_bytes: int = MIB
     """Input of a call, as JSON."""

@@ -12,10 +12,22 @@ READ, CHAT, APPROVE, MANAGE, ADMIN = "read", "chat", "approve", "manage", "admin
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """Whom something is done for; `local` when no key exists."""
+    """On whose behalf something is done, and with which permissions.
+
+    A server has one profile for each API key, and `local` when no key exists. A program passes a
+    profile to the methods of `Runtime`; without one they use `runtime.local`.
+
+    Example:
+        >>> from penstock import Profile
+        >>> ann = Profile(profile_id="ann", permissions=frozenset({"read", "chat"}))
+        >>> ann.holds("chat"), ann.holds("manage")
+        (True, False)
+    """
 
     profile_id: ProfileId = LOCAL
+    """The name that conversations, state, files and secrets are kept under."""
     permissions: frozenset[str] = frozenset()
+    """`read`, `chat`, `approve`, `manage`, `admin`, and those that tools and skills ask for."""
     kind: str = "user"
     """`user`, or `builtin` for a service of the runtime itself."""
     everything: bool = False
@@ -25,7 +37,12 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_noted(cls, profile_id: ProfileId, noted: Iterable[str] | None) -> "Profile":
-        """Return the profile that an event speaks of, with what it was allowed then."""
+        """Return the profile that an event names, with the permissions that it had then.
+
+        Args:
+            profile_id: The profile of the event.
+            noted: The permissions as the event has them; None is all of them.
+        """
         if noted is None:
             local = profile_id == LOCAL
             return LOCAL_PROFILE if local else cls(profile_id=profile_id, everything=True)
@@ -37,16 +54,29 @@ class Profile(Struct, frozen=True, kw_only=True):
         return None if self.everything else tuple(sorted(self.permissions))
 
     def holds(self, permission: str) -> bool:
-        """Whether the profile has the permission."""
+        """Whether the profile has the permission.
+
+        Args:
+            permission: Its name, such as `chat` or one that a tool requires.
+        """
         return self.everything or permission in self.permissions or ADMIN in self.permissions
 
     def listed(self, named: Iterable[str]) -> list[str]:
-        """Return its permissions as scripts read them; of all, those that have a name here."""
+        """Return its permissions, sorted, as scripts read them.
+
+        Args:
+            named: Permissions that the project names. A profile that holds everything has these.
+        """
         every = {READ, CHAT, APPROVE, MANAGE, ADMIN, *named}
         return sorted(every if self.everything else self.permissions)
 
     def owns(self, owner: ProfileId, log_id: str | None) -> bool:
-        """Whether what belongs to this owner, and stands in this log, is the profile's to use."""
+        """Whether the profile may use something that belongs to an owner and is in a log.
+
+        Args:
+            owner: The profile that it belongs to.
+            log_id: The log that contains it; None if it is in none.
+        """
         is_here = self.session_id in {None, log_id}
         return is_here and (self.profile_id == owner or self.holds(ADMIN))
 

@@ -14,17 +14,29 @@ FLOW = "flow"
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands. The values are the wire format."""
+    """The state of a task. The values are the wire format.
+
+    Example:
+        >>> from penstock import TaskStatus
+        >>> TaskStatus.SUSPENDED.is_final, TaskStatus.FAILED.is_final
+        (False, True)
+    """
 
     QUEUED = "queued"
+    """It waits for its turn: for the task before it, or for a free place."""
     BLOCKED = "blocked"
     """It cannot go on where something is missing, such as its agent; another process may have it.
     """
     RUNNING = "running"
+    """A process works on it, or will do so after a restart."""
     SUSPENDED = "suspended"
+    """It waits for a person to answer a question, without a process."""
     SUCCEEDED = "succeeded"
+    """It ended with an answer or an output."""
     FAILED = "failed"
+    """It ended with an error."""
     CANCELLED = "cancelled"
+    """A person or a program ended it."""
 
     @property
     def is_final(self) -> bool:

@@ -73,7 +73,34 @@ async def memory_runtime(
     skills: Skills = NO_SKILLS,
     place: MemoryStorage | None = None,
 ) -> AsyncIterator[Runtime]:
-    """Open a runtime in memory until the block ends; `model` is the one that answers by default."""
+    """Open a runtime in memory, without a project and without the network, until the block ends.
+
+    Args:
+        model: The model that answers by default; None is the offline model.
+        tools: Functions with `@tool`, plain functions and other tools.
+        agents: Agents in addition to the default one.
+        rules: Rules for calls, as `[[rules]]` of a project.
+        skills: The skills of the project.
+        place: Where logs, files and state are; runtimes opened in one place after another continue
+            each other's tasks. None is a new place.
+
+    Yields:
+        The runtime.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock.models.scripted import ScriptedModel, call, say
+        >>> from penstock.testing.runtime import memory_runtime
+        >>> def price(item: str) -> int:
+        ...     '''Return the price of an item in cents.'''
+        ...     return 250
+        >>> async def main() -> None:
+        ...     model = ScriptedModel([call("price", item="tea"), say("Tea is 2.50.")])
+        ...     async with memory_runtime(model=model, tools=[price]) as runtime:
+        ...         print((await runtime.chat("What is tea?")).content)
+        >>> asyncio.run(main())
+        Tea is 2.50.
+    """
     place = place or MemoryStorage()
     models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
     if model is not None:

@@ -83,7 +83,15 @@ class ToolState:
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Return the value, or `default` when there is none or its time is over."""
+        """Return the value, or `default` when there is none or its time is over.
+
+        Args:
+            key: 1 to 256 characters.
+            default: What to return instead.
+
+        Raises:
+            ValueError: The key is empty or too long.
+        """
         check_state_key(key)
         invocation = self._invocation
         path = invocation.place(GET, {"key": key}, Effect.READ)
@@ -100,7 +108,19 @@ class ToolState:
     ) -> StateWrite:
         """Store a value for so many seconds, or for as long as the task; None removes it.
 
-        With `if_revision` only over that revision, or with None only where nothing is.
+        Args:
+            key: 1 to 256 characters.
+            value: JSON, at most `limits.state_value_bytes`.
+            ttl: Seconds until it is gone, 1 to a year; None is the end of the task.
+            if_revision: Store it only over this revision, or with None only if there is no value.
+
+        Returns:
+            Whether it was stored, and the revision that is there now.
+
+        Raises:
+            ValueError: The key, the time or the size is out of bounds.
+            TypeError: The value is no JSON.
+            StateDenied: The key or the value contains a secret.
         """
         check_state_key(key)
         check_ttl(ttl)

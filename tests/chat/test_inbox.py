@@ -15,10 +15,11 @@ from penstock.core.errors import (
     IdempotencyConflict,
     InvalidRequest,
     NotFound,
+    SessionBusy,
     TaskOver,
 )
 from penstock.core.events import MessageReceived, SessionOpened
-from penstock.core.ids import ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, CHAT, Profile
 from penstock.core.task import TaskStatus
@@ -88,6 +89,18 @@ async def test_a_conversation_is_its_owner_s_alone() -> None:
         with pytest.raises(NotFound):
             await runtime.cancel(reply.task_id, profile=BOB)
         sent = await runtime.send(again, ROOT)
+        assert await runtime.wait(sent.task_id)
+
+
+async def test_a_message_whose_sender_has_not_seen_the_last_event_is_refused() -> None:
+    """Also in a conversation at rest, whose next message is begun in one step with its task."""
+    async with memory_runtime(model=ScriptedModel([say("Hi")] * 2)) as runtime:
+        reply = await runtime.chat("Hello")
+        head = await runtime.parts.log.head(LogId(reply.session_id))
+        late = NewMessage(content="More", session_id=reply.session_id, head=head - 1)
+        with pytest.raises(SessionBusy):
+            await runtime.send(late)
+        sent = await runtime.send(replace(late, head=head))
         assert await runtime.wait(sent.task_id)
 
 

@@ -34,7 +34,30 @@ TOO_MANY = "tool.events"
 
 
 class ToolContext:
-    """Handed to a Python tool that has a parameter with this hint, under whatever name."""
+    """What a Python tool can ask of the runtime during one call.
+
+    A tool receives it in any parameter with this hint; callers and models do not see the parameter.
+    What a tool calls, asks, stores and writes through it is recorded: after a crash or a wait for
+    a person the function runs again from its top, gets the recorded results, and nothing happens
+    twice.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock import ToolContext, tool
+        >>> from penstock.testing.runtime import memory_runtime
+        >>> @tool(effect="write", direct_call=True)
+        ... async def count(ctx: ToolContext) -> int:
+        ...     '''Count the calls in this conversation.'''
+        ...     calls = 1 + await ctx.state.session.get("calls", 0)
+        ...     await ctx.state.session.put("calls", calls)
+        ...     ctx.progress(1, 1, "counted")
+        ...     return calls
+        >>> async def main() -> None:
+        ...     async with memory_runtime(tools=[count]) as runtime:
+        ...         print((await runtime.call("count", {})).output)
+        >>> asyncio.run(main())
+        1
+    """
 
     __slots__ = ("_invocation", "_loop", "_thread", "artifacts", "state", "workspace")
 
@@ -54,9 +77,20 @@ class ToolContext:
     ) -> Envelope:
         """Call another tool, with the grants that a script has; its failure is an Envelope too.
 
-        The outcome is recorded: a function that is entered again gets it without a second run.
-        With `wait=False` a call that waits for a person answers `suspended`, with its open
-        questions, and stays with the task: the next equal call takes it up.
+        The outcome is recorded: a function that runs again gets it without a second call.
+
+        Args:
+            tool_id: The tool.
+            input: What it takes; None is no input.
+            wait: False returns `suspended` with the open questions when the call waits for a
+                person. The call then stays with the task, and the next equal call resumes it.
+
+        Returns:
+            The outcome. Test `ok` before you use `output`.
+
+        Raises:
+            TypeError: The id is no text, or the input is no JSON.
+            ValueError: The input is nested too deeply.
         """
         if not isinstance(tool_id, str):
             raise TypeError(f"tool_id must be a text, not {tool_id!r}")
@@ -74,11 +108,27 @@ class ToolContext:
     def call_sync(
         self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
     ) -> Envelope:
-        """Call another tool from a tool that is no coroutine."""
+        """Call another tool from a tool that is no coroutine.
+
+        Args:
+            tool_id: The tool.
+            input: What it takes; None is no input.
+            wait: As for `call`.
+
+        Returns:
+            The outcome. Test `ok` before you use `output`.
+        """
         return self.wait(self.call(tool_id, input, wait=wait))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what one of these gives to a tool that is no coroutine: `ctx.wait(ctx.ask(…))`."""
+        """Return what one of these gives to a tool that is no coroutine: `ctx.wait(ctx.ask(…))`.
+
+        Args:
+            work: A coroutine of this context.
+
+        Raises:
+            RuntimeError: The tool is a coroutine: use `await`.
+        """
         if threading.get_ident() == self._thread:
             work.close()
             raise RuntimeError("this would stop the event loop here: await it instead")
@@ -88,8 +138,16 @@ class ToolContext:
     async def secret(self, key: str, shared: str | None = None) -> str:
         """Return a secret of the profile, or of the shared place of this name.
 
-        A profile that has none gets the shared one, if there is one place with it. It is taken out
-        of outputs, events and errors. Raises VaultNotFound.
+        From then on it is taken out of outputs, events and errors of the task.
+
+        Args:
+            key: Its key, as in `penstock vault set profile KEY`.
+            shared: The place of a shared secret. None is the profile; if that has none and exactly
+                one shared place has it, that one.
+
+        Raises:
+            VaultNotFound: There is no such secret, or it cannot be opened.
+            ToolNotConfigured: The runtime has no vault.
         """
         return await secret_of(self._invocation, key, shared)
 
@@ -101,10 +159,22 @@ class ToolContext:
     ) -> Any:
         """Return a person's answer: words, the value of an option, or what matches the schema.
 
-        The call is parked and the function is later entered again from its top, so ask before
-        anything with an effect that is not made by this context. Only options answer a question
-        that has some, and other words if one of them is `Other (describe)`. Raises Rejected when
-        the person will not say.
+        The call waits without a thread or a process, and the function later runs again from its
+        top. So ask before any effect that is not made through this context.
+
+        Args:
+            question: What the person reads.
+            options: What can be chosen: texts, or Options with a label, a value and a description.
+                Nothing else answers, unless one of them is `Other (describe)`.
+            schema: A JSON Schema for an answer that is a value.
+
+        Returns:
+            The value of the chosen option, the value that matches the schema, or the text.
+
+        Raises:
+            Rejected: The person declined, or the time of the question was over.
+            TypeError: The question, an option or the schema has a wrong type.
+            ValueError: The question is blank, two options are equal, or the schema is none.
         """
         form = question_form(options, schema)
         answered = await self._invocation.ask(question_text(question), form=form)
@@ -120,12 +190,33 @@ class ToolContext:
         payload: Any = None,
         level: str = "info",
     ) -> None:
-        """Write an event into the task's timeline, once however often the function is entered."""
+        """Write an event into the task's timeline, once however often the function runs.
+
+        Args:
+            event_type: Your name for it, 1 to 128 characters without spaces.
+            message: A sentence for people, at most 4096 characters.
+            payload: JSON for programs, at most `limits.event_bytes`.
+            level: `info`, `warning` or `error`.
+
+        Raises:
+            TypeError: A value has a wrong type, or the payload is no JSON.
+            ValueError: A value is too long or unknown.
+        """
         note = NoteEmitted(event_type=event_type, message=message, payload=payload, level=level)
         self._soon(note, once=True)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the work has come."""
+        """Say how far the work has come.
+
+        Args:
+            done: What is done, in any unit.
+            total: All that there is to do, in the same unit; None is unknown.
+            message: A sentence for people.
+
+        Raises:
+            TypeError: A number is not finite, or the message is no text.
+            ValueError: The message has over 4096 characters.
+        """
         payload = {"done": done} if total is None else {"done": done, "total": total}
         self._soon(NoteEmitted(event_type=PROGRESS, message=message, payload=payload), once=False)
 
@@ -242,7 +333,20 @@ class OutputKeeper:
         self._invocation = invocation
 
     async def put(self, data: bytes, mime: str, name: str | None = None) -> StoredFile:
-        """Keep the bytes; people see them beside the result, an image as an image."""
+        """Keep the bytes; people see them beside the result, an image as an image.
+
+        Args:
+            data: The bytes.
+            mime: Their type, such as `image/png`.
+            name: A file name for people who download them.
+
+        Returns:
+            The file as the log names it.
+
+        Raises:
+            TypeError: The data is not `bytes`.
+            ValueError: The type is malformed.
+        """
         if not isinstance(data, bytes):
             raise TypeError(f"data must be bytes, not {type(data).__name__}")
         invocation, mime = self._invocation, mime_of(mime)

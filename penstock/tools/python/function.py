@@ -232,7 +232,41 @@ def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(**options: Unpack[Options]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a tool; it stays callable as a function."""
+    """Make a function a tool; it stays callable as a function.
+
+    The hints of the parameters become the input schema, the hint of the result the output schema.
+    The docstring is what a model reads; what it says of a parameter goes into the schema. A plain
+    `def` runs in a thread, an `async def` on the event loop. A parameter with the hint
+    `ToolContext` receives the context of the call.
+
+    Args:
+        function: The function, when the decorator has no options.
+        **options: `id`, `description`, `effect`, `idempotent`, `requires_approval`, `direct_call`,
+            `requires_permissions`, `labels`, `timeout` in seconds, `retry`, `exclusive`,
+            `output_schema`. The table in `docs/tools.md` says what each means and its default.
+
+    Returns:
+        The tool, or a decorator that returns it.
+
+    Raises:
+        TypeError: It is no function, or an option is unknown. Wrong values of options and hints
+            without a schema are findings with a line, when the tool is loaded.
+
+    Example:
+        >>> from penstock import tool
+        >>> @tool(effect="none", direct_call=True)
+        ... def hello(name: str, times: int = 1) -> str:
+        ...     '''Greet a person.
+        ...
+        ...     Args:
+        ...         name: The person to greet.
+        ...     '''
+        ...     return f"Hello, {name}! " * times
+        >>> hello("Ann", times=2)
+        'Hello, Ann! Hello, Ann! '
+        >>> hello.spec.description, hello.spec.input_schema["properties"]["name"]
+        ('Greet a person.', {'description': 'The person to greet.', 'type': 'string'})
+    """
     if function is not None:
         return FunctionTool(function, **options)
     return lambda function: FunctionTool(function, **options)

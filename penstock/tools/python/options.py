@@ -22,15 +22,31 @@ TRUST = ("off", "ask", "deny")
 
 
 class Retry(Struct, frozen=True):
-    """How often a call that failed in a way that may pass is tried, with waits in seconds."""
+    """How often a call that failed with a retryable error is tried, with waits in between.
+
+    Retryable are timeouts and `ToolFailed(..., retryable=True)`, also those of a tool that writes.
+
+    Example:
+        >>> from penstock import Retry, tool
+        >>> @tool(effect="read", retry=Retry(attempts=5, initial=1))
+        ... def weather(city: str) -> str:
+        ...     '''Return the weather of a city.'''
+        ...     return "rain"
+        >>> weather.spec.retry.max_attempts
+        5
+    """
 
     attempts: int = 3
+    """Tries in all, 1 to 10."""
     initial: float = 0.2
+    """Seconds before the second try, at most 600."""
     multiplier: float = 2
+    """By how much each further wait is longer, 1 to 600."""
     maximum: float = 10
+    """The longest wait in seconds, at most 600."""
 
     def policy(self) -> RetryPolicy:
-        """Return it as the door reads it."""
+        """Return the policy that the invoker follows."""
         return RetryPolicy(
             max_attempts=self.attempts,
             initial_backoff_ms=round(1000 * self.initial),

@@ -32,7 +32,15 @@ class KeptState:
         self._scope = scope
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Return the value, or `default` when there is none or its time is over."""
+        """Return the value, or `default` when there is none or its time is over.
+
+        Args:
+            key: 1 to 256 characters.
+            default: What to return instead.
+
+        Raises:
+            ValueError: The key is empty or too long.
+        """
         check_state_key(key)
         name, state = f"state.{self._scope.kind}.get", self._state
         path = self._invocation.place(name, {"key": key}, Effect.READ)
@@ -50,7 +58,20 @@ class KeptState:
     ) -> StateWrite:
         """Store a value for so many seconds, or for ever; None removes it.
 
-        With `if_revision` only over that revision, or with None only where nothing is.
+        Args:
+            key: 1 to 256 characters.
+            value: JSON.
+            ttl: Seconds until it is gone, 1 to a year; None is for ever.
+            if_revision: Store it only over this revision, or with None only if there is no value.
+
+        Returns:
+            Whether it was stored, and the revision that is there now.
+
+        Raises:
+            ValueError: The key or the time is out of bounds.
+            TypeError: The value is no JSON.
+            StateDenied: The key or the value contains a secret.
+            ToolFailed: The value is too large.
         """
         check_state_key(key)
         check_ttl(ttl)
@@ -94,13 +115,31 @@ class ToolFiles:
         self._invocation = invocation
 
     async def read(self, uri: str) -> bytes:
-        """Return what a file holds now. Raises ToolFailed, and ValueError for no such address."""
+        """Return what a file holds now.
+
+        Args:
+            uri: `task://PATH` or `session://PATH`.
+
+        Raises:
+            ValueError: The address is malformed.
+            ToolFailed: There is no such file, or it is over `limits.read_bytes`.
+        """
         self._invocation.check_running()
         most = self._invocation.inside.world.limits.read_bytes
         return await self._invocation.workspace.read(parse_path(uri), most=most)
 
     async def write(self, uri: str, data: bytes) -> None:
-        """Make a file of the bytes, or another one of a file; once, however often it is entered."""
+        """Write a file, once however often the function runs.
+
+        Args:
+            uri: `task://PATH` or `session://PATH`. A file that is there is replaced.
+            data: Its new contents.
+
+        Raises:
+            TypeError: The data is not `bytes`.
+            ValueError: The address is malformed.
+            ToolFailed: The file or all files together are over a limit.
+        """
         if not isinstance(data, bytes):
             raise TypeError(f"data must be bytes, not {type(data).__name__}")
         change = await self._invocation.workspace.write(parse_path(uri), data)

@@ -1,0 +1,114 @@
+"""Public names are documented in full, and their examples run."""
+
+import ast
+import doctest
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.testing.runtime import memory_runtime
+from penstock.tools.python.context import OutputKeeper, ToolMemory
+from penstock.tools.python.reach import KeptState, ToolFiles
+from scripts.written import docstrings
+
+PUBLIC: dict[str, Any] = {
+    **{name: getattr(penstock, name) for name in penstock.HOMES},
+    "memory_runtime": memory_runtime,
+}
+INNER = (ToolMemory, KeptState, OutputKeeper, ToolFiles)
+"""What a tool reaches as `ctx.state`, `ctx.state.session`, `ctx.artifacts` and `ctx.workspace`."""
+SECTIONS = ("Args", "Returns", "Yields", "Raises", "Example", "Source")
+Function = Callable[..., Any]
+
+
+def written(thing: Any) -> str:
+    """Return the documentation of a public name.
+
+    The docstring of an error is its default message, so an error is documented in `__init__`.
+    """
+    is_error = isinstance(thing, type) and issubclass(thing, BaseException)
+    return inspect.getdoc(thing.__init__ if is_error else thing) or ""
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return what a docstring in Google style says below each of its headings."""
+    parts = re.split(rf"^({'|'.join(SECTIONS)}):$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], map(dedent, parts[2::2]), strict=True))
+
+
+def members(cls: type[Any]) -> Iterator[tuple[str, Function]]:
+    """Yield the public methods of a class and of what it inherits from our classes."""
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            function = getattr(member, "__func__", member)
+            is_ours = base.__module__.startswith("penstock.")
+            if is_ours and name[0] != "_" and inspect.isfunction(function):
+                yield f"{cls.__name__}.{name}", function
+
+
+CLASSES: dict[str, type[Any]] = {
+    name: each for name, each in PUBLIC.items() if isinstance(each, type)
+}
+FUNCTIONS: dict[str, Function] = {
+    **{name: each for name, each in PUBLIC.items() if name not in CLASSES},
+    **dict(pair for each in (*CLASSES.values(), *INNER) for pair in members(each)),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_has_a_summary_and_an_example(name: str) -> None:
+    text = written(PUBLIC[name])
+    summary, _, rest = text.partition("\n")
+    assert re.fullmatch(r"[A-Z`].+\.", summary)
+    assert not rest or rest.startswith("\n")
+    assert ">>> " in sections(text).get("Example", "")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_public_function_says_what_it_takes_returns_and_raises(name: str) -> None:
+    function = FUNCTIONS[name]
+    parts = sections(inspect.getdoc(function) or "")
+    taken = [each for each in inspect.signature(function).parameters if each not in {"self", "cls"}]
+    entries = re.findall(r"^\*{0,2}(\w+):", parts.get("Args", ""), re.MULTILINE)
+    assert entries == taken
+    summary = (inspect.getdoc(function) or "").partition("\n")[0]
+    says_so = re.match(r"Return |Yield |Whether ", summary) or {"Returns", "Yields"} & parts.keys()
+    assert says_so or inspect.signature(function).return_annotation in {None, "None"}
+    assert raised(function) <= set(re.findall(r"^(\w+):", parts.get("Raises", ""), re.MULTILINE))
+
+
+def raised(function: Function) -> set[str]:
+    """Return the errors that a function raises itself."""
+    body = ast.parse(dedent(inspect.getsource(function)))
+    nodes = [each.exc for each in ast.walk(body) if isinstance(each, ast.Raise)]
+    calls = [each.func if isinstance(each, ast.Call) else each for each in nodes]
+    return {each.id for each in calls if isinstance(each, ast.Name)}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_field_of_a_public_class_is_described(name: str) -> None:
+    cls = CLASSES[name]
+    described = {
+        *docstrings(cls),
+        *re.findall(r"^(\w+):", sections(written(cls)).get("Args", ""), re.MULTILINE),
+    }
+    fields = [each for each in cls.__annotations__ if each[0] != "_"]
+    values = [each for each in vars(cls) if isinstance(getattr(cls, each), cls)]
+    assert [each for each in [*fields, *values] if each not in described and each[0] != "_"] == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_example_of_a_public_name_runs(name: str) -> None:
+    """With the names that the example imports, and no others; nothing is written outside of it."""
+    text = sections(written(PUBLIC[name]))["Example"]
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    told: list[str] = []
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=told.append)
+    assert "".join(told) == ""
+    assert test.examples
