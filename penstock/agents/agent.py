@@ -57,7 +57,11 @@ class Agent:
         return bool(self.charter.file)
 
     def model_name(self, wanted: str | None) -> str | None:
-        """Return which model it works with, unless it has a model object; None: the project's."""
+        """Return the name of the model that it works with; None is the project's default.
+
+        Args:
+            wanted: The model that a message or a step asks for; it wins over the agent's own.
+        """
         own = self.model if isinstance(self.model, str) else None
         return wanted or self.settings.llm_model or own
 

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
+from msgspec.structs import replace
+
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
@@ -62,6 +64,38 @@ class MemoryStorage:
         self.project: ProjectFolder | None = None
         """A folder, for what works in one."""
 
+    def inventory(self, model: Model | None) -> Inventory:
+        """Return what there is here, without tools, agents and rules; the model is the default."""
+        models = Models(default=model.card.model_id if model else OFFLINE, limits=self.limits)
+        if model is not None:
+            models.add(model)
+        return Inventory(
+            registry=Registry(()),
+            rules=Rules(()),
+            agents=Catalog(),
+            models=models,
+            skills=NO_SKILLS,
+            egress=self.egress,
+            flows=self.flows,
+            code_environment=self.code_environment,
+            handbooks=self.handbooks,
+            project=self.project,
+        )
+
+    def storage(self) -> Storage:
+        """Return where a runtime that is opened here keeps its things."""
+        return Storage(
+            log=self.log,
+            projections=self.log,
+            blobs=self.blobs,
+            key=KEY,
+            owner=this_process(new_id("run")),
+            files=MemoryFiles(self.log.changes, self.clock),
+            state=MemoryState(self.log.changes, self.clock),
+            media=MemoryMedia(self.log.changes, self.clock),
+            vault=self.vault,
+        )
+
 
 @asynccontextmanager
 async def memory_runtime(
@@ -89,46 +123,24 @@ async def memory_runtime(
 
     Example:
         >>> import asyncio
-        >>> from penstock.models.scripted import ScriptedModel, call, say
+        >>> from penstock.models.scripted import ScriptedModel, say
         >>> from penstock.testing.runtime import memory_runtime
-        >>> def price(item: str) -> int:
-        ...     '''Return the price of an item in cents.'''
-        ...     return 250
+        >>> model = ScriptedModel([say("Good morning.")])
         >>> async def main() -> None:
-        ...     model = ScriptedModel([call("price", item="tea"), say("Tea is 2.50.")])
-        ...     async with memory_runtime(model=model, tools=[price]) as runtime:
-        ...         print((await runtime.chat("What is tea?")).content)
+        ...     async with memory_runtime(model=model) as runtime:
+        ...         print((await runtime.chat("Hello")).content)
         >>> asyncio.run(main())
-        Tea is 2.50.
+        Good morning.
     """
     place = place or MemoryStorage()
-    models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
-    if model is not None:
-        models.add(model)
-    inventory = Inventory(
+    inventory = replace(
+        place.inventory(model),
         registry=Registry(map(as_tool, tools)),
         rules=Rules(rules),
         agents=Catalog(agents),
-        models=models,
         skills=skills,
-        egress=place.egress,
-        flows=place.flows,
-        code_environment=place.code_environment,
-        handbooks=place.handbooks,
-        project=place.project,
     )
-    storage = Storage(
-        log=place.log,
-        projections=place.log,
-        blobs=place.blobs,
-        key=KEY,
-        owner=this_process(new_id("run")),
-        files=MemoryFiles(place.log.changes, place.clock),
-        state=MemoryState(place.log.changes, place.clock),
-        media=MemoryMedia(place.log.changes, place.clock),
-        vault=place.vault,
-    )
-    runtime = assemble(World(place.clock, place.limits, new_id), storage, inventory)
+    runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), inventory)
     await runtime.parts.launcher.open()
     try:
         yield runtime
