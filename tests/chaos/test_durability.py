@@ -72,6 +72,7 @@ SHOWN = {
     ],
     "the same, when the command has ended and its changes are taken over": [
         "tools/test_shell.py::test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over",
+        "promises/test_killed_takeover.py::test_a_kill_leaves_each_file_as_it_was_or_as_it_will_be",
     ],
     "a client goes away": [
         "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",

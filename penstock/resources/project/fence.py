@@ -8,13 +8,15 @@ and every other name of a hidden file (a hard link).
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from msgspec import Struct
 
 from penstock.resources.project.access import is_authored
 from penstock.resources.project.files import ProjectFiles, entries_below, is_there
 from penstock.resources.project.hidden import FileId, id_of
+from penstock.resources.project.opening import is_unfinished, remove_unfinished
+from penstock.resources.project.turns import turn
 
 _UNWRITTEN = (".git",)
 _TOP = ("penstock.toml", "agents", "flows", "handbooks", "schedules", ".pi/flows")
@@ -40,12 +42,17 @@ class Fence(Struct, frozen=True, kw_only=True):
 
 
 def fence(files: ProjectFiles) -> Fence:
-    """Return the fence around a project, as it stands now."""
+    """Return the fence around a project, as it stands now.
+
+    On the way it removes what processes left of files that they were killed while writing.
+    """
     files.access.loaded.refresh()
     access, hidden, authored = files.access, list[str](), list[str]()
-    for path, _ in entries_below(files.root, access.hides):
+    for path, entry in entries_below(files.root, access.hides):
         if access.hides(path):
             hidden.append(path)
+        elif is_unfinished(entry.name):
+            _clear(files.root, path)
         elif path.endswith(_ENDINGS) and is_authored(path):
             authored.append(path)
     if twins := files.hidden_twins():
@@ -60,6 +67,12 @@ def fence(files: ProjectFiles) -> Fence:
         kept=_outermost(_real(files, kept))[:_MOST_KEPT],
         writable=_real(files, [*access.writable_places]),
     )
+
+
+def _clear(root: Path, path: str) -> None:
+    with turn(root, path) as is_held:
+        if is_held:
+            remove_unfinished(root, path)
 
 
 def _twins(files: ProjectFiles, twins: frozenset[FileId]) -> Iterator[str]:

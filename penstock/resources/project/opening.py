@@ -6,6 +6,7 @@ before it, and a link is refused. Where the system cannot do that, the place is 
 
 import itertools
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """To open a pipe of somebody must not wait for him."""
 _MODE = 0o666
 _numbers = itertools.count(1)
+_UNFINISHED = ".penstock-"
+_UNFINISHED_NAME = re.compile(r"\..*\.penstock-[0-9]+-[0-9]+", re.DOTALL)
 
 
 def open_to_read(root: Path, path: str, *, by_steps: bool = STEP_BY_STEP) -> BinaryIO:
@@ -116,8 +119,23 @@ def _found(folder: int | None, name: str) -> os.stat_result | None:
         return None
 
 
+def remove_unfinished(root: Path, path: str) -> None:
+    """Remove what a killed process left of a file that it wrote.
+
+    The caller has its turn in the folder, so no process that lives is writing it. Does nothing if
+    it is a folder, or gone.
+    """
+    with suppress(OSError), folder_of(root, path) as (folder, name):
+        os.unlink(name, dir_fd=folder)
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a name is one that `unfinished_name` gives."""
+    return _UNFINISHED in name and _UNFINISHED_NAME.fullmatch(name) is not None
+
+
 def unfinished_name(name: str) -> str:
     """Return the name of a file while it is written: short, hidden, in the same folder."""
     head, tail = os.path.split(name)
     before = os.path.join(head, f".{tail[:40]}")  # noqa: PTH118  it may be relative to a descriptor
-    return f"{before}.penstock-{os.getpid()}-{next(_numbers)}"
+    return f"{before}{_UNFINISHED}{os.getpid()}-{next(_numbers)}"

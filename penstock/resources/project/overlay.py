@@ -8,9 +8,12 @@ How a command arrived at a change, by renaming a parent, a link, an archive, doe
 It relies on the format of overlayfs with the option `userxattr` (overlayfs.rst of the kernel's
 documentation): a removed name is a character device 0:0, a folder that hides another has the mark
  `user.overlay.opaque`, and renames of folders are copies. It relies on nothing else running
-in the upper folder. Files are moved where both lie on one file system, else copied without holes;
-each is there whole or not at all, but a process that is killed here leaves some changes undone.
-Proof: tests/promises/test_ways_around.py.
+in the upper folder. Files are moved where both lie on one file system, else copied without holes.
+
+A process that is killed here leaves some changes undone: each file and link is as it was or as it
+was to be, and nothing goes on with the rest. A copy that was cut lies beside its file, under a name
+of `unfinished_name`, until the fence of the next command finds it.
+Proof: tests/promises/test_ways_around.py, tests/promises/test_killed_takeover.py.
 """
 
 import filecmp
@@ -123,7 +126,9 @@ class _Taking:
                 return False
             with folder_of(self._root, path) as (folder, name):
                 os.mkdir(name, _REACHABLE, dir_fd=folder)
-            self._modes.append((path, mode))
+            set_folder_mode(self._root, path, mode | _REACHABLE)
+            if mode & _REACHABLE != _REACHABLE:
+                self._modes.append((path, mode))
             return True
         if _is_opaque(self._upper / path):
             kept = {entry.name for entry in self._entries(path)}

@@ -24,14 +24,15 @@ _held: Held = (
 
 
 @contextmanager
-def turn(root: Path, path: str) -> Iterator[None]:
+def turn(root: Path, path: str) -> Iterator[bool]:
     """Keep others from changing a file, in this process and, where the system can, in others.
 
-    The path has no links in it. It is not to be asked for again by who has it.
+    Yields whether it can: then nobody writes to any file of the same folder. The path has no links
+    in it. It is not to be asked for again by who has it.
     """
     whole = root / path
-    with _locks[hash(str(whole)) % _COUNT], _held(whole.parent):
-        yield
+    with _locks[hash(str(whole)) % _COUNT], _held(whole.parent) as is_held:
+        yield bool(is_held)
 
 
 @contextmanager

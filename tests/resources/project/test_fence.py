@@ -1,5 +1,6 @@
 """What a command may touch of a project, as places."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.fence import Fence, fence
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.opening import unfinished_name
+from penstock.resources.project.turns import turn
 
 
 @pytest.fixture
@@ -55,3 +58,28 @@ def test_a_protected_name_that_is_a_link_hides_what_it_leads_to(root: Path) -> N
     (root / "secrets").touch()
     (root / ".env.link").symlink_to("secrets")
     assert "secrets" in fence(ProjectFiles(root)).hidden
+
+
+def test_what_a_killed_process_left_of_a_file_is_removed_unless_it_may_be_in_work(
+    root: Path,
+) -> None:
+    """Whoever writes a file has its turn in the folder, which other processes see."""
+    left = root / unfinished_name("src/gen/x.py")
+    kept = (
+        *(root / "src/x.penstock-1-2", root / "src/.x.penstock-1-a", root / ".env.penstock-1-2"),
+        root / "src/.folder.penstock-1-2",
+    )
+    for each in (left, *kept[:-1]):
+        each.write_text("half")
+    kept[-1].mkdir()
+    (other := root / "src/.link.penstock-1-2").symlink_to("gen/x")
+    with ThreadPoolExecutor(1) as threads, turn(root, "src/gen/other.py"):
+        looking = threads.submit(fence, ProjectFiles(root))
+        with pytest.raises(TimeoutError):
+            looking.result(0.1)
+        assert left.exists()
+    assert ".env.penstock-1-2" in looking.result().hidden
+    assert not left.exists()
+    assert not other.is_symlink()
+    assert (root / "src/gen/x").exists()
+    assert all(each.exists() for each in kept)
