@@ -7,6 +7,9 @@ from penstock.agents.charter import NO_FILE, Charter, Tier
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
+from penstock.models.names import ModelNames
+from penstock.models.resolve import Models
+from penstock.models.thinking import ThinkingModel
 from penstock.tools.python.function import ToolLike, as_tool
 
 
@@ -75,3 +78,39 @@ class Agent:
 
 FindModel = Callable[[Agent, str | None], Model]
 """The model for an agent, or the one that a message or a step asks for. Raises ConfigError."""
+
+
+class AgentModels:
+    """Chooses the model of an agent among the models of a project."""
+
+    def __init__(self, models: Models, names: ModelNames) -> None:
+        self._models = models
+        self._names = names
+
+    def of(self, agent: Agent, requested: str | None) -> Model:
+        """Return the model that answers for an agent. Raises ConfigError for an unknown name.
+
+        A model object that the agent was made with answers, unless another model is requested for
+        this task. Otherwise `Agent.model_name` decides; None means the project's default. The level
+        of thinking in the agent's file goes before a level in the name.
+        """
+        own = agent.model
+        if not (own is None or isinstance(own, str)) and requested in {None, own.card.model_id}:
+            return own
+        name, level = agent.model_name(requested), agent.charter.thinking
+        if name is None or self._models.has(name):
+            model = self._models.get(name)
+        else:
+            model = self._models.get(self._names.model(name))
+            level = level or self._names.thinking(name)
+        return model if level is None else ThinkingModel(model, level)
+
+    def remark(self, agent: Agent, requested: str | None) -> str:
+        """Return a warning if the model is a role without a model, or an empty text."""
+        role = self._names.unset(agent.model_name(requested))
+        if not role:
+            return ""
+        return (
+            f"the model role @{role} is not set: the project's model is used;"
+            f" write {role} under [models.roles]"
+        )

@@ -7,7 +7,7 @@ from threading import Lock
 from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
 from penstock.agents.file_checks import KnownNames
-from penstock.agents.folders import load_agents
+from penstock.agents.folders import AgentFiles, load_agents
 from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
 from penstock.flows.project.authoring import WrittenFlow, write_flow
@@ -21,31 +21,61 @@ _MOST_TOLD = 100
 """Findings that are told of."""
 
 
+def ignore(found: Json) -> None:
+    """Pass what was found to no listener."""
+
+
+class ProjectAgents:
+    """The agents of a project: their catalog, and what their files may name.
+
+    `packages` are folders of plugins with more agents.
+    """
+
+    def __init__(self, catalog: Catalog, known: KnownNames, packages: Sequence[Path] = ()) -> None:
+        self.catalog = catalog
+        self.known = known
+        self._packages = packages
+
+    def renew(self, known: KnownNames) -> None:
+        """Check agents from now on against the names of a newer edition of the project."""
+        self.known = known
+
+    def read(self, root: Path) -> AgentFiles:
+        """Read all files again, and put what they declare into the catalog."""
+        found = load_agents(root, self.known, self._packages)
+        self.catalog.take(found)
+        return found
+
+
 class ProjectAuthoring:
     """Writes agents and flows, and reads all of them again."""
 
     def __init__(
-        self, folder: ProjectFolder, catalog: Catalog, flows: ProjectFlows, known: KnownNames
+        self,
+        folder: ProjectFolder,
+        agents: ProjectAgents,
+        flows: ProjectFlows,
+        *,
+        dry_runs: DryRuns | None = None,
+        tell: Callable[[Json], None] = ignore,
     ) -> None:
+        """`dry_runs` runs a written flow in memory; None skips that.
+
+        `tell` is passed what was found whenever all files were read again.
+        """
         self._files = ProjectFiles(folder.root)
-        self._catalog = catalog
+        self.agents = agents
         self._flows = flows
-        self.known = known
-        """What agents may name; a newer edition of the project may say otherwise."""
-        self.dry_runs: DryRuns | None = None
-        """What runs flows dry that were written; None where nothing does."""
-        self.packages: Sequence[Path] = ()
-        """Folders of plugins with agents."""
-        self.tell: Callable[[Json], None] = _nobody
-        """Hears what was found whenever all was read again."""
+        self.dry_runs = dry_runs
+        self._tell = tell
         self._reading = Lock()
-        """Held by who reads: what was read last has seen what was written last."""
+        """Held while files are read: the last reading has seen what was written last."""
 
     @property
     def errand(self) -> Authoring:
         """What tools may have done of this."""
         return Authoring(
-            agents=lambda: catalog_entries(self._catalog),
+            agents=lambda: catalog_entries(self.agents.catalog),
             write_agent=self.write_agent,
             write_flow=self.write_flow,
             rediscover=self.rediscover,
@@ -53,7 +83,7 @@ class ProjectAuthoring:
 
     def write_agent(self, path: str, content: str) -> Json:
         """Write an agent; returns what `agent_write` answers."""
-        written = write_agent(self._files, path, content, self.known)
+        written = write_agent(self._files, path, content, self.agents.known)
         return {
             "written": written.is_written,
             "path": written.path,
@@ -76,18 +106,13 @@ class ProjectAuthoring:
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; returns what is told of that."""
         with self._reading:
-            found = load_agents(self._files.root, self.known, self.packages)
-            self._catalog.take(found)
+            found = self.agents.read(self._files.root)
             flows = self._flows.files()
         diagnostics = [*found.diagnostics, *flows.diagnostics]
         told: Json = {
-            "agents": [each.name for each in self._catalog.of_files()],
+            "agents": [each.name for each in self.agents.catalog.of_files()],
             "flows": sorted(flows.files),
             "diagnostics": [str(each) for each in diagnostics[:_MOST_TOLD]],
         }
-        self.tell(told)
+        self._tell(told)
         return told
-
-
-def _nobody(told: Json) -> None:
-    """Tell nobody."""

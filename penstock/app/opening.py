@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.dry_runs import DryRuns
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import with_global_tools
@@ -19,10 +18,11 @@ from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.guards import guards_of
 from penstock.app.plugins.load import Plugin, load_plugins
 from penstock.app.project import Project, check_root, load_project
+from penstock.app.project_parts import Inventory, Storage
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
-from penstock.app.wiring import Inventory, Storage, assemble
+from penstock.app.wiring import assemble
 from penstock.chat.database_parts import DatabaseParts
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import errors_of, sort
@@ -159,8 +159,6 @@ async def _prepared(settings: Settings, project: Project, added: Extras) -> Asyn
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, inventory)
-        runtime.local = settings.local.profile
-        rehearse(runtime, inventory, world)
         if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
@@ -205,16 +203,6 @@ async def open_storage(
         await database.close()
 
 
-def rehearse(runtime: Runtime, inventory: Inventory, world: World) -> None:
-    """Have flows run dry as soon as they are written."""
-    authoring, flows = runtime.parts.authoring, inventory.flow_files
-    if authoring is not None and flows is not None:
-        config = inventory.flow_settings.config
-        authoring.dry_runs = DryRuns(
-            agents=inventory.agents, flows=flows, world=world, config=config
-        )
-
-
 def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
     """Let plugins use the open project, and hear of its runs until what is returned is closed."""
     plugins, runtime = reloader.first.plugins, reloader.runtime
@@ -222,9 +210,7 @@ def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
     log.listen(follower.hear)
     plugins.events.open()
     plugins.flows.open(runtime)
-    plugins.renew = lambda: reloader.take(reloader.read())
-    if runtime.parts.authoring is not None:
-        runtime.parts.authoring.tell = partial(plugins.events.tell, "flow_rediscovered")
+    plugins.open(lambda: reloader.take(reloader.read()))
     return follower
 
 
@@ -274,6 +260,8 @@ def inventory_of(settings: Settings, project: Project, added: Extras) -> Invento
         guards=partial(guards_of, plugins.guards),
         gate=plugins.gates.refusal,
         packages=plugins.agents_dirs,
+        rediscovered=partial(plugins.events.tell, "flow_rediscovered"),
+        local=settings.local.profile,
         code_environment=code_environment_of(settings, project),
         confinement=project.sandbox.confinement if project.sandbox else {},
     )

@@ -66,12 +66,12 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         parts.agents.take(project.agent_files)
         broken = project.bundle.broken_nouns
         if "prompts" not in broken:
-            parts.participants.preface = project.preface
+            parts.participants.renew(project.preface)
         if "permissions" not in broken and parts.database_parts is not None:
-            parts.database_parts.keys.catalog = project.bundle.permissions
-        parts.materials.handbooks = project.handbooks
+            parts.database_parts.keys.renew(project.bundle.permissions)
+        parts.materials.renew(project.handbooks)
         if parts.authoring is not None:
-            parts.authoring.known = project.nameable
+            parts.authoring.agents.renew(project.nameable)
         self.protect(project)
 
     @asynccontextmanager

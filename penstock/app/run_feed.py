@@ -19,6 +19,7 @@ from penstock.core.events import (
 )
 from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.ids import CallId, QuestionId, TaskId
+from penstock.core.messages import Usage
 from penstock.core.step import ABORTED, Outcome, StepResult
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
@@ -75,6 +76,22 @@ class VisitProgress(Struct):
         """Return a frame about this visit."""
         place = {"stepId": self.step_id, "visit": self.number, "path": self.path}
         return {"type": kind, **place, **body}
+
+    def start(self) -> Iterator[Body]:
+        """Yield the frame that announces the visit, the first time only."""
+        if not self.is_announced:
+            self.is_announced = True
+            yield _started(self)
+
+    def add(self, usage: Usage) -> None:
+        """Count the tokens of one reply."""
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+
+    def settle(self, usage: Usage) -> None:
+        """Take the tokens of the whole visit, where replies in other frames were not counted."""
+        self.input_tokens = max(self.input_tokens, usage.input_tokens)
+        self.output_tokens = max(self.output_tokens, usage.output_tokens)
 
 
 class RunFeed:
@@ -181,7 +198,7 @@ class RunFeed:
     def _ask(self, asked: QuestionAsked, at: int) -> Iterator[Body]:
         question, visit = asked.question, self._visit(asked.question.path)
         if visit is not None:
-            yield from _announced(visit)
+            yield from visit.start()
         part = question_part(question)
         told = {
             "questionId": part.pop("id"),
@@ -215,7 +232,7 @@ class RunFeed:
         if told.kind == STEP_ABORTED:
             visit = self._newest.get(f"{path}/{body['stepId']}")
             if visit is not None:
-                yield from _announced(visit)
+                yield from visit.start()
                 yield _complete(visit, ABORTED, at)
             return
         if told.kind in OF_A_FLOW:
@@ -226,7 +243,7 @@ class RunFeed:
             yield {"type": told.kind, **body}
             return
         if told.kind != OF_LOOPS:
-            yield from _announced(visit)
+            yield from visit.start()
         yield visit.frame(told.kind, **_without(body, "stepId"))
 
     def _place(self, path: str) -> Body:
@@ -266,17 +283,10 @@ def _in_visit(visit: VisitProgress, event: object, at: int) -> Iterator[Body]:
                 isError=not event.envelope.ok,
             )
         case StepSettled():
-            yield from _announced(visit)
+            yield from visit.start()
             yield from _settled(visit, event, at)
         case _:
             pass
-
-
-def _announced(visit: VisitProgress) -> Iterator[Body]:
-    """Yield that the visit began, if nobody was told yet."""
-    if not visit.is_announced:
-        visit.is_announced = True
-        yield _started(visit)
 
 
 def _started(visit: VisitProgress, **more: Any) -> Body:
@@ -286,8 +296,7 @@ def _started(visit: VisitProgress, **more: Any) -> Body:
 
 
 def _reply(visit: VisitProgress, reply: ReplyReceived) -> Iterator[Body]:
-    visit.input_tokens += reply.usage.input_tokens
-    visit.output_tokens += reply.usage.output_tokens
+    visit.add(reply.usage)
     if reply.reasoning.strip():
         yield visit.frame("flow_thinking_text", agentName=visit.agent, text=reply.reasoning)
     if reply.text.strip():
@@ -309,8 +318,7 @@ def _settled(visit: VisitProgress, event: StepSettled, at: int) -> Iterator[Body
             willRetry=event.will_retry,
         )
     if not event.will_retry:
-        visit.input_tokens = max(visit.input_tokens, event.usage.input_tokens)
-        visit.output_tokens = max(visit.output_tokens, event.usage.output_tokens)
+        visit.settle(event.usage)
         yield _complete(visit, event.result, at, event.duration_ms)
 
 

@@ -103,10 +103,10 @@ class Runtime:
         success 6.0
     """
 
-    def __init__(self, parts: RuntimeParts, inbox: Inbox) -> None:
+    def __init__(self, parts: RuntimeParts, inbox: Inbox, local: Profile = LOCAL_PROFILE) -> None:
         self.parts = parts
-        self.local: Profile = LOCAL_PROFILE
-        """The profile of calls that name none."""
+        self.local = local
+        """The profile of work that names none."""
         self._inbox = inbox
 
     async def chat(

@@ -15,11 +15,12 @@ from penstock.app.mocked_tools import MockedEgress, MockedTool, MockedVault
 from penstock.app.mocks import Mocks
 from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
 from penstock.app.project import Project, load_project, sandbox_of
+from penstock.app.project_parts import Storage
 from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.sections import Engine, in_engine
 from penstock.app.settings import Settings, load
-from penstock.app.wiring import Storage, assemble
+from penstock.app.wiring import assemble
 from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Json

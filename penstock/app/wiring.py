@@ -1,31 +1,33 @@
-"""The one place where concrete things meet. It decides nothing."""
+"""The one place where concrete parts are constructed and connected. It decides nothing.
 
-from collections.abc import Awaitable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+Tools start agents and runs of flows; agents and runs call tools: the parts form a cycle. Functions
+that look their part up when they are called close it (`Assembly._errands`). So each part is
+complete once its constructor returns, and nothing is assigned to it later. These functions must not
+be called before `assemble` has returned. `tests/test_wiring_shape.py` refuses assignments to
+attributes of other objects in this package.
+"""
+
+from collections.abc import Awaitable
+from functools import cached_property, partial
 from weakref import WeakKeyDictionary
 
-from msgspec import Struct, field
-
-from penstock.agents.agent import Agent
-from penstock.agents.catalog import Catalog
-from penstock.agents.file import NOTHING_KNOWN
-from penstock.agents.file_checks import KnownNames
-from penstock.agents.preface import Preface
-from penstock.app.authoring import ProjectAuthoring
+from penstock.agents.agent import Agent, AgentModels
+from penstock.app.authoring import ProjectAgents, ProjectAuthoring
+from penstock.app.dry_runs import DryRuns
+from penstock.app.project_parts import Inventory, Storage
 from penstock.app.runtime import Runtime, RuntimeParts
 from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.commands import CommandWork, MakeLink
-from penstock.chat.database_parts import DatabaseParts
 from penstock.chat.inbox import Inbox
 from penstock.chat.needs import Needs
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_closer import TaskCloser
 from penstock.chat.task_starter import TaskStarter
+from penstock.core.envelope import Envelope, Json
 from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested
-from penstock.core.ids import LogId, SessionId
+from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.slash import is_answered_by_model
 from penstock.core.world import World
@@ -33,6 +35,7 @@ from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
+from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.task_body import TaskBody
@@ -40,66 +43,23 @@ from penstock.engine.task_state import TaskState
 from penstock.flows.agents.agent_sessions import (
     AgentEnvironment,
     AgentSessions,
-    GuardsOf,
-    no_guards,
 )
 from penstock.flows.agents.materials import Materials
 from penstock.flows.agents.subagents import Subagents
-from penstock.flows.code.steps import CodeEnvironment, CodeSteps
-from penstock.flows.project.flows import ProjectFlows
-from penstock.flows.project.library import FlowLibrary, NoFlows
-from penstock.flows.starting import FlowSettings, wanted_by
+from penstock.flows.code.steps import CodeSteps
+from penstock.flows.starting import wanted_by
 from penstock.flows.steps.shell import ShellSteps
 from penstock.flows.steps.step_runner import StepRunner
-from penstock.flows.work import FlowWork, GateCheck, always_open
-from penstock.manifest.handbook import Handbooks
-from penstock.models.model import Model
-from penstock.models.names import ModelNames
-from penstock.models.resolve import Models
-from penstock.models.thinking import ThinkingModel
-from penstock.resources.channels import Channel
-from penstock.resources.egress import Egress
+from penstock.flows.work import FlowWork
 from penstock.resources.links import Links
-from penstock.resources.media import Media
-from penstock.resources.state import State
-from penstock.resources.vault import Vault
-from penstock.resources.workspace import Files
-from penstock.store.blobs import Blobs
-from penstock.store.log import Log
-from penstock.store.projections import Projections
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
+from penstock.tools.errands import AgentErrand, Errands, RunErrand, Runs
 from penstock.tools.invoker import Invoker
 from penstock.tools.python.function import as_tool
 from penstock.tools.registry import Registry
-from penstock.tools.resources import ProjectFolder, Resources
-from penstock.tools.rules import Rules
-from penstock.tools.skills import NO_SKILLS, Skills
+from penstock.tools.resources import Resources
 from penstock.tools.tool import Tool
-
-
-class Storage(Struct, frozen=True, kw_only=True):
-    """Where things are kept, and as whom this process keeps them."""
-
-    log: Log
-    projections: Projections
-    blobs: Blobs
-    key: bytes
-    """Of this installation."""
-    owner: str
-    """The name of this process, as holder of leases."""
-    database_parts: DatabaseParts | None = None
-    """None where nothing is kept."""
-    files: Files | None = None
-    state: State | None = None
-    vault: Vault | None = None
-    media: Media | None = None
-
-
-NO_FLOWS = NoFlows()
-NO_ROLES = ModelNames()
-AS_USUAL = FlowSettings()
-NO_HANDBOOKS = Handbooks()
 
 
 class AgentInvokers:
@@ -160,137 +120,228 @@ class TaskDispatcher:
             self._flows.close(held, task, ended)
 
 
-class Inventory(Struct, frozen=True, kw_only=True):
-    """What a project brings: tools and rules, agents, models."""
-
-    registry: Registry
-    rules: Rules
-    agents: Catalog
-    models: Models
-    skills: Skills = NO_SKILLS
-    preface: Preface | None = None
-    """What stands first in every system prompt."""
-    web_url: str = ""
-    """Where its web page is."""
-    channels: tuple[Channel, ...] = ()
-    """Where notifications may go."""
-    egress: Egress | None = None
-    """Where its tools may reach; None: nowhere."""
-    flows: FlowLibrary = NO_FLOWS
-    flow_settings: FlowSettings = AS_USUAL
-    model_names: ModelNames = NO_ROLES
-    """What roles and other spellings of models mean."""
-    flow_files: ProjectFlows | None = None
-    """The same, where they are files of the project's folder."""
-    code_environment: CodeEnvironment | None = None
-    """What code steps of flows run in; None: they fail."""
-    confinement: Mapping[str, str] = field(default_factory=dict)
-    """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
-    handbooks: Handbooks = NO_HANDBOOKS
-    """What agents of flows are given to read, besides files of the project."""
-    nameable: KnownNames = NOTHING_KNOWN
-    """What agents that are written may name."""
-    project: ProjectFolder | None = None
-    """The folder itself, for tools that work in it; None where there is none."""
-    guards: GuardsOf = no_guards
-    """Those of plugins, for each agent session."""
-    gate: GateCheck = always_open
-    """What plugins let runs pass."""
-    packages: Sequence[Path] = ()
-    """Folders of plugins with agents."""
-
-
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
-    """Return a runtime over a project; it works once its launcher is open."""
-    bus = _bus(storage)
-    resources = _resources(world, storage, inventory)
-    shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
-    invokers = AgentInvokers(shared)
-    participants = _participants(inventory, invokers)
-    chat = ChatWork(participants, world, bus, key=storage.key)
-    calls = DirectCalls(shared, participants, world.clock, key=storage.key)
-    link, wanted_by_flow = _web_link(storage, inventory), partial(wanted_by, inventory.flows)
-    commands = CommandWork(calls, DirectTools(shared), link, wanted_by=wanted_by_flow, world=world)
-    agent_sessions = _agent_sessions(world, inventory, shared, bus)
-    resources.errands.run_agent = Subagents(agent_sessions, inventory.agents).run
-    steps = _steps(world, inventory, agent_sessions, shared=shared, resources=resources)
-    slots, notifier = Slots(world.limits), RunNotifier(storage.log)
-    flows = _flow_work(world, storage, inventory, steps, slots=slots)
-    work = TaskDispatcher(chat, CallWork(calls), commands, flows)
-    needs = Needs(participants, inventory.registry, inventory.agents.worker)
-    activations, launcher = _at_work(world, storage, _body(work, needs, notifier))
-    notifier.wake = launcher.wake
-    starter = TaskStarter(activations, launcher, work.start)
-    parts = RuntimeParts(
-        limits=world.limits,
-        clock=world.clock,
-        log=storage.log,
-        projections=storage.projections,
-        blobs=storage.blobs,
-        bus=bus,
-        relay=Relay(storage.log.live_text, bus, world),
-        launcher=launcher,
-        agents=inventory.agents,
-        models=inventory.models,
-        invoker=shared,
-        invoker_of=invokers.of,
-        key=storage.key,
-        participants=participants,
-        skills=inventory.skills,
-        flow_files=inventory.flow_files,
-        flow_work=flows,
-        materials=agent_sessions.materials,
-        errands=resources.errands,
-        authoring=_authoring(inventory, resources),
-        database_parts=storage.database_parts,
-        confinement=inventory.confinement,
-    )
-    inbox = Inbox(storage.log, storage.projections, starter, bus=bus, world=world)
-    resources.errands.runs = ToolRuns(inbox, inventory.flows.find, slots).errand
-    return Runtime(parts, inbox)
+    """Return a runtime over a project. It starts work once its launcher is open."""
+    return Assembly(world, storage, inventory).runtime()
 
 
-def _body(work: TaskDispatcher, needs: Needs, notifier: RunNotifier) -> TaskBody:
-    return TaskBody(
-        work=work.work, end=work.end, lacks=needs.lacks, has=needs.has, tell=notifier.tell
-    )
+class Assembly:
+    """The parts of one runtime, each constructed when another part first needs it."""
 
+    def __init__(self, world: World, storage: Storage, inventory: Inventory) -> None:
+        self._world = world
+        self._storage = storage
+        self._inventory = inventory
+        self._bus = Bus()
+        self._slots = Slots(world.limits)
+        self._models = AgentModels(inventory.models, inventory.model_names)
 
-def _bus(storage: Storage) -> Bus:
-    bus = Bus()
-    storage.log.listen(bus.publish)
-    if storage.database_parts is not None:
-        storage.database_parts.erasure.listen(bus.forget)
-    return bus
+    def runtime(self) -> Runtime:
+        """Return the runtime, after its listeners are connected: the bus is notified first."""
+        storage, inventory = self._storage, self._inventory
+        storage.log.listen(self._bus.publish)
+        storage.log.listen(self._activations.hear)
+        if storage.database_parts is not None:
+            storage.database_parts.erasure.listen(self._bus.forget)
+            storage.database_parts.erasure.listen(self._activations.forget)
+        parts = RuntimeParts(
+            limits=self._world.limits,
+            clock=self._world.clock,
+            log=storage.log,
+            projections=storage.projections,
+            blobs=storage.blobs,
+            bus=self._bus,
+            relay=Relay(storage.log.live_text, self._bus, self._world),
+            launcher=self._launcher,
+            agents=inventory.agents,
+            models=inventory.models,
+            invoker=self._invoker,
+            invoker_of=self._invokers.of,
+            key=storage.key,
+            participants=self._participants,
+            skills=inventory.skills,
+            flow_files=inventory.flow_files,
+            flow_work=self._flow_work,
+            materials=self._materials,
+            errands=self._errands,
+            authoring=self._authoring,
+            database_parts=storage.database_parts,
+            confinement=inventory.confinement,
+        )
+        return Runtime(parts, self._inbox, inventory.local)
 
+    # ---- tools ----
 
-def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activations, InlineLauncher]:
-    activations = Activations(storage.log, body, world, owner=storage.owner)
-    storage.log.listen(activations.hear)
-    if storage.database_parts is not None:
-        storage.database_parts.erasure.listen(activations.forget)
-    return activations, InlineLauncher(storage.log, activations, world)
+    @cached_property
+    def _invoker(self) -> Invoker:
+        resources = self._resources
+        return Invoker(
+            self._inventory.registry, self._inventory.rules, resources, world=self._world
+        )
 
+    @cached_property
+    def _invokers(self) -> AgentInvokers:
+        return AgentInvokers(self._invoker)
 
-def _participants(inventory: Inventory, invokers: AgentInvokers) -> Participants:
-    return Participants(
-        lambda _, name: inventory.agents.get(name),
-        invokers.of,
-        lambda agent, wanted: _model(inventory, agent, wanted),
-        skills=inventory.skills,
-        preface=inventory.preface,
-    )
+    @cached_property
+    def _resources(self) -> Resources:
+        world, storage, inventory = self._world, self._storage, self._inventory
+        return Resources(
+            artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
+            blobs=storage.blobs,
+            files=storage.files,
+            state=storage.state,
+            vault=storage.vault,
+            media=storage.media,
+            links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
+            egress=inventory.egress,
+            channels=inventory.channels,
+            web_url=inventory.web_url,
+            project=inventory.project,
+            errands=self._errands,
+        )
 
+    @cached_property
+    def _errands(self) -> Errands:
+        """What tools start above their own floor. Each looks its part up when it is called."""
+        authoring = None if self._authoring is None else self._authoring.errand
+        return Errands(run_agent=self._run_agent, runs=self._run_errands, authoring=authoring)
 
-def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> AgentSessions:
-    environment = AgentEnvironment(
-        get_agent=inventory.agents.worker,
-        model=lambda agent, wanted: _model(inventory, agent, wanted),
-        materials=Materials(handbooks=inventory.handbooks, folder=inventory.project),
-        guards=inventory.guards,
-        remark=lambda agent, wanted: _remark(inventory, agent, wanted),
-    )
-    return AgentSessions(environment, shared, world=world, bus=bus)
+    async def _run_agent(self, errand: AgentErrand, ledger: Ledger) -> Json:
+        return await self._subagents.run(errand, ledger)
+
+    @cached_property
+    def _run_errands(self) -> Runs:
+        async def begin(errand: RunErrand) -> TaskId:
+            return await self._tool_runs.begin(errand)
+
+        async def end(run_id: TaskId, waiter: TaskId) -> Envelope | None:
+            return await self._tool_runs.end(run_id, waiter)
+
+        async def abort(run_id: TaskId, profile: Profile) -> None:
+            await self._tool_runs.abort(run_id, profile)
+
+        return Runs(begin=begin, end=end, abort=abort)
+
+    @cached_property
+    def _tool_runs(self) -> ToolRuns:
+        return ToolRuns(self._inbox, self._inventory.flows.find, self._slots)
+
+    @cached_property
+    def _authoring(self) -> ProjectAuthoring | None:
+        """What writes agents and flows, where there is a folder for them."""
+        inventory = self._inventory
+        folder, flows = inventory.project, inventory.flow_files
+        if folder is None or flows is None:
+            return None
+        config = inventory.flow_settings.config
+        return ProjectAuthoring(
+            folder,
+            ProjectAgents(inventory.agents, inventory.nameable, inventory.packages),
+            flows,
+            dry_runs=DryRuns(
+                agents=inventory.agents, flows=flows, world=self._world, config=config
+            ),
+            tell=inventory.rediscovered,
+        )
+
+    # ---- agents and flows ----
+
+    @cached_property
+    def _participants(self) -> Participants:
+        inventory = self._inventory
+        return Participants(
+            lambda _, name: inventory.agents.get(name),
+            self._invokers.of,
+            self._models.of,
+            skills=inventory.skills,
+            preface=inventory.preface,
+        )
+
+    @cached_property
+    def _materials(self) -> Materials:
+        return Materials(handbooks=self._inventory.handbooks, folder=self._inventory.project)
+
+    @cached_property
+    def _agent_sessions(self) -> AgentSessions:
+        environment = AgentEnvironment(
+            get_agent=self._inventory.agents.worker,
+            model=self._models.of,
+            materials=self._materials,
+            guards=self._inventory.guards,
+            remark=self._models.remark,
+        )
+        return AgentSessions(environment, self._invoker, world=self._world, bus=self._bus)
+
+    @cached_property
+    def _subagents(self) -> Subagents:
+        return Subagents(self._agent_sessions, self._inventory.agents)
+
+    @cached_property
+    def _steps(self) -> StepRunner:
+        shared = self._invoker
+
+        def invoker_with(tool: Tool) -> Invoker:
+            return shared.over(Registry([*shared.registry, tool]))
+
+        code = CodeSteps(self._inventory.code_environment, invoker_with)
+        shell = ShellSteps(self._inventory.project, shared.threads)
+        return StepRunner(self._agent_sessions, code, shell, self._world)
+
+    @cached_property
+    def _flow_work(self) -> FlowWork:
+        return FlowWork(
+            library=self._inventory.flows,
+            steps=self._steps,
+            world=self._world,
+            key=self._storage.key,
+            slots=self._slots,
+            close=TaskCloser(self._storage.key).end,
+            settings=self._inventory.flow_settings,
+            gate=self._inventory.gate,
+        )
+
+    # ---- tasks ----
+
+    @cached_property
+    def _work(self) -> TaskDispatcher:
+        world, inventory, key = self._world, self._inventory, self._storage.key
+        chat = ChatWork(self._participants, world, self._bus, key=key)
+        calls = DirectCalls(self._invoker, self._participants, world.clock, key=key)
+        commands = CommandWork(
+            calls,
+            DirectTools(self._invoker),
+            _web_link(self._storage, inventory),
+            wanted_by=partial(wanted_by, inventory.flows),
+            world=world,
+        )
+        return TaskDispatcher(chat, CallWork(calls), commands, self._flow_work)
+
+    @cached_property
+    def _activations(self) -> Activations:
+        needs = Needs(self._participants, self._inventory.registry, self._inventory.agents.worker)
+        notifier = RunNotifier(self._storage.log, self._wake)
+        body = TaskBody(
+            work=self._work.work,
+            end=self._work.end,
+            lacks=needs.lacks,
+            has=needs.has,
+            tell=notifier.tell,
+        )
+        return Activations(self._storage.log, body, self._world, owner=self._storage.owner)
+
+    @cached_property
+    def _launcher(self) -> InlineLauncher:
+        return InlineLauncher(self._storage.log, self._activations, self._world)
+
+    def _wake(self, log_id: LogId) -> None:
+        self._launcher.wake(log_id)
+
+    @cached_property
+    def _inbox(self) -> Inbox:
+        storage = self._storage
+        starter = TaskStarter(self._activations, self._launcher, self._work.start)
+        return Inbox(storage.log, storage.projections, starter, bus=self._bus, world=self._world)
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
@@ -302,82 +353,3 @@ def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
         return f"{place}/link/{await make(session_id, profile)}"
 
     return link
-
-
-def _resources(world: World, storage: Storage, inventory: Inventory) -> Resources:
-    return Resources(
-        artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
-        blobs=storage.blobs,
-        files=storage.files,
-        state=storage.state,
-        vault=storage.vault,
-        media=storage.media,
-        links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
-        egress=inventory.egress,
-        channels=inventory.channels,
-        web_url=inventory.web_url,
-        project=inventory.project,
-    )
-
-
-def _authoring(inventory: Inventory, resources: Resources) -> ProjectAuthoring | None:
-    """Let tools write agents and flows, where there is a folder for them."""
-    folder, flows = inventory.project, inventory.flow_files
-    if folder is None or flows is None:
-        return None
-    authoring = ProjectAuthoring(folder, inventory.agents, flows, inventory.nameable)
-    authoring.packages = inventory.packages
-    resources.errands.authoring = authoring.errand
-    return authoring
-
-
-def _steps(
-    world: World,
-    inventory: Inventory,
-    agent_sessions: AgentSessions,
-    *,
-    shared: Invoker,
-    resources: Resources,
-) -> StepRunner:
-    def door(tool: Tool) -> Invoker:
-        return shared.over(Registry([*shared.registry, tool]))
-
-    code = CodeSteps(inventory.code_environment, door)
-    return StepRunner(agent_sessions, code, ShellSteps(resources.project, shared.threads), world)
-
-
-def _flow_work(
-    world: World, storage: Storage, inventory: Inventory, steps: StepRunner, *, slots: Slots
-) -> FlowWork:
-    return FlowWork(
-        library=inventory.flows,
-        steps=steps,
-        world=world,
-        key=storage.key,
-        slots=slots,
-        close=TaskCloser(storage.key).end,
-        settings=inventory.flow_settings,
-        gate=inventory.gate,
-    )
-
-
-def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
-    """Return the model of an agent, or the one that is wanted. Raises ConfigError."""
-    own, models = agent.model, inventory.models
-    if not (own is None or isinstance(own, str)) and wanted in {None, own.card.model_id}:
-        return own
-    name = agent.model_name(wanted)
-    if name is None or models.has(name):
-        model, behind = models.get(name), None
-    else:
-        names = inventory.model_names
-        model, behind = models.get(names.model(name)), names.thinking(name)
-    level = agent.charter.thinking or behind
-    return model if level is None else ThinkingModel(model, level)
-
-
-def _remark(inventory: Inventory, agent: Agent, wanted: str | None) -> str:
-    """Return that a role stands for the project's model because nobody said what it is."""
-    role = inventory.model_names.unset(agent.model_name(wanted))
-    said = f"the model role @{role} is not set: the project's model is used"
-    return f"{said}; write {role} under [models.roles]" if role else ""

@@ -57,6 +57,10 @@ class Keys:
         self._clock = clock
         self._secret = secret
 
+    def renew(self, catalog: PermissionCatalog | None) -> None:
+        """Check permissions of new keys from now on against a newer catalog of the project."""
+        self.catalog = catalog
+
     async def create(
         self,
         name: str,

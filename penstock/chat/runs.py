@@ -15,7 +15,7 @@ from penstock.engine.held import HeldLog
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Log
-from penstock.tools.errands import RunErrand, Runs
+from penstock.tools.errands import RunErrand
 
 Look = Callable[[str], object]
 """Looks for a flow by its command. Raises NotFound."""
@@ -28,11 +28,6 @@ class ToolRuns:
         self._inbox = inbox
         self._look = look
         self._slots = slots
-
-    @property
-    def errand(self) -> Runs:
-        """What tools may have done of this."""
-        return Runs(begin=self.begin, end=self.end, abort=self.abort)
 
     async def begin(self, errand: RunErrand) -> TaskId:
         """Begin a run, or return the one that the same call began before. Raises NotFound.
@@ -82,10 +77,9 @@ class ToolRuns:
 class RunNotifier:
     """Tells a task that waits for a run of the end of that, and runs that nobody waits any more."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, wake: Callable[[LogId], None]) -> None:
         self._log = log
-        self.wake: Callable[[LogId], None] = _let_sleep
-        """Wakes a log that was told something."""
+        self._wake = wake
 
     async def tell(self, held: HeldLog, task: TaskState) -> None:
         """Tell whom it concerns that a task has ended; more than once does no harm."""
@@ -98,11 +92,7 @@ class RunNotifier:
     async def _send(self, log_id: LogId, event: Event, task_id: TaskId) -> None:
         """Say something in a log; nothing if the task in it has ended, or was erased."""
         with suppress(TaskOver, NotFound):
-            await self._log.send(log_id, [Entry(event, task_id)], on_way=self.wake)
-
-
-def _let_sleep(log_id: LogId) -> None:
-    """Leave a log to who looks for those that need a run."""
+            await self._log.send(log_id, [Entry(event, task_id)], on_way=self._wake)
 
 
 def _outcome(reply: Reply) -> Envelope:

@@ -64,6 +64,10 @@ class Participants:
         self.preface = preface
         """What the project says first; None is nothing."""
 
+    def renew(self, preface: Preface | None) -> None:
+        """Use the preface of a newer edition of the project from now on."""
+        self.preface = preface
+
 
 class ChatWork:
     """Answers the messages of conversations."""

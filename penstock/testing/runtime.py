@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.project_parts import Inventory, Storage
 from penstock.app.runtime import Runtime
-from penstock.app.wiring import Inventory, Storage, assemble
+from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits

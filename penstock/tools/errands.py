@@ -1,6 +1,6 @@
-"""What tools have done by what is built on their door: agents, runs of flows, new files.
+"""Ports through which tools reach what is built above them: agents, runs of flows, new files.
 
-The tools are below all of that, so `app/wiring.py` puts it here once it is made.
+`app/wiring.py` implements them and passes them to the invoker with the other `Resources`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -74,7 +74,7 @@ class Authoring(Struct, frozen=True, kw_only=True):
     """Reads everything again; returns what is told of it."""
 
 
-class Errands(Struct, kw_only=True):
+class Errands(Struct, frozen=True, kw_only=True):
     """What tools may have done; what is None is not set up here."""
 
     run_agent: RunAgent | None = None

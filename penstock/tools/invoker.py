@@ -27,8 +27,7 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
-from penstock.tools.active_call import ActiveCall
-from penstock.tools.approvals import Approvals
+from penstock.tools.active_call import ActiveCall, Approvals
 from penstock.tools.cancellable import CancellableWork
 from penstock.tools.deadline import Deadline
 from penstock.tools.faults import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from penstock.agents.catalog import Catalog
 from penstock.agents.file_checks import KnownNames
-from penstock.app.authoring import ProjectAuthoring
+from penstock.app.authoring import ProjectAgents, ProjectAuthoring
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.project.flows import ProjectFlows
 from penstock.tools.resources import ProjectFolder
@@ -16,7 +16,7 @@ FLOW = "name: n\ndescription: d\nsteps: [{id: a, agent: scout}]\n"
 def over(root: Path, known: KnownNames) -> tuple[ProjectAuthoring, Catalog]:
     catalog = Catalog()
     flows = ProjectFlows(root, lambda: CheckContext(agents=cards_of(catalog)))
-    return ProjectAuthoring(ProjectFolder(root=root), catalog, flows, known), catalog
+    return ProjectAuthoring(ProjectFolder(root=root), ProjectAgents(catalog, known), flows), catalog
 
 
 def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
 def test_agents_are_checked_by_what_there_is_in_the_newest_edition(tmp_path: Path) -> None:
     authoring, _ = over(tmp_path, KnownNames(tools=[]))
     assert authoring.write_agent("scout", AGENT)["diagnostics"] != []
-    authoring.known = KnownNames(tools=["look"])
+    authoring.agents.renew(KnownNames(tools=["look"]))
     assert authoring.write_agent("scout", AGENT)["diagnostics"] == []
 
 

@@ -21,7 +21,7 @@ from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, s
 from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.errands import RunErrand, Runs
+from penstock.tools.errands import Errands, RunErrand, Runs
 from tests.kit.flows import WORKERS, by_task, faulty, finish, flows_of, steps, worker
 
 ONE = steps('  - {id: one, agent: scout, task: "${{task}} ${{flow.input.n}}"}')
@@ -268,7 +268,7 @@ def test_how_long_a_workflow_may_take_is_a_setting() -> None:
 
 async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
     """What it begins with is recorded in its own log, and models read it."""
-    bench, told = await open_workbench(*TOOLS), []
+    told: list[Any] = []
 
     async def begin(errand: RunErrand) -> TaskId:
         told.append((errand.task, errand.inputs))
@@ -280,7 +280,9 @@ async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
     async def abort(run_id: TaskId, profile: Profile) -> None:
         pass
 
-    bench.resources.errands.runs = Runs(begin=begin, end=end, abort=abort)
+    bench = await open_workbench(
+        *TOOLS, errands=Errands(runs=Runs(begin=begin, end=end, abort=abort))
+    )
     (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}
     await bench.call("execute_workflow", {"workflowId": "x", "input": given})

@@ -1,6 +1,6 @@
 """A project with agents and flows, served to a client in this process."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 
 from penstock.app.opening import open as open_project
+from penstock.app.plugins.load import Plugin
 from penstock.models.scripted import ScriptedModel
 from penstock.server.application import create_application
 from tests.kit.flows import HEAD, by_task, finish
@@ -41,13 +42,19 @@ def laid(root: Path, flows: Mapping[str, str] = FLOWS) -> Path:
 
 @asynccontextmanager
 async def flow_server(
-    root: Path, answers: Mapping[str, Any] | None = None, **more: str
+    root: Path,
+    answers: Mapping[str, Any] | None = None,
+    *,
+    plugins: Sequence[Plugin] = (),
+    **more: str,
 ) -> AsyncIterator[InMemoryServer]:
     """Serve a project whose agents do what they are told, each by its task."""
     model = ScriptedModel(by_task(answers or {"look": finish("seen"), "tell": finish("told")}))
     flows = {f"{name}.yaml": text for name, text in more.items()} or FLOWS
     settings = {"models": {"default": model.card.model_id}, "synchronous": "NORMAL"}
-    async with open_project(laid(root, flows), models=[model], settings=settings) as runtime:
+    async with open_project(
+        laid(root, flows), models=[model], settings=settings, plugins=plugins
+    ) as runtime:
         app = create_application(runtime)
         transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:

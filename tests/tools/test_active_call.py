@@ -1,16 +1,24 @@
-"""One call on its way through the door."""
+"""One call on its way through the invoker, and the approval it may need."""
 
 import pytest
+from msgspec.structs import replace
 
-from penstock.core.call import Call, CallPath, Origin
+from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.call_errors import BudgetExceeded
+from penstock.core.schema import Schema
+from penstock.core.signals import Suspend
+from penstock.core.task import TaskStatus
 from penstock.engine.budget import Allowance, Budget
+from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
+from penstock.testing.runtime import memory_runtime
 from penstock.tools.active_call import ActiveCall
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.policy import Caller
-from tests.kit.tools import Act
+from penstock.tools.rules import Action, Rule
+from penstock.tools.session_guard import SessionGuard
+from tests.kit.tools import Act, echo
 
 CALL = Call(CallPath("task_1/0/add#1"), "add", {})
 
@@ -46,3 +54,62 @@ async def test_a_call_that_never_ran_took_no_time() -> None:
     active_call.began = clock.monotonic()
     clock.advance(1.5)
     assert active_call.duration_ms(clock) == 1500
+
+
+BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
+MOST = 10
+
+
+@pytest.mark.parametrize(
+    ("amount", "status"), [(10, TaskStatus.SUCCEEDED), (100, TaskStatus.SUSPENDED)]
+)
+async def test_a_rule_asks_for_calls_that_match(amount: int, status: TaskStatus) -> None:
+    refund = Act("refund", echo, effect=Effect.WRITE)
+    model = ScriptedModel([call("refund", amount=amount), say("Done.")])
+    rules = [Rule(tool="refund", action=Action.ASK, when=BIG)]
+    async with memory_runtime(model=model, tools=[refund], rules=rules) as runtime:
+        reply = await runtime.chat("Refund it")
+    assert reply.status is status
+
+
+@pytest.mark.parametrize(
+    ("answer", "runs", "told"),
+    [
+        ({"decision": "approve"}, [{"amount": 5}], '{"amount":5}'),
+        ({"decision": "approve", "input": {"amount": 4}}, [{"amount": 4}], '{"amount":4}'),
+        ({"decision": "reject", "note": "too soon"}, [], "too soon"),
+        ({"decision": "approve", "input": {"amount": 500}}, [], "NOT_PERMITTED"),
+    ],
+)
+async def test_a_person_decides_and_the_rules_hold_for_what_was_edited(
+    answer: dict[str, object], runs: list[dict[str, int]], told: str
+) -> None:
+    refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
+    model = ScriptedModel([call("refund", amount=5), say("Done.")])
+    rules = [Rule(tool="refund", action=Action.DENY, when=BIG)]
+    async with memory_runtime(model=model, tools=[refund], rules=rules) as runtime:
+        asked = await runtime.chat("Refund it")
+        await runtime.answer(asked.questions[0].question.question_id, answer)
+        await runtime.wait(asked.task_id)
+    assert refund.runs == runs
+    assert told in str(model.requests[-1].messages[-1])
+
+
+async def test_guards_of_plugins_are_asked_before_a_person_and_again_of_what_was_edited() -> None:
+    """§20: a guard runs last, also behind an input that a person changed."""
+    refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
+
+    def small(made: Call) -> str | None:
+        return None if made.input["amount"] < MOST else f"{made.input['amount']} is too much"
+
+    session = SessionGuard(agent="g", declared=("refund",), guards=(small,))
+    bench = await open_workbench(refund)
+    caller = replace(bench.model, session=session)
+    asked = await bench.call("refund", {"amount": 50}, caller=caller)
+    with pytest.raises(Suspend):
+        await bench.call("refund", {"amount": 5}, caller=caller)
+    await bench.answer({"decision": "approve", "input": {"amount": 70}})
+    bench.enter()
+    edited = await bench.call("refund", {"amount": 5}, caller=caller)
+    said = [each.error.message for each in (asked, edited) if each.error]
+    assert (said, refund.runs) == (["50 is too much", "70 is too much"], [])

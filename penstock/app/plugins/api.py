@@ -39,9 +39,12 @@ class PluginApi:
         """What displays may show; nothing here reads it."""
         self.workflows: list[Any] = []
         self.footer_segments: list[Any] = []
-        self.renew: Callable[[], None] = _nothing
-        """Reads the project again; set while it is open."""
+        self._renew: Callable[[], None] = _nothing
         self._functions = self._by_event()
+
+    def open(self, renew: Callable[[], None]) -> None:
+        """Have what is registered from now on read at once: `renew` reads the project again."""
+        self._renew = renew
 
     def register_agents_dir(self, dir: str | Path) -> None:
         """Take in the agents of a folder. Raises ConfigError unless its path is absolute."""
@@ -77,7 +80,7 @@ class PluginApi:
             return
         self.tools[made.spec.tool_id] = made
         try:
-            self.renew()
+            self._renew()
         except NameTaken:
             del self.tools[made.spec.tool_id]
             raise
@@ -161,12 +164,12 @@ class PluginApi:
             raise ConfigError(f"a plugin registers folders by absolute paths, found {str(given)!r}")
         if folder not in folders:
             folders.append(folder)
-            self.renew()
+            self._renew()
 
     def _drop(self, folders: list[Path], given: str | Path) -> None:
         if (folder := Path(given)) in folders:
             folders.remove(folder)
-            self.renew()
+            self._renew()
 
 
 def _callable(noun: str, given: Any) -> Any:

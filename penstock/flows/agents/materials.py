@@ -31,8 +31,11 @@ class Materials(Struct, kw_only=True):
     """The handbooks of a project, and its files as each agent may read them."""
 
     handbooks: Handbooks = field(default_factory=Handbooks)
-    """Others take their place when the files of the project change."""
     folder: ProjectFolder | None = None
+
+    def renew(self, handbooks: Handbooks) -> None:
+        """Use the handbooks of a newer edition of the project from now on."""
+        self.handbooks = handbooks
 
     def given_to(self, agent: Agent) -> AgentMaterials:
         """Return what the file of an agent says it is given; what is not there is left out."""

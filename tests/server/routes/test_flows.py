@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.app.plugins.api import PluginApi
 from tests.kit.flow_server import ASKS, LOOK, flow_server
 from tests.kit.server import served
 
@@ -161,11 +162,12 @@ async def test_a_flow_is_written_anew_and_removed_and_its_runs_stay(tmp_path: Pa
 
 async def test_whoever_writes_or_removes_a_flow_lets_plugins_know(tmp_path: Path) -> None:
     """§20: `flow_rediscovered {agents, flows, diagnostics}`, "also after §15 writes"."""
-    async with flow_server(tmp_path) as server:
-        told: list[Sequence[str]] = []
-        authoring = server.runtime.parts.authoring
-        assert authoring
-        authoring.tell = lambda body: told.append(body["flows"])
+    told: list[Sequence[str]] = []
+
+    def plugin(api: PluginApi) -> None:
+        api.on("flow_rediscovered", lambda event: told.append(event["flows"]))
+
+    async with flow_server(tmp_path, plugins=[plugin]) as server:
         for method, path, body in (
             ("POST", "", {"path": "new", "content": LOOK}),
             ("POST", "", {"path": "bad", "content": BROKEN}),
