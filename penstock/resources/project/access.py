@@ -15,8 +15,9 @@ from penstock.resources.project.globs import Glob, glob, union
 from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 
 PROTECTED = "is protected."
-_HIDDEN = re.compile(r"(?:^|/)(?:\.penstock|\.envrc|\.env(?![a-z0-9])[^/]*)(?=/|$)")
-"""Names, at any depth, that no agent reads or writes, with all below: state, key, variables."""
+_HIDDEN = re.compile(r"(?:^|/)\.(?:envrc|(?:env|penstock)(?![a-z0-9])[^/]*)(?=/|$)")
+"""Names, at any depth, that no agent reads or writes, with all below: state, key, variables, and
+copies such as `.penstock.bak`."""
 UNWRITTEN = tuple(map(glob, (".git", ".git/**")))
 """What no agent writes."""
 _FOLDERS = ("agents", "flows", "handbooks", "schedules", ".pi/flows")
