@@ -10,7 +10,7 @@ from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 from penstock.models.thinking import ThinkingModel
-from penstock.tools.python.function import ToolLike, as_tool
+from penstock.tools.python.function import ToolLike, as_tools
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -52,7 +52,7 @@ class Agent:
     def __post_init__(self) -> None:
         """Refuse what is no tool where it is written, and keep what can be read only once."""
         if self.tools is not None:
-            object.__setattr__(self, "tools", tuple(map(as_tool, self.tools)))
+            object.__setattr__(self, "tools", as_tools(self.tools))
 
     @property
     def has_file(self) -> bool:

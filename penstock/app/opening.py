@@ -43,7 +43,7 @@ from penstock.store.log import Log
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
-from penstock.tools.python.function import ToolLike, as_tool
+from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rules
 from penstock.tools.skills import Skills
@@ -107,7 +107,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
         succeeded
     """
     chosen = load(check_root(Path(directory)), **settings)
-    added = Extras(tools=tuple(map(as_tool, tools)), agents=tuple(agents), models=tuple(models))
+    added = Extras(tools=as_tools(tools), agents=tuple(agents), models=tuple(models))
     project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
     async with open_project(chosen, project, added) as runtime:
         yield runtime

@@ -27,7 +27,7 @@ from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
 from penstock.core.late import is_installed, late
-from penstock.flows.project.files import find_flows
+from penstock.flows.project.files import find_flows, read_flow_file
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts
@@ -237,13 +237,14 @@ def _surroundings(
 ) -> Surroundings:
     """Return what there is for built-in tools to work with."""
     books = (handbooks.get(name) for name in handbooks.names)
+    flows = find_flows(settings.root, plugins.flows_dirs).files.values()
     return Surroundings(
         has_skills=bool(bundle.skills),
         has_handbooks=any(
             book and book.files and book.folder.parent != HANDBOOKS for book in books
         ),
         has_agents=any(each.name != ASSISTANT for each in (*agents.agents, *agents.packaged)),
-        has_flows=bool(find_flows(settings.root, plugins.flows_dirs).files),
+        has_flows=any(read_flow_file(each).flow for each in flows),
         has_shell=settings.flows.shell,
         has_channels=bool(settings.notifications),
         has_workbooks=is_installed("openpyxl"),

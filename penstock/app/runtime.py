@@ -212,7 +212,7 @@ class Runtime:
             return envelope
         how = f"penstock tools grants {tool_id} says who may call it"
         if tool.spec.kind == "python":
-            how = "add direct_call=True to its @tool"
+            how = "give it @tool(direct_call=True)"
         elif tool.spec.kind == SCRIPT:
             how = "add `direct_call: true` to its manifest"
         message = f"The tool {tool_id!r} does not allow direct calls: {how}."

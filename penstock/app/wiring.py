@@ -56,7 +56,7 @@ from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
 from penstock.tools.errands import AgentErrand, Errands, RunErrand, Runs
 from penstock.tools.invoker import Invoker
-from penstock.tools.python.function import as_tool
+from penstock.tools.python.function import as_tools
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.tool import Tool
@@ -75,7 +75,7 @@ class AgentInvokers:
             return self._shared
         own = self._own.get(agent)
         if own is None:
-            own = self._own[agent] = self._shared.over(Registry(map(as_tool, agent.tools)))
+            own = self._own[agent] = self._shared.over(Registry(as_tools(agent.tools)))
         return own
 
 

@@ -140,7 +140,9 @@ class OpenAIModel:
     def _unreachable(self, error: httpx2.RequestError) -> str:
         """Return what went wrong below HTTP, for people."""
         what = without_key(str(error), self._config.api_key) or type(error).__name__
-        return f"the model {self.card.model_id!r} at {_place(self._url)} broke off: {what}"
+        is_away = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+        how = "cannot be reached" if is_away else "broke off"
+        return f"the model {self.card.model_id!r} at {_place(self._url)} {how}: {what}"
 
     def _named(self, error: ModelError) -> ModelError:
         """Return the error with the model's name, and surely without the key."""

@@ -138,7 +138,9 @@ class Models:
     def _named_by_provider(self, name: str) -> ModelConfig:
         """Return what `provider:model` means: an entry of that provider gives key and address."""
         provider, colon, model = name.partition(":")
-        if not colon or not model:
+        if colon and not model:
+            raise ConfigError(f"there is no model {name!r}: write its name behind the colon")
+        if not colon:
             raise ConfigError(
                 f"there is no model {name!r}.{did_you_mean(name, self._configs)} "
                 f"There are {', '.join(self._configs)}; or write provider:model"

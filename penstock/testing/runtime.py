@@ -28,7 +28,7 @@ from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
-from penstock.tools.python.function import ToolLike, as_tool
+from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.rules import Rule, Rules
@@ -136,7 +136,7 @@ async def memory_runtime(
     place = place or MemoryStorage()
     inventory = replace(
         place.inventory(model),
-        registry=Registry(map(as_tool, tools)),
+        registry=Registry(as_tools(tools)),
         rules=Rules(rules),
         agents=Catalog(agents),
         skills=skills,

@@ -89,7 +89,7 @@ def private(n: int) -> int:
 @pytest.mark.parametrize(
     ("tool_id", "said"),
     [
-        ("private", "does not allow direct calls: add direct_call=True to its @tool."),
+        ("private", "does not allow direct calls: give it @tool(direct_call=True)."),
         ("act", "does not allow direct calls: penstock tools grants act says who may call it."),
     ],
 )

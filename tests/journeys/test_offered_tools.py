@@ -105,6 +105,12 @@ def test_the_line_in_the_new_settings_file_works_without_its_mark(fresh: Project
         ("agents/assistant.md", "---\nname: assistant\ndescription: d\n---\n.", "subagent"),
         ("agents/broken.md", "---\nname: broken\ntools: [qqqqqqq]\n---\n.", "subagent"),
         ("flows/handlers/part.yaml", FLOW, "execute_workflow"),
+        (
+            "flows/broken.yaml",
+            "name: broken\nsteps:\n  - {id: a, kind: nothing}\n",
+            "execute_workflow",
+        ),
+        ("flows/torn.yaml", "name: [", "execute_workflow"),
         ("skills/s/s.skill.yaml", "skill_id: s\n", "list_available_skills"),
     ],
 )

@@ -83,6 +83,20 @@ async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answer
 
 
 @pytest.mark.slow("starts deno")
+async def test_below_an_answer_stands_what_its_run_of_a_flow_spent(tmp_path: Path) -> None:
+    """The chat itself asked no model: it showed 0 tokens."""
+    async with flow_server(tmp_path / "project") as server:
+        streamed = await server.client.post(CHAT, json={"content": "/look", "stream": True})
+    said = frames(streamed.text)
+    (result,) = (frame for _, frame in said if frame["type"] == "tool_result")
+    spent = result["result"]["output"]["usage"]
+    ((*_, end),) = run(tmp_path, {"said": said, "looks": [{}]})["shown"]
+    assert spent["modelCalls"] == 1
+    assert end["kind"] == "end"
+    assert {key: end["usage"][key] for key in spent} == spent | {"toolCalls": 1}
+
+
+@pytest.mark.slow("starts deno")
 def test_what_a_run_within_a_run_asks_is_asked_too(tmp_path: Path) -> None:
     said = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["outer"]}]]
     question = {"id": "q", "kind": "ask_user", "text": "Where to?", "status": "open"}

@@ -2,7 +2,7 @@
 
 import inspect
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
@@ -289,6 +289,13 @@ def as_tool(given: ToolLike) -> Tool:
             f"tools= takes functions, with @tool above them or not, and tools; found {given!r}"
         )
     return cast("Tool", given)
+
+
+def as_tools(given: Iterable[ToolLike]) -> tuple[Tool, ...]:
+    """Return a list that a program gave as tools. Raises TypeError for what is no list."""
+    if not isinstance(given, Iterable):
+        raise TypeError(f"tools= takes a list, such as tools=[area]; found {given!r}")
+    return tuple(map(as_tool, given))
 
 
 def _warn(invocation: Invocation, seconds: float) -> None:

@@ -161,7 +161,7 @@ const painters = {
   error: ({ code, message }) => code === "CANCELLED" ? make("div", { className: "error stopped" }, "Stopped.")
     : make("div", { className: "error" }, `${message} (${code})`),
   end: ({ model, usage = {} }) => make("div", { className: "end" }, [model,
-    usage.inputTokens !== undefined && `${usage.inputTokens} tokens in, ${usage.outputTokens} out`,
+    usage.inputTokens > 0 && `${usage.inputTokens} tokens in, ${usage.outputTokens} out`,
     usage.toolCalls > 0 && `${usage.toolCalls} ${usage.toolCalls === 1 ? "call" : "calls"}`].filter(Boolean).join(" · ")),
 };
 function paintCall({ name, arguments: given, argumentsText, result, waits, cut }) {

@@ -42,7 +42,7 @@ const FOLDS = {
   message_complete(view, frame) {
     const said = view.items.slice(view.turn).findLast((each) => ["text", "call"].includes(each.kind));
     if (frame.content && said?.kind !== "text") add(view, { kind: "text", text: frame.content });
-    add(view, { kind: "end", model: view.model, usage: frame.usage });
+    add(view, { kind: "end", model: view.model, usage: withRuns(frame.usage, view.items.slice(view.turn)) });
     view.state = "idle";
   },
   error(view, frame) {
@@ -78,7 +78,14 @@ export function recall(view, message) {
   const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
   for (const call of message.toolCalls ?? []) add(view, { ...call, kind: "call", result: results.get(call.id) ?? null, cut: true });
   add(view, { kind: "text", text: message.content });
-  add(view, { kind: "end", model: about.model, usage: about.usage });
+  add(view, { kind: "end", model: about.model, usage: withRuns(about.usage, (message.toolResults ?? []).map((result) => ({ result }))) });
+}
+/** The usage of a message with that of the runs its calls waited for: the message counts its own agent alone. */
+function withRuns(usage, calls) {
+  const total = { ...usage };
+  for (const { result } of calls) if (result?.name === "execute_workflow" && result.success)
+    for (const [key, spent] of Object.entries(result.result?.output?.usage ?? {})) total[key] = (total[key] ?? 0) + spent;
+  return total;
 }
 
 export const add = (view, item) => view.items.push({ ...item, rev: 0 });
