@@ -16,6 +16,7 @@ import faulthandler
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Generator
 from functools import partial
 from types import FrameType
@@ -24,6 +25,7 @@ from typing import Any
 import pytest
 
 HANG, SLOW_HANG = 30, 120  # times what --test-seconds says, which is 1 at home
+MAIN = threading.main_thread()
 GRACE = 10  # until the process is ended, if the alarm did not suffice; the same times
 STDERR = pytest.StashKey[int]()
 
@@ -35,8 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the process if a thread keeps it from ending: for that the stderr stays open."""
-    faulthandler.dump_traceback_later(grace(config), exit=True, file=config.stash[STDERR])
+    """End the process if a thread keeps it from ending: for that the stderr stays open.
+
+    Without such a thread there is no timer: to free what thousands of tests left may take long.
+    """
+    if any(not each.daemon for each in threading.enumerate() if each is not MAIN):
+        limit = HANG * config.getoption("--test-seconds") + grace(config)
+        faulthandler.dump_traceback_later(limit, exit=True, file=config.stash[STDERR])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
