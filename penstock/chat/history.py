@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, call_part, result_part
 from penstock.chat.subagent_filter import SubagentFilter
+from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events import (
@@ -23,7 +24,6 @@ from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.log import Log
 from penstock.store.projections import Page, Projections
-from penstock.store.rows import missing
 
 _AT_ONCE = 50
 Message = dict[str, Any]
@@ -108,10 +108,11 @@ class History:
     async def page(self, session_id: SessionId, wanted: HistoryRange) -> HistoryPart:
         """Return the newest messages that are wanted.
 
-        Raises NotFound for `before`, and StoreCorrupt where an event of them is missing, or the
-        first or last of the log.
+        Raises NotFound for `before`, and StoreCorrupt where the first event of the log is missing,
+        or one since the oldest message that was read.
         """
-        await self._check_ends(LogId(session_id))
+        oldest = head = await self._log.head(LogId(session_id))
+        await self._log.check(LogId(session_id), after=0, until=min(head, 1))
         kept: list[Message] = []
         total, past = 0, wanted.before is None
         counts = await self._count(session_id, wanted)
@@ -122,8 +123,10 @@ class History:
                 if past:
                     kept.append(message)
                 past = past or message.get("id") == wanted.before
+            oldest = min(oldest, task_messages.task.first_seq)
             if counts is not None and past and len(kept) > wanted.limit:
                 break
+        await self._log.check(LogId(session_id), after=oldest - 1, until=head)
         if not past:
             raise NotFound(f"there is no message {wanted.before!r} in {session_id!r}")
         newest = kept[: wanted.limit]
@@ -136,7 +139,7 @@ class History:
         task_messages = await self._read(task)
         gone = task_messages.supersedes
         while gone is not None and (before := await self._projections.find_task(gone)) is not None:
-            (began,) = await self._log.read(before.log_id, after=before.first_seq - 1, limit=1)
+            began = await first_record(self._log, before)
             task_messages.asked_at, gone = began.at, getattr(began.event, "supersedes", None)
         return task_messages
 
@@ -208,25 +211,10 @@ class History:
             offset += _AT_ONCE
 
     async def _read(self, task: TaskRecord) -> TaskMessages:
-        log_id, before = task.log_id, task.first_seq - 1
-        last = task.ended_seq or await self._log.head(log_id)
-        limit = None if task.ended_seq is None else last - before
         task_messages = TaskMessages(task)
-        records = await self._log.read(log_id, after=before, limit=limit)
-        if len(records) < last - before and await self._log.head(log_id):  # else it was deleted
-            raise missing(log_id, before + len(records) + 1)
-        for record in records:
-            if record.task_id == task.task_id:
-                task_messages.add(record)
+        for record in await records_of(self._log, task):
+            task_messages.add(record)
         return task_messages
-
-    async def _check_ends(self, log_id: LogId) -> None:
-        """Raise StoreCorrupt where the first event of a log is missing, or the last."""
-        head = await self._log.head(log_id)
-        for seq in {1, head} if head else ():
-            at = await self._log.read(log_id, after=seq - 1, limit=1)
-            if not at and await self._log.head(log_id):
-                raise missing(log_id, seq)
 
     async def _count(self, session_id: SessionId, wanted: HistoryRange) -> int | None:
         """Return how many messages there are in all, if that is known without reading them."""

@@ -166,8 +166,13 @@ class Inbox:
             self._launcher.wake(task.log_id)
 
     async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
-        """End a task, whatever it is doing. Raises NotFound, or TaskOver when it has ended."""
+        """End a task, whatever it is doing.
+
+        Raises NotFound, TaskOver when it has ended, and StoreCorrupt when its log does not read
+        back: nothing can end a task then, but its log can be deleted.
+        """
         task = await self.task(task_id, profile)
+        await self._starter.look_up(task.log_id)
         await self._log.send(task.log_id, [Entry(CancelRequested(by=profile.profile_id), task_id)])
         self._launcher.wake(task.log_id)
         return await self.task(task_id, profile)

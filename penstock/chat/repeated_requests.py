@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 from penstock.chat.message import NewMessage, SentMessage
+from penstock.chat.task_records import first_record, records_of
 from penstock.core.errors import IdempotencyConflict, NotFound
 from penstock.core.events import MessageReceived, QuestionAnswered, Record
 from penstock.core.ids import MessageId, SessionId, TaskId
@@ -49,7 +50,7 @@ class RepeatedRequests:
 
     async def sent(self, task: TaskRecord, seq: int) -> SentMessage:
         """Return where a request stands: in a task, at an event."""
-        (began,) = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
+        began = await first_record(self._log, task)
         return SentMessage(
             session_id=SessionId(task.log_id),
             task_id=task.task_id,
@@ -59,12 +60,9 @@ class RepeatedRequests:
 
     async def _records(self, task: TaskRecord) -> AsyncIterator[Record]:
         """Yield the events of a task, the first one before the others are read."""
-        log_id, first_seq = task.log_id, task.first_seq
-        for record in await self._log.read(log_id, after=first_seq - 1, limit=1):
+        yield await first_record(self._log, task)
+        for record in (await records_of(self._log, task))[1:]:
             yield record
-        for record in await self._log.read(log_id, after=first_seq):
-            if record.task_id == task.task_id:
-                yield record
 
 
 def first_task(error: IdempotencyConflict) -> TaskId:

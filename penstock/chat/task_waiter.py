@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from penstock.chat.message import Reply
+from penstock.chat.task_records import records_of, unfit
 from penstock.core.errors import NotFound
 from penstock.core.events import (
     CancelRequested,
@@ -90,10 +91,13 @@ class TaskWaiter:
             raise NotFound(f"there is no task {task_id!r}")
         if not (task.status.is_final or task.status in _RESTS):
             return None
-        records = await self._log.read(task.log_id, after=task.first_seq - 1)
-        own = [each.event for each in records if each.task_id == task_id]
-        last = next(each for each in reversed(own) if isinstance(each, _TURNING_POINTS))
-        return await self._reply(task.log_id, task_id, last, signal)
+        own = [each.event for each in await records_of(self._log, task)]
+        points = [each for each in own if isinstance(each, _TURNING_POINTS)]
+        if not own:
+            return None  # it was deleted just now
+        if not points or (task.status.is_final and not isinstance(points[-1], TaskEnded)):
+            raise unfit(task)
+        return await self._reply(task.log_id, task_id, points[-1], signal)
 
     async def _reply(
         self, log_id: LogId, task_id: TaskId, event: Any, signal: "EndSignal"

@@ -284,7 +284,9 @@ def _suspect(suspect: Suspect) -> Finding:
 async def _events(database: Database, blobs: Blobs) -> list[Finding]:
     read, broken = await read_back(database, blobs)
     missing = await gaps(database)
-    advice = " Restore the database from a copy, or delete these conversations"
+    advice = (
+        " Restore the database from a copy, or delete these logs: penstock erase --log LOG --yes"
+    )
     found = []
     if broken:
         said = f"{', '.join(broken)}: does not read back, of the newest {read}."

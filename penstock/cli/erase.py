@@ -1,4 +1,4 @@
-"""Erases a profile: what was said with it, and all that is kept of it."""
+"""Erases a profile with all that is kept of it, or one conversation, call or run."""
 
 import asyncio
 from typing import Annotated
@@ -9,24 +9,40 @@ from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
 from penstock.cli.terminal.output import print_json, say
 from penstock.core.clock import SystemClock
+from penstock.core.errors import NotFound
 from penstock.core.ids import LogId, ProfileId
+from penstock.core.text import count
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.erasing.erasure import Erasure
 
-Name = Annotated[str, typer.Argument(metavar="PROFILE", help="Whose traces are erased.")]
+Name = Annotated[str | None, typer.Argument(metavar="PROFILE", help="Whose traces are erased.")]
+OneLog = Annotated[
+    str | None,
+    typer.Option(
+        "--log", metavar="LOG", help="One conversation, call or run instead, also a damaged one."
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it: nothing of it can be brought back.")]
 
 
 def erase(
-    profile: Name, *, yes: Yes = False, project: ProjectFolder = None, as_json: AsJson = False
+    profile: Name = None,
+    *,
+    one: OneLog = None,
+    yes: Yes = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Erase a profile: conversations, calls, runs, state, files, secrets, media, keys.
 
-    What is at work is cut. What tools put into shared state stays: it is no profile's.
+    What is at work is cut. What tools put into shared state stays: it is no profile's. With --log
+    one conversation, call or run goes with the runs that it began.
     """
+    if (profile is None) == (one is None):
+        raise typer.BadParameter("name a PROFILE or a --log, not both")
     if not yes:
-        raise typer.BadParameter(f"nothing of {profile!r} can be brought back: add --yes")
+        raise typer.BadParameter(f"nothing of {profile or one!r} can be brought back: add --yes")
     settings = read_settings(project)
 
     async def work() -> set[LogId]:
@@ -35,12 +51,19 @@ def erase(
         )
         try:
             erasure = Erasure(database, open_blobs(settings.blob_place), SystemClock())
-            return await erasure.erase_profile(ProfileId(profile))
+            if one is None:
+                return await erasure.erase_profile(ProfileId(profile or ""))
+            if not await erasure.knows(LogId(one)):
+                raise NotFound(f"There is no log {one!r}; `penstock doctor` names damaged ones.")
+            return await erasure.erase_log(LogId(one))
         finally:
             await database.close()
 
     erased = asyncio.run(work())
     if as_json:
-        print_json({"profile": profile, "logs": len(erased)})
-    else:
+        named = {"profile": profile} if one is None else {"log": one}
+        print_json(named | {"logs": len(erased)})
+    elif one is None:
         say(f"erased {profile}: {len(erased)} conversations, calls and runs, and what it kept")
+    else:
+        say(f"erased {one}" + (f" and {count(len(erased) - 1, 'run')}" if erased - {one} else ""))

@@ -8,6 +8,7 @@ import typer
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.parts import event_part, quarantine_part, question_record, task_part
+from penstock.chat.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.cli.arguments.completion import tasks
 from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
@@ -127,9 +128,8 @@ COMMANDS = {
 async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> AsyncIterator[Record]:
     parts, after = runtime.parts, record.first_seq - 1
     if not go_on:
-        for each in await parts.log.read(record.log_id, after=after):
-            if each.task_id == record.task_id:
-                yield each
+        for each in await records_of(parts.log, record):
+            yield each
         return
     parts.launcher.wake(record.log_id)
     source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)

@@ -8,7 +8,6 @@ from penstock.core.ids import LogId
 from penstock.core.limits import MIB
 from penstock.engine.state import SessionState, catch_up, fold
 from penstock.store.log import Lease, Log
-from penstock.store.rows import missing
 
 _AT_ONCE = 4_000
 """Events that are in memory together while a long log is folded."""
@@ -99,7 +98,7 @@ class StateCache:
         """Fold a log to its head, from what is known, a part at a time: others have their turn.
 
         Text erased meanwhile may be in a part that was read before: then folding restarts. Raises
-        StoreCorrupt for a log that ends before its head.
+        StoreCorrupt for a log that does not read back, or of which an event is missing.
         """
         state, read = (SessionState(log_id), head) if known is None else (known, known.seq)
         part = await self._part(state)
@@ -111,8 +110,6 @@ class StateCache:
                 if len(part) < _AT_ONCE and state.seq >= max(head, read):
                     break
             part = await self._part(state)
-        if state.seq < head and await self._log.head(log_id):  # else it was deleted meanwhile
-            raise missing(log_id, state.seq + 1)
         return state
 
     async def _part(self, state: SessionState) -> Sequence[Record]:

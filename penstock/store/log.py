@@ -143,7 +143,15 @@ class Log(Protocol):
         """Return the events after `after`, at most `limit`; an unknown log has none.
 
         With a `size` they end with the event at which their bodies come to so many characters, or
-        before it: then there may be more.
+        before it: then there may be more. Raises StoreCorrupt where an event is missing, also
+        behind the last one if the log should go on there, and where one does not read back.
+        """
+        ...
+
+    async def check(self, log_id: LogId, *, after: int, until: int) -> None:
+        """Raise StoreCorrupt if an event behind `after`, up to `until`, is missing.
+
+        An unknown log lacks nothing. No body is read.
         """
         ...
 

@@ -19,6 +19,7 @@ from penstock.core.ids import LogId
 from penstock.store.database import Database
 from penstock.store.log import Log
 from penstock.store.projection_writer import HAVE_CONSEQUENCES, ProjectionWriter
+from penstock.store.rows import advice
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs, questions, sessions, tasks
 
@@ -54,11 +55,7 @@ async def _try_one(
     database: Database, log: Log, log_id: LogId, projections: ProjectionWriter
 ) -> bool:
     """Do one log; False: something was written meanwhile. Raises StoreCorrupt."""
-    head = await log.head(log_id)
     records = await log.read(log_id)
-    newest = records[-1].seq if records else 0
-    if len(records) < newest or newest < head <= await log.head(log_id):
-        raise _damaged(log_id, len(records), max(head, newest))
     _check_once(log_id, records)
     unit = partial(_again, projections, log_id, records)
     return await database.write(unit, order=log_id)
@@ -100,8 +97,8 @@ def _check_once(log_id: LogId, records: Sequence[Record]) -> None:
                 continue
         if name in seen:
             raise StoreCorrupt(
-                f"event {record.seq} of log {log_id!r} begins {name!r} a second time. Restore the"
-                " database from a copy, or delete this conversation.",
+                f"event {record.seq} of log {log_id!r} begins {name!r} a second time. "
+                f"{advice(log_id)}",
                 details={"log": log_id, "event": record.seq},
             )
         seen.add(name)
@@ -109,8 +106,7 @@ def _check_once(log_id: LogId, records: Sequence[Record]) -> None:
 
 def _damaged(log_id: LogId, found: int, wanted: int) -> StoreCorrupt:
     return StoreCorrupt(
-        f"log {log_id!r} should have {wanted} events, and has {found}. Restore the database from a"
-        " copy, or delete this conversation.",
+        f"log {log_id!r} should have {wanted} events, and has {found}. {advice(log_id)}",
         details={"log": log_id},
     )
 

@@ -1,5 +1,6 @@
 """Events as rows of their table, and back; large bodies stand in the blob store."""
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
@@ -66,7 +67,7 @@ class Rows:
             return seq, at, task_id, path, kind, body.decode(), None
         except (NotFound, UnicodeDecodeError) as error:
             raise StoreCorrupt(
-                f"the body of event {seq} of log {log_id!r}: {error}",
+                f"the body of event {seq} of log {log_id!r}: {error}. {advice(log_id)}",
                 details={"log": log_id, "event": seq},
             ) from error
 
@@ -110,11 +111,22 @@ def check_order(log_id: LogId, rows: Sequence[Row], after: int) -> None:
             raise missing(log_id, wanted)
 
 
+REBUILD = "Run `penstock doctor --rebuild`: lists are made again from the logs."
+"""What to do about a row of a list that does not fit its log."""
+
+
+def advice(log_id: LogId) -> str:
+    """Return what to do about a damaged log, which may be a conversation, a call or a run."""
+    return (
+        "Restore the database from a copy, or delete this conversation, call or run: "
+        f"penstock erase --log {shlex.quote(log_id)} --yes"
+    )
+
+
 def missing(log_id: LogId, seq: int) -> StoreCorrupt:
     """Return the error of a log in which an event is missing."""
     return StoreCorrupt(
-        f"event {seq} of log {log_id!r} is missing."
-        " Restore the database from a copy, or delete this conversation.",
+        f"event {seq} of log {log_id!r} is missing. {advice(log_id)}",
         details={"log": log_id, "event": seq},
     )
 
@@ -126,8 +138,7 @@ def record_of(log_id: LogId, row: Row) -> Record:
         event = decode(kind, body)
     except ValueError as error:
         raise StoreCorrupt(
-            f"event {seq} of log {log_id!r} does not read back: {error}."
-            " Restore the database from a copy, or delete this conversation.",
+            f"event {seq} of log {log_id!r} does not read back: {error}. {advice(log_id)}",
             details={"log": log_id, "event": seq},
         ) from error
     return Record(log_id, seq, at, task_id, path, event)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from operator import attrgetter
 
@@ -39,7 +38,8 @@ from penstock.store.owner import is_dead
 from penstock.store.pending_append import PendingAppend
 from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.quarantine import Quarantine, Suspect
-from penstock.store.rows import Draft, Row, Rows, blobs_of, check_order, first_of, records_of
+from penstock.store.read_units import CheckRange, ReadPage
+from penstock.store.rows import Draft, Row, Rows, blobs_of
 from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
@@ -220,16 +220,12 @@ class SqlLog:
         most = _ALL if limit is None else limit
         if size is not None and self._takes_whole_pages:
             most = min(most, max(_FEWEST, size // self._body_bytes))
-        key = (log_id, after, most)
-
-        def unit(connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
-            with closing(connection.exec_driver_sql(self._sql.page, key)) as found:
-                rows = found.all() if size is None else first_of(found, size)
-            check_order(log_id, rows, after)
-            return records_of(log_id, rows), rows
-
-        records, rows = await self._database.read(unit)
+        records, rows = await self._database.read(ReadPage(self._sql, log_id, after, most, size))
         return await self._rows.records(log_id, rows, size) if records is None else records
+
+    async def check(self, log_id: LogId, *, after: int, until: int) -> None:
+        """Raise StoreCorrupt if an event behind `after`, up to `until`, is missing."""
+        await self._database.read(CheckRange(self._sql, log_id, after, until))
 
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""

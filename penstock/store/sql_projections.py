@@ -20,7 +20,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.projection_writer import plain
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
-from penstock.store.rows import Rows, missing
+from penstock.store.rows import REBUILD, Rows, missing
 from penstock.store.tables import events, questions, sessions, tasks
 
 log = logging.getLogger(__name__)
@@ -281,8 +281,7 @@ def _status(statuses: type[_Status], stored: str, whose: str) -> _Status:
         return statuses(stored)
     except ValueError as error:
         raise StoreCorrupt(
-            f"{whose!r} has the status {stored!r}, which there is not."
-            " Run `penstock doctor --rebuild`: lists are made again from the logs."
+            f"{whose!r} has the status {stored!r}, which there is not. {REBUILD}"
         ) from error
 
 
@@ -292,8 +291,7 @@ def _missing(row: Row[Any]) -> tuple[Missing, ...]:
         return tuple(Missing(MissingKind(each["kind"]), each["id"]) for each in found)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreCorrupt(
-            f"what {row.task_id!r} is blocked on does not read back."
-            " Run `penstock doctor --rebuild`: lists are made again from the logs."
+            f"what {row.task_id!r} is blocked on does not read back. {REBUILD}"
         ) from error
 
 

@@ -141,6 +141,10 @@ class Statements:
         "seq > ? ORDER BY seq LIMIT ?"
     )
     """log_id, after, limit -> events."""
+    count = "SELECT count(*) FROM events WHERE log_id = ? AND seq > ? AND seq <= ?"
+    """log_id, after, up to -> how many events."""
+    numbers = "SELECT seq FROM events WHERE log_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
+    """log_id, after, up to -> the numbers of events."""
     head = "SELECT head FROM logs WHERE log_id = ?"
     """log_id -> head."""
     followed = "SELECT followed_until FROM logs WHERE log_id = ? AND owner IS NOT NULL"

@@ -215,6 +215,9 @@ class MemoryLog(MemoryProjections):
         found = log.records[after : None if limit is None else after + limit] if log else []
         return found if size is None else _first(found, size)
 
+    async def check(self, log_id: LogId, *, after: int, until: int) -> None:
+        """Find nothing missing: what is in memory is whole."""
+
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""
         log = self._logs.get(log_id)

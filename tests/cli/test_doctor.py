@@ -91,7 +91,8 @@ def test_a_task_in_a_log_that_does_not_read_back_is_named_and_left_as_it_is(
     code, out, _ = run("doctor")
     assert code == 1
     assert f"✗ tasks: {task_id} cannot go on: event 1 of log 'conv_1' does not read back: " in out
-    assert "Restore the database from a copy, or delete this conversation." in out
+    assert "Restore the database from a copy, or delete this conversation, call or run: " in out
+    assert "penstock erase --log conv_1 --yes" in out
     code, out, _ = run("doctor", "--rebuild")
     assert (code, run_json("tasks", "list")["tasks"]) == (1, [task])
     assert "✗ lists: as before: event 1 of log 'conv_1' does not read back: " in out
@@ -111,7 +112,7 @@ def test_a_log_in_which_an_event_is_missing_is_named_and_hides_no_other(
     code, out, _ = run("doctor")
     assert code == 1
     assert f"✗ events: missing: event 3 of log '{log_id}', which has " in out
-    assert "Restore the database from a copy, or delete these conversations" in out
+    assert "Restore the database from a copy, or delete these logs: penstock erase --log" in out
 
 
 async def drop_row(url: str, log_id: str) -> None:

@@ -1,8 +1,11 @@
 """The command that erases a profile."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 WORD = "pineapple-7f3a"
 
@@ -33,3 +36,28 @@ def test_nothing_is_erased_without_yes(
     assert code == 2
     assert "nothing of 'local' can be brought back: add --yes" in said
     assert files_with(WORD, project)
+
+
+def test_one_log_is_erased_also_a_damaged_one(
+    project: Path, run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
+) -> None:
+    run("chat", f"hello {WORD}")
+    run("chat", "hello Ann")
+    other, one = [each["conversationId"] for each in run_json("tasks", "list")["tasks"]]
+    database = sqlite3.connect(project / ".penstock" / "penstock.db")
+    with database:
+        database.execute("DELETE FROM events WHERE log_id = ? AND seq = 2", (one,))
+    database.close()
+    assert run("erase", "--log", one, "--yes") == (0, f"erased {one}\n", "")
+    assert [each["conversationId"] for each in run_json("tasks", "list")["tasks"]] == [other]
+    assert files_with(WORD, project) == []
+    code, _, said = run("erase", "--log", one, "--yes")
+    assert (code, f"There is no log {one!r}" in said) == (1, True)
+
+
+@pytest.mark.parametrize("named", [(), ("local", "--log", "conv_1")])
+def test_what_is_erased_is_a_profile_or_a_log(
+    named: tuple[str, ...], project: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, said = run("erase", *named, "--yes")
+    assert (code, "name a PROFILE or a --log, not both" in said) == (2, True)

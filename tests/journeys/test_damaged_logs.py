@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
+from penstock.chat.message import NewCall
+from penstock.core.ids import SessionId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
@@ -90,7 +92,7 @@ def opened(url: str) -> Any:
     model = ScriptedModel(
         {"Add": [call("add"), say("Added.")], "Mail": [call("mail"), say("Sent.")]}
     )
-    tools = [Act("add"), Act("mail", requires_approval=True)]
+    tools = [Act("add"), Act("mail", requires_approval=True, direct_call=True)]
     return served(url=url, model=model, tools=tools)
 
 
@@ -154,6 +156,101 @@ async def test_a_history_in_which_an_event_is_missing_is_not_shown(
         assert f"of log {broken!r} is missing" in caplog.text
         shown = await server.client.get(CHAT, params={"conversationId": whole})
         assert [each["role"] for each in shown.json()["messages"]] == ["user", "assistant"]
+
+
+async def three_tasks(url: str) -> str:
+    """Have a conversation with a message, a call and a message; between them nothing is shown."""
+    async with opened(url) as server:
+        conversation: str = (await server.say("Add")).headers["x-conversation-id"]
+        call_of = NewCall(tool_id="mail", input={}, session_id=SessionId(conversation))
+        task_id = await server.runtime.request(call_of)
+        await server.runtime.cancel(task_id)
+        await server.runtime.wait(task_id)
+        await server.say("Add", conversationId=conversation)
+    return conversation
+
+
+LOSE_BETWEEN = [
+    """DELETE FROM events WHERE log_id = :log
+       AND seq = (SELECT first_seq FROM tasks WHERE log_id = :log AND kind = 'call')""",
+    """DELETE FROM events WHERE log_id = :log
+       AND seq = (SELECT ended_seq FROM tasks WHERE log_id = :log AND kind = 'call')""",
+]
+
+
+@pytest.mark.parametrize("lose", LOSE_BETWEEN, ids=["its request", "its end"])
+async def test_an_event_that_is_lost_between_the_tasks_of_a_history_is_missed(
+    lose: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A history shows no direct calls, so it never reads their events."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    conversation = await three_tasks(url)
+    database = await open_database(url)
+    await database.write(partial(do, lose, conversation))
+    await database.close()
+    async with opened(url) as server:
+        shown = await server.client.get(CHAT, params={"conversationId": conversation})
+        assert shown.status_code == 503
+        assert f"of log {conversation!r} is missing" in caplog.text
+
+
+TASK_ROUTES = ["", "/events"]
+
+
+@pytest.mark.parametrize("path", TASK_ROUTES)
+@pytest.mark.parametrize("lost", ["the last but one", "the last"])
+async def test_a_task_of_which_an_event_is_missing_says_so(
+    path: str, lost: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with opened(url) as server:
+        task = (await server.say("Mail")).json()
+    database = await open_database(url)
+    await database.write(partial(do, LOSSES[lost], task["conversationId"]))
+    await database.close()
+    async with opened(url) as server:
+        answer = await server.client.get(f"/api/tasks/{task['taskId']}{path}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "NOT_READY")
+        again = {"Idempotency-Key": "k"}
+        sent = await server.client.post(
+            CHAT, json={"content": "Mail", "conversationId": task["conversationId"]}, headers=again
+        )
+        assert sent.status_code in {409, 503}
+
+
+@pytest.mark.parametrize("lost", LOSSES)
+async def test_a_task_in_a_damaged_log_is_not_said_to_be_cancelled(
+    lost: str, tmp_path: Path
+) -> None:
+    """It was 202, and nothing came of it. The log can be deleted."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with opened(url) as server:
+        task = (await server.say("Mail")).json()
+    conversation = task["conversationId"]
+    database = await open_database(url)
+    await database.write(partial(do, LOSSES[lost], conversation))
+    await database.close()
+    async with opened(url) as server:
+        answer = await server.client.post(f"/api/tasks/{task['taskId']}/cancel")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "NOT_READY")
+        assert f"penstock erase --log {conversation} --yes" in answer.json()["error"]["message"]
+        gone = await server.client.delete(f"{CHAT}/conversations/{conversation}")
+        assert gone.status_code == 204
+        assert (await server.client.get(f"/api/tasks/{task['taskId']}")).status_code == 404
+
+
+@pytest.mark.slow("opens a project twice")
+async def test_a_run_in_a_damaged_log_is_not_said_to_be_aborted(tmp_path: Path) -> None:
+    runs = "/api/flows/dom:asks/runs"
+    async with flow_server(tmp_path) as server:
+        run = (await server.client.post(f"{runs}?wait=60", json={})).headers["x-task-id"]
+    database = await open_database(f"sqlite:///{tmp_path}/.penstock/penstock.db")
+    await database.write(partial(do, LOSSES["the second"], run))
+    await database.close()
+    async with flow_server(tmp_path) as server:
+        answer = await server.client.post(f"{runs}/{run}/abort")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "NOT_READY")
+        assert f"penstock erase --log {run} --yes" in answer.json()["error"]["message"]
 
 
 @pytest.mark.slow("opens a project twice")

@@ -109,7 +109,10 @@ HOLES = [
         "DELETE FROM events WHERE log_id = 'conv_1' AND seq = 2",
         "event 2 of log 'conv_1' is missing",
     ),
-    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq = 13", "should have 13 events, and has"),
+    (
+        "DELETE FROM events WHERE log_id = 'conv_1' AND seq = 13",
+        "event 13 of log 'conv_1' is missing",
+    ),
     ("UPDATE logs SET head = 12 WHERE log_id = 'conv_1'", "should have 12 events, and has 13"),
     (f"{COPY} seq = 5; {LONGER}", "event 14 of log 'conv_1' begins 'q_1' a second time"),
     (f"{COPY} seq = 2; {LONGER}", "event 14 of log 'conv_1' begins 'task_1' a second time"),

@@ -12,6 +12,7 @@ from penstock.app.run_feed import STATUS, run_result
 from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
 from penstock.chat.parts import blocked_part, question_part, question_record
+from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
@@ -124,7 +125,7 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
     site, profile = site_of(request), allowed(request, READ)
     task = await _own(site, profile, name, run_id)
     asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
-    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
+    records = await records_of(site.runtime.parts.log, task)
     told = [each.event for each in records if isinstance(each.event, FlowTold)]
     began = next((each.body for each in told if each.kind == "flow_started"), {})
     states = StepStates(task.task_id, began.get("steps", ()))
@@ -265,9 +266,9 @@ async def _listed(site: Site, task: TaskRecord) -> dict[str, Any]:
 
 async def _part(site: Site, task: TaskRecord) -> dict[str, Any]:
     """Return a run. Raises StoreCorrupt."""
-    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1, limit=1)
-    asked = next((e.event for e in records if isinstance(e.event, FlowRequested)), None)
-    return _shown(task, (asked.task if asked else None) or "", await _step_count(site, task))
+    asked = (await first_record(site.runtime.parts.log, task)).event
+    wanted = asked.task if isinstance(asked, FlowRequested) else None
+    return _shown(task, wanted or "", await _step_count(site, task))
 
 
 def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
@@ -286,10 +287,8 @@ async def _step_count(site: Site, task: TaskRecord) -> int:
     """Return how many visits of steps were begun."""
     if (result := result_of(task)) is not None:
         return int(result["stepCount"])
-    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
-    return sum(
-        isinstance(each.event, StepStarted) and each.task_id == task.task_id for each in records
-    )
+    records = await records_of(site.runtime.parts.log, task)
+    return sum(isinstance(each.event, StepStarted) for each in records)
 
 
 async def _own(site: Site, profile: Profile, name: str, run_id: str) -> TaskRecord:

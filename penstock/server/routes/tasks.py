@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from penstock.chat.follow import LogTail
 from penstock.chat.parts import envelope_part, event_part, task_part
+from penstock.chat.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, NotFound
@@ -169,8 +170,8 @@ async def _awaited(site: Site, task: TaskRecord) -> Sequence[TaskId]:
     """Return the runs of flows that a task waits for."""
     if task.status is not TaskStatus.SUSPENDED:
         return ()
-    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
-    return awaited_runs([each.event for each in records if each.task_id == task.task_id])
+    records = await records_of(site.runtime.parts.log, task)
+    return awaited_runs([each.event for each in records])
 
 
 async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
@@ -180,8 +181,8 @@ async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | 
         for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):
             if isinstance(record.event, TaskEnded):
                 return record.event.iterations, record.event.usage, record.event
-    records = await log.read(task.log_id, after=task.first_seq - 1)
-    own = [each.event for each in records if each.task_id == task.task_id]
+    records = await records_of(log, task)
+    own = [each.event for each in records]
     replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
     prices = [each.usage.cost_usd for each in replies]
     known = [each for each in prices if each is not None]
@@ -192,6 +193,6 @@ async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | 
         tool_calls=sum(isinstance(each, CallSettled) and each.ran for each in own),
         cost_usd=sum(known) if prices and len(known) == len(prices) else None,
     )
-    mine = [each.event for each in records if each.task_id == task.task_id and each.path is None]
+    mine = [each.event for each in records if each.path is None]
     turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
     return max(turns, default=0), usage, None

@@ -45,6 +45,7 @@ from penstock.store.erasing.overwrite import brief_of, overwrite, refuse_if_busy
 from penstock.store.erasing.references import (
     RunRequest,
     blobs_of,
+    has_traces,
     is_file,
     is_used,
     named_in,
@@ -134,6 +135,10 @@ class Erasure:
         await self._delete(every)
         await self._clear()
         return set(every)
+
+    async def knows(self, log_id: LogId) -> bool:
+        """Whether anything of a log is left, be it only its events or what lists show of it."""
+        return await self._database.read(partial(has_traces, log_id))
 
     async def erase_log(self, log_id: LogId) -> set[LogId]:
         """Delete one log, as `erase_logs` does."""

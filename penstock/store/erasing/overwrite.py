@@ -15,6 +15,7 @@ from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.erasing.blanks import Half, left_of
 from penstock.store.erasing.references import files_of
+from penstock.store.rows import advice
 from penstock.store.tables import deltas, events, sessions, tasks
 
 ERASED_TITLE = ""
@@ -83,8 +84,8 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
         return decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
     except ValueError as error:
         raise StoreCorrupt(
-            f"event {row.seq} of log {row.log_id!r} does not read back: {error}."
-            " Delete this conversation as a whole.",
+            f"event {row.seq} of log {row.log_id!r} does not read back: {error}. "
+            f"{advice(row.log_id)}",
             details={"log": row.log_id, "event": row.seq},
         ) from error
 

@@ -11,7 +11,7 @@ from penstock.core.events import CallSettled, Event, MessagesErased
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.task import FLOW
-from penstock.store.tables import events, files, logs, media, tasks
+from penstock.store.tables import events, files, logs, media, questions, tasks
 
 
 class RunRequest(Struct, frozen=True):
@@ -111,3 +111,10 @@ def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:
     except ValueError:
         return None, None
     return (asked.waiter_log, asked.waiter) if isinstance(asked, FlowRequested) else (None, None)
+
+
+def has_traces(log_id: LogId, connection: Connection) -> bool:
+    """Whether a row of the log is left in the tables that say what happened in it."""
+    columns = (logs.c.log_id, events.c.log_id, tasks.c.log_id, questions.c.log_id)
+    found = [select(each).where(each == log_id).limit(1) for each in columns]
+    return any(connection.execute(each).first() is not None for each in found)

@@ -67,7 +67,7 @@ async def test_an_event_that_does_not_read_back_is_named(log: SqlLog, database: 
     await held(log)
     broken = events.update().where(events.c.seq == 2).values(body="{")
     await database.write(lambda connection: connection.execute(broken))
-    with pytest.raises(StoreCorrupt, match=f"event 2 of log '{CHAT}'.*as a whole"):
+    with pytest.raises(StoreCorrupt, match=f"event 2 of log '{CHAT}'.*delete this conversation"):
         await database.write(blank)
 
 

@@ -1,0 +1,47 @@
+"""The events of one task, read from its log and held against what the lists say of the task."""
+
+from penstock.core.errors import StoreCorrupt
+from penstock.core.events import Record, TaskEnded
+from penstock.core.task import TaskRecord
+from penstock.store.log import Log
+from penstock.store.rows import REBUILD
+
+
+async def records_of(log: Log, task: TaskRecord) -> list[Record]:
+    """Return what happened in a task so far; nothing if its log was deleted meanwhile.
+
+    Raises StoreCorrupt where an event is missing or does not read back, and where the task does not
+    begin or end as the lists say.
+    """
+    before = task.first_seq - 1
+    limit = None if task.ended_seq is None else max(task.ended_seq - before, 1)
+    records = await log.read(task.log_id, after=before, limit=limit)
+    is_whole = bool(records) and records[0].task_id == task.task_id
+    if is_whole and task.ended_seq is not None:
+        last = records[-1]
+        is_end = isinstance(last.event, TaskEnded) and last.task_id == task.task_id
+        is_whole = is_end and last.seq == task.ended_seq
+    if not is_whole and await log.head(task.log_id):
+        raise unfit(task)
+    return [record for record in records if record.task_id == task.task_id]
+
+
+async def first_record(log: Log, task: TaskRecord) -> Record:
+    """Return the event that asked for a task.
+
+    Raises StoreCorrupt where there is none, also if the log was deleted meanwhile.
+    """
+    found = await log.read(task.log_id, after=task.first_seq - 1, limit=1)
+    if not found or found[0].task_id != task.task_id:
+        raise unfit(task)
+    return found[0]
+
+
+def unfit(task: TaskRecord) -> StoreCorrupt:
+    """Return the error of a task that is in the lists otherwise than in its log."""
+    ends = "" if task.ended_seq is None else f" and end with event {task.ended_seq}"
+    return StoreCorrupt(
+        f"task {task.task_id!r} is {task.status.value} in the lists, and should begin with event "
+        f"{task.first_seq}{ends} of log {task.log_id!r}; its log says otherwise. {REBUILD}",
+        details={"log": task.log_id},
+    )
