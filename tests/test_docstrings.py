@@ -5,20 +5,45 @@ import doctest
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock.testing.runtime import memory_runtime
+from penstock.chat.message import NewCall, NewRun, SentMessage
+from penstock.core.late import late
 from penstock.tools.python.context import OutputKeeper, ToolMemory
 from penstock.tools.python.reach import KeptState, ToolFiles
 from scripts.written import docstrings
 
+ROOT = Path(__file__).parents[1]
+FOR_CONTRIBUTORS = {"docs/howto/event.md", "docs/sandbox.md"}
+"""Pages beside those of users whose Python shows what is inside."""
+
+
+def named_by_pages() -> Iterator[tuple[str, Any]]:
+    """Yield every class and function that the Python of a page for users imports."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/howto").glob("*.md")]
+    for page in pages:
+        text = "" if str(page.relative_to(ROOT)) in FOR_CONTRIBUTORS else page.read_text()
+        for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock."):
+                    named = {each.name: late(f"{node.module}:{each.name}") for each in node.names}
+                    yield from ((name, each) for name, each in named.items() if has_docstring(each))
+
+
+def has_docstring(thing: Any) -> bool:
+    """Whether it is something that can have one of its own: an alias of a type cannot."""
+    return isinstance(thing, type) or inspect.isroutine(thing)
+
+
 PUBLIC: dict[str, Any] = {
     **{name: getattr(penstock, name) for name in penstock.HOMES},
-    "memory_runtime": memory_runtime,
+    **{each.__name__: each for each in (NewCall, NewRun, SentMessage)},
+    **dict(named_by_pages()),
 }
 INNER = (ToolMemory, KeptState, OutputKeeper, ToolFiles)
 """What a tool reaches as `ctx.state`, `ctx.state.session`, `ctx.artifacts` and `ctx.workspace`."""
@@ -87,7 +112,7 @@ def raised(function: Function) -> set[str]:
     body = ast.parse(dedent(inspect.getsource(function)))
     nodes = [each.exc for each in ast.walk(body) if isinstance(each, ast.Raise)]
     calls = [each.func if isinstance(each, ast.Call) else each for each in nodes]
-    return {each.id for each in calls if isinstance(each, ast.Name)}
+    return {each.id for each in calls if isinstance(each, ast.Name) and each.id[0].isupper()}
 
 
 @pytest.mark.parametrize("name", CLASSES)

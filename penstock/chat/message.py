@@ -61,40 +61,76 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
-    """A run of a flow that somebody wants."""
+    """A run of a flow, for `Runtime.run_flow` and `Runtime.start_flow`.
+
+    Example:
+        >>> from penstock.chat.message import NewRun
+        >>> NewRun(command="trip", inputs={"days": 2}).inputs["days"]
+        2
+    """
 
     command: str
     """The flow's, without the slash."""
     task: str | None = None
+    """What the run is about, in words; agents of its steps can read it."""
     inputs: Json = field(default_factory=dict)
+    """Values of the flow's `inputs`, by name."""
     autonomous: bool | None = None
     """Whether nobody is asked; None is the project's default."""
     max_concurrent: int | None = None
+    """How many steps run at once; None is what the flow says."""
     depth: int = 0
     """How many calls of tools started it, each in a run that the one before started."""
     waiter: tuple[LogId, TaskId] | None = None
     """Where a call waits for the end of the run: a log, and a task in it."""
     idempotency: RequestKey = RequestKey()
+    """A key under which the same request is accepted once."""
 
 
 class NewCall(Struct, frozen=True, kw_only=True):
-    """A direct call as a door hands it over."""
+    """A direct call of a tool, for `Runtime.request`.
+
+    Example:
+        >>> from penstock.chat.message import NewCall
+        >>> NewCall(tool_id="hello", input={"name": "Ann"}).tool_id
+        'hello'
+    """
 
     tool_id: str
+    """The tool."""
     input: dict[str, Any]
+    """What it takes, as its `input_schema` says."""
     session_id: str | None = None
     """Where it takes its turn, with what is selected there; None is a session that no list has."""
     selected_skills: tuple[str, ...] = ()
-    """For this call alone, besides those of the session."""
+    """Skills for this call alone, in addition to those of the session."""
     idempotency: RequestKey = RequestKey()
+    """A key under which the same request is accepted once."""
 
 
 class SentMessage(Struct, frozen=True, kw_only=True):
-    """Where a message stands."""
+    """A message that is on disk, as `Runtime.send` returns it.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock import NewMessage
+        >>> from penstock.models.scripted import ScriptedModel, say
+        >>> from penstock.testing.runtime import memory_runtime
+        >>> async def main() -> None:
+        ...     async with memory_runtime(model=ScriptedModel([say("Hi.")])) as runtime:
+        ...         sent = await runtime.send(NewMessage(content="Hello"))
+        ...         async for text in runtime.stream(sent):
+        ...             print(text)
+        >>> asyncio.run(main())
+        Hi.
+    """
 
     session_id: SessionId
+    """The conversation, a new one if the message named none."""
     task_id: TaskId
+    """The task that answers it; for `Runtime.wait` and `Runtime.cancel`."""
     message_id: MessageId
+    """The message's own id, in the conversation's history."""
     seq: int
     """Of the event that holds the message."""
     records: Sequence[Record] = ()

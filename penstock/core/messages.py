@@ -34,12 +34,22 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
-    """What was spent: tokens, calls, money."""
+    """What was spent: tokens, calls, money.
+
+    Example:
+        >>> from penstock.core.messages import Usage
+        >>> Usage(input_tokens=12, output_tokens=3).to_wire()["inputTokens"]
+        12
+    """
 
     input_tokens: int = 0
+    """Tokens that models read."""
     output_tokens: int = 0
+    """Tokens that models wrote."""
     model_calls: int = 0
+    """Requests to models."""
     tool_calls: int = 0
+    """Calls of tools, those inside of calls included."""
     cost_usd: float | None = None
     """None when some model has no price."""
 

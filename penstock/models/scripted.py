@@ -99,7 +99,16 @@ Script = (
 
 
 def say(*deltas: str) -> ScriptedReply:
-    """Say a text, in these pieces."""
+    """Return a reply that is a text.
+
+    Args:
+        *deltas: The pieces in which the text comes.
+
+    Example:
+        >>> from penstock.models.scripted import say
+        >>> len(say("Good ", "morning.").steps)
+        2
+    """
     return ScriptedReply(tuple(TextDelta(delta) for delta in deltas))
 
 
@@ -109,7 +118,17 @@ def think(*deltas: str) -> ScriptedReply:
 
 
 def call(name: str, /, **arguments: Any) -> ScriptedReply:
-    """Ask for a tool call."""
+    """Return a reply that asks for a tool call. Join several replies with `+`.
+
+    Args:
+        name: The tool's id.
+        **arguments: The input of the call.
+
+    Example:
+        >>> from penstock.models.scripted import call, say
+        >>> (say("Let me look.") + call("price", item="tea")).calls
+        1
+    """
     return raw_call(name, json.dumps(arguments))
 
 
@@ -151,14 +170,34 @@ def end(reason: str) -> ScriptedReply:
 
 
 class ScriptedModel:
-    """Plays replies from a script, without any I/O.
+    """A model that plays replies from a script, without any I/O.
 
-    A sequence is played in order, whoever asks: `[call("add", a=1, b=2), say("It is ", "3.")]`.
-    A mapping is keyed by the last user message: `{"sum": [call("add"), say("3")], "": say("?")}`.
-    The longest key that the message contains is chosen, and of its replies the one that follows
-    as many assistant messages as came since; so many conversations can go on at once, and who asks
-    again gets the same again, except that a reply which fails is given once.
-    A function gets the request and returns the reply.
+    Args:
+        script: A sequence is played in order: `[call("add", a=1, b=2), say("It is ", "3.")]`. A
+            mapping is keyed by the last user message: `{"sum": [call("add"), say("3")],
+            "": say("?")}`. The longest key that the message contains is chosen, and of its replies
+            the one that follows as many assistant messages as came since. So many conversations
+            can use one model at once, and a repeated request gets the same reply, except that a
+            reply which fails is given once. A function gets the request and returns the reply.
+        clock: What `slow` waits on; None is the system's.
+        card: What the runtime learns about the model, such as its name.
+        record: Whether `requests` keeps what was asked.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock.models.scripted import ScriptedModel, call, say
+        >>> from penstock.testing.runtime import memory_runtime
+        >>> def price(item: str) -> int:
+        ...     '''Return the price of an item in cents.'''
+        ...     return 250
+        >>> model = ScriptedModel([call("price", item="tea"), say("Tea is 2.50.")])
+        >>> async def main() -> None:
+        ...     async with memory_runtime(model=model, tools=[price]) as runtime:
+        ...         print((await runtime.chat("What is tea?")).content)
+        >>> asyncio.run(main())
+        Tea is 2.50.
+        >>> len(model.requests)
+        2
     """
 
     def __init__(
@@ -179,7 +218,15 @@ class ScriptedModel:
         self._record = record
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the next reply."""
+        """Yield the events of the next reply.
+
+        Args:
+            request: What the model gets to see.
+
+        Raises:
+            ModelRefused: The script has no reply left, or none to this message.
+            ModelError: The reply is one that `fail` made.
+        """
         if self._record:
             seen = replace(request, messages=tuple(request.messages), tools=tuple(request.tools))
             self.requests.append(seen)

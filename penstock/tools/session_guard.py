@@ -31,14 +31,27 @@ PluginGuard = Callable[[Call], str | None]
 
 
 class GuardedSession(Struct, frozen=True, kw_only=True):
-    """What a guard of a plugin knows of the agent session that it stands before."""
+    """What a guard of a plugin knows of the agent session whose calls it checks.
+
+    Example:
+        >>> from penstock.tools.session_guard import GuardedSession
+        >>> session = GuardedSession(
+        ...     run_id="task_1", frame="c1", agent="clerk", tools=["read"], is_autonomous=False
+        ... )
+        >>> "write" in session.tools
+        False
+    """
 
     run_id: TaskId
+    """The run of the flow."""
     frame: CallPath
+    """The place of the session in the run."""
     agent: str
+    """The agent that works in it."""
     tools: Sequence[str]
     """What its model is offered."""
     is_autonomous: bool
+    """Whether nobody may be asked."""
 
 
 class SessionGuard(Struct, kw_only=True):

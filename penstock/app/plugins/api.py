@@ -23,7 +23,18 @@ _OURS = frozenset(each.spec.tool_id for each in TOOLS) | {FINISH}
 
 
 class PluginApi:
-    """What all plugins of a project share. What they register later counts at once."""
+    """What a plugin can register, follow and start. All plugins of a project share it.
+
+    What is registered while the project is open counts at once. `docs/plugins.md` has a whole
+    plugin.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from penstock.app.plugins.api import PluginApi
+        >>> def plug(api: PluginApi) -> None:
+        ...     api.register_agents_dir(Path(__file__).parent / "agents")
+        ...     api.on("flow_complete", print)
+    """
 
     def __init__(self) -> None:
         self.events = Listeners()
@@ -43,34 +54,71 @@ class PluginApi:
         self._functions = self._by_event()
 
     def open(self, renew: Callable[[], None]) -> None:
-        """Have what is registered from now on read at once: `renew` reads the project again."""
+        """Read the project again whenever something is registered. The runtime calls this.
+
+        Args:
+            renew: Reads the project again.
+        """
         self._renew = renew
 
     def register_agents_dir(self, dir: str | Path) -> None:
-        """Take in the agents of a folder. Raises ConfigError unless its path is absolute."""
+        """Add the agents of a folder.
+
+        Args:
+            dir: An absolute path.
+
+        Raises:
+            ConfigError: The path is not absolute.
+        """
         self._take(self.agents_dirs, dir)
 
     def unregister_agents_dir(self, dir: str | Path) -> None:
-        """Leave a folder of agents out again."""
+        """Remove a folder of agents.
+
+        Args:
+            dir: The path that was registered.
+        """
         self._drop(self.agents_dirs, dir)
 
     def register_flows_dir(self, dir: str | Path) -> None:
-        """Take in the flows of a folder. Raises ConfigError unless its path is absolute."""
+        """Add the flows of a folder.
+
+        Args:
+            dir: An absolute path.
+
+        Raises:
+            ConfigError: The path is not absolute.
+        """
         self._take(self.flows_dirs, dir)
 
     def unregister_flows_dir(self, dir: str | Path) -> None:
-        """Leave a folder of flows out again."""
+        """Remove a folder of flows.
+
+        Args:
+            dir: The path that was registered.
+        """
         self._drop(self.flows_dirs, dir)
 
     def register_skills_dir(self, dir: str | Path) -> None:
-        """Take in handbooks. Raises ConfigError unless the path is absolute."""
+        """Add the handbooks of a folder.
+
+        Args:
+            dir: An absolute path.
+
+        Raises:
+            ConfigError: The path is not absolute.
+        """
         self._take(self.skills_dirs, dir)
 
     def register_tool(self, tool: PluginTool) -> None:
-        """Take in a tool for agent sessions that declare it; of two with one name the first counts.
+        """Add a tool for agent sessions that declare it. The first of one name counts.
 
-        Raises NameTaken for the name of a tool that is built in, or brought by the program, and
-        ConfigError for what is no tool.
+        Args:
+            tool: It has `id`, `description`, `input_schema` and `run(input, ctx)`.
+
+        Raises:
+            NameTaken: A built-in tool or one of the program has the name.
+            ConfigError: It is no tool.
         """
         made = registered(tool)
         if made.spec.tool_id in _OURS:
@@ -86,13 +134,28 @@ class PluginApi:
             raise
 
     def register_guard(self, factory: Factory) -> None:
-        """Take in what makes a guard for each agent session; guards are asked last."""
+        """Add a guard for the calls of agents. Guards are asked after all other checks.
+
+        Args:
+            factory: Called with each GuardedSession; returns a guard for it.
+
+        Raises:
+            ConfigError: The factory is no function.
+        """
         self.guards.append(_callable("a guard's factory", factory))
 
     def register_gate(self, name: str, check: Check, flows: Sequence[str], message: str) -> None:
-        """Let runs of these flows begin only while the check says yes.
+        """Let runs of these flows start only while the check allows it.
 
-        `flows` are commands, or what they begin with and `*`.
+        Args:
+            name: A name for the gate.
+            check: A function or a coroutine without arguments; returns whether a run may start. An
+                error, or no answer within 2 seconds, counts as no.
+            flows: Commands of flows, or what they begin with and `*`.
+            message: What the caller reads when the run may not start.
+
+        Raises:
+            ConfigError: The check is no function.
         """
         commands = (flows,) if isinstance(flows, str) else tuple(flows)
         wanted = tuple(each.removeprefix("/") for each in commands)
@@ -100,25 +163,54 @@ class PluginApi:
         self.gates.add(PluginGate(name=name, check=check, flows=wanted, message=message))
 
     def register_card(self, card: Any) -> None:
-        """Keep a card for displays."""
+        """Keep a card for displays.
+
+        Args:
+            card: Anything; the runtime does not read it.
+        """
         self.cards.append(card)
 
     def register_workflow(self, workflow: Any) -> None:
-        """Keep what displays may show of a flow."""
+        """Keep what displays may show of a flow.
+
+        Args:
+            workflow: Anything; the runtime does not read it.
+        """
         self.workflows.append(workflow)
 
     def register_footer_segment(self, segment: Any) -> None:
-        """Keep a segment for the footer of displays."""
+        """Keep a segment for the footer of displays.
+
+        Args:
+            segment: Anything; the runtime does not read it.
+        """
         self.footer_segments.append(segment)
 
     def on(self, type: str, listener: Listener) -> None:
-        """Hear events of runs, by their name in either spelling. Raises NotFound."""
+        """Follow events of runs.
+
+        Args:
+            type: The name of the event, in either spelling.
+            listener: Called with each event.
+
+        Raises:
+            NotFound: There is no such event.
+            ConfigError: The listener is no function.
+        """
         self.events.on(type, _callable("a listener", listener))
 
     def emit(self, event: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Do what the function of an event does, with the members as its arguments.
+        """Do what the function of an event does.
 
-        Returns what it returns, perhaps to be awaited. Raises ConfigError for an unknown event.
+        Args:
+            event: Such as `flow:run`.
+            body: The arguments of the function, by name.
+
+        Returns:
+            What the function returns, which may be awaitable.
+
+        Raises:
+            ConfigError: The event is unknown, or its function takes other arguments.
         """
         function = self._functions.get(event)
         if function is None:

@@ -164,7 +164,7 @@ class ToolContext:
 
         Args:
             question: What the person reads.
-            options: What can be chosen: texts, or Options with a label, a value and a description.
+            options: What can be chosen: texts, or Options with a label, a value and aliases.
                 Nothing else answers, unless one of them is `Other (describe)`.
             schema: A JSON Schema for an answer that is a value.
 
