@@ -13,6 +13,7 @@ from penstock.cli.arguments.input import read_value
 from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import run
 from penstock.cli.exit_codes import FAILED, OF_TASKS
+from penstock.cli.interaction.asker import note_error
 from penstock.cli.interaction.asking import (
     EDIT,
     NO,
@@ -158,7 +159,7 @@ async def _answered(runtime: Runtime, record: QuestionRecord, options: Options) 
         except InvalidAnswer as error:
             if said is not None:
                 raise
-            note(str(error))
+            note_error(error)
 
 
 def _said(record: QuestionRecord, options: Options) -> dict[str, Any] | None:

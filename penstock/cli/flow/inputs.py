@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from penstock.cli.terminal.keyboard import read_line
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.plain import hanging
 from penstock.core.json_text import parse_json
 from penstock.core.slash import Wanted
 from penstock.core.step import ValueType
@@ -35,7 +35,7 @@ def asked_for(wanted: Mapping[str, Wanted], there: Collection[str]) -> dict[str,
     said: dict[str, Any] = {}
     for name in [each for each in wanted if each not in there]:
         try:
-            text = read_line(f"{clean(wanted[name].question)}> ").strip()
+            text = read_line(f"{hanging(wanted[name].question)}> ").strip()
         except EOFError:
             break
         if text:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from rich.text import Text
 
 from penstock.cli.flow.cards import CardState, StepCard
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.plain import hanging
 from penstock.cli.terminal.region import fitted
 from penstock.core.events import CallSettled, Record, TaskBlocked
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
@@ -62,7 +62,7 @@ class Lines:
                 pass
 
     def _line(self, text: Text) -> None:
-        self._show(Text(clean(text.plain), style=text.style))
+        self._show(Text(hanging(text.plain), style=text.style))
 
 
 def started_text(card: StepCard) -> Text:

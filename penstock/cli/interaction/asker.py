@@ -9,6 +9,7 @@ from penstock.cli.interaction.asking import ask_here, show_question
 from penstock.cli.interaction.background import Background, on_interrupt
 from penstock.cli.terminal.keyboard import IsOver, forget_typed
 from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import hanging
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
 from penstock.core.ids import QuestionId
 from penstock.core.question import QuestionRecord, QuestionStatus
@@ -21,7 +22,7 @@ Ask = Callable[[Part, IsOver], dict[str, Any] | None]
 
 def note_error(error: PenstockError) -> None:
     """Say on stderr why an answer does not count."""
-    note(str(error))
+    note(hanging(str(error)))
 
 
 class Asker:

@@ -7,12 +7,19 @@ from typing import Any
 
 from penstock.core.canonical import without_surrogates
 
+BAR = "  │ "
+"""Begins each line of what others wrote but the first, which penstock introduces."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
     """Return the text without what could steer a terminal, or has no bytes."""
     return _CONTROL.sub("\ufffd", without_surrogates(text).replace("\r\n", "\n"))
+
+
+def hanging(text: str) -> str:
+    """Return the text clean, each further line behind a bar: none passes for a line of penstock."""
+    return clean(text).replace("\n", f"\n{BAR}")
 
 
 def is_plain(text: str) -> bool:

@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.terminal.plain import clean, compact, pretty
+from penstock.cli.terminal.plain import BAR, clean, compact, hanging, pretty
 from penstock.core.call import tools_on
 from penstock.core.clock import Moment, to_iso
 from penstock.core.codec import kind_of
@@ -74,20 +74,34 @@ class Screen:
 
     def question(self, question: Frame) -> None:
         """Show what a person is asked."""
-        self.line(f"? {question['text']}", "bold yellow", wraps=True)
+        self._paragraph("? ", question["text"], "bold yellow")
         if question.get("context"):
-            self.line(f"  {question['context']}", "dim", wraps=True)
+            self._paragraph(BAR, question["context"], "dim")
         if question["kind"] == "approval":
             arguments = _whole(question.get("arguments", {}))
-            self.line(f"  {question.get('toolName', '')} {arguments}", "yellow")
+            self._print(f"  {one_line(question.get('toolName', ''))} {arguments}", "yellow")
         for number, option in enumerate(question.get("options", ()), 1):
-            self.line(f"  {number}. {option['label']}", "yellow")
+            self.line(f"  {number}. {one_line(option['label'])}", "yellow")
 
-    def line(self, text: str, style: str = "", *, wraps: bool = False) -> None:
-        """Print a line of its own; one that `wraps` is broken at words where somebody reads it."""
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line of its own; further lines of the text stand behind a bar."""
+        self._print(hanging(text), style)
+
+    def _print(self, text: str, style: str) -> None:
         self.end_line()
-        is_soft = not (wraps and self._console.is_terminal)
-        self._console.print(Text(clean(text), style=style), soft_wrap=is_soft)
+        self._console.print(Text(clean(text), style=style), soft_wrap=True)
+        self._kind = ""
+
+    def _paragraph(self, mark: str, text: str, style: str) -> None:
+        """Print what others wrote; at a terminal its lines are broken at words, behind the bar."""
+        self.end_line()
+        room = max(self._console.width - len(BAR), 1)
+        for line in clean(text).split("\n"):
+            whole = Text(line, style=style)
+            rows = whole.wrap(self._console, room) if self._console.is_terminal else [whole]
+            for row in rows or [whole]:
+                self._console.print(Text(mark, style=style).append_text(row), soft_wrap=True)
+                mark = BAR
         self._kind = ""
 
     def end_line(self) -> None:
@@ -135,7 +149,7 @@ class Screen:
 
     def _complete(self, frame: Frame) -> None:
         if not self._has_answered and frame.get("content"):
-            self.line(frame["content"])
+            self._piece("answer", frame["content"], "")
         self.end_line()
         reason, usage = frame["finishReason"], frame["usage"]
         why = "" if reason == "stop" else f"ended by {reason}, "
@@ -170,8 +184,8 @@ def envelope_text(envelope: Envelope) -> str:
     if error is None:
         output = envelope.output
         return output if isinstance(output, str) else pretty(output)
-    hint = f"\n  {error.suggestion}" if error.suggestion else ""
-    return f"{envelope.status.value}: {error.code}: {error.message}{hint}"
+    hint = f"\n  {hanging(error.suggestion)}" if error.suggestion else ""
+    return f"{envelope.status.value}: {error.code}: {hanging(error.message)}{hint}"
 
 
 def note_line(note: Frame) -> str:
@@ -204,7 +218,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     cell: a table would break words and ids, which are there to be copied.
     """
     console = Console(width=width())
-    cells = [[clean("" if cell is None else str(cell)) for cell in row] for row in rows]
+    cells = [[_cell(each) for each in row] for row in rows]
     if not _fits(columns, cells, console.width):
         _print_blocks(console, columns, cells)
         return
@@ -214,6 +228,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for row in cells:
         made.add_row(*map(Text, row))
     console.print(made)
+
+
+def _cell(value: Any) -> str:
+    """Return a value as one line: a further line would pass for a row."""
+    return clean("" if value is None else str(value)).replace("\n", " ")
 
 
 def _fits(columns: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> bool:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import note_part
 from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import hanging
 from penstock.cli.terminal.render import note_line, question_line
 from penstock.core.call import tools_on
 from penstock.core.events import (
@@ -85,7 +86,7 @@ class Timeline:
         self._seq = record.seq
         is_shown = self._asks or not isinstance(record.event, QuestionAsked)
         if is_shown and (line := line_of(record)):
-            note(line)
+            note(hanging(line))
 
 
 def line_of(record: Record) -> str | None:

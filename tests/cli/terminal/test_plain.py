@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from penstock.cli.terminal.plain import clean, compact, is_plain, pasted, pretty
+from penstock.cli.terminal.plain import clean, compact, hanging, is_plain, pasted, pretty
 
 HOSTILE = [
     ("\x1b[2Jgone", "\ufffd[2Jgone"),
@@ -20,6 +20,19 @@ HOSTILE = [
 @pytest.mark.parametrize(("text", "safe"), HOSTILE)
 def test_a_text_cannot_steer_the_terminal(text: str, safe: str) -> None:
     assert clean(text) == safe
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one", "one"),
+        ("one\ntwo\r\n\nthree", "one\n  │ two\n  │ \n  │ three"),
+        ("Go on?\n✓ done", "Go on?\n  │ ✓ done"),
+        ("a\r✓ done", "a\ufffd✓ done"),
+    ],
+)
+def test_no_further_line_begins_where_lines_of_penstock_begin(text: str, shown: str) -> None:
+    assert hanging(text) == shown
 
 
 def test_values_are_json_in_one_line_or_in_several() -> None:

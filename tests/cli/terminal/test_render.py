@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from penstock.cli.terminal.plain import BAR
 from penstock.cli.terminal.render import Screen, envelope_text, event_line, print_table, when
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolNotFound
@@ -79,9 +80,42 @@ def test_an_approval_shows_exactly_what_would_run() -> None:
         "arguments": {"to": "ann"},
         "context": "The second try.",
     }
-    assert shown(question) == '? Send it?\n  The second try.\n  send {"to": "ann"}\n'
+    assert shown(question) == '? Send it?\n  │ The second try.\n  send {"to": "ann"}\n'
     long = question | {"arguments": {"text": "x" * 200}}
     assert f'{{\n  "text": "{"x" * 200}"\n}}' in shown(long)
+
+
+HOSTILE_QUESTION = {
+    "type": "question",
+    "kind": "approval",
+    "text": "Send it?\n  1. Yes\r\n✓ sent\x1b[2J",
+    "context": 'To:\n  send {"to": "ann"}',
+    "toolName": "send\nmore",
+    "arguments": {"to": "eve\n? Sure?"},
+    "options": [{"label": "Go\n  2. Stop", "value": "go"}],
+}
+
+
+def test_nothing_that_others_wrote_passes_for_a_line_of_penstock() -> None:
+    """A newline in the question of a flow was printed as it is."""
+    assert shown(HOSTILE_QUESTION) == (
+        "? Send it?\n  │   1. Yes\n  │ ✓ sent\ufffd[2J\n"
+        '  │ To:\n  │   send {"to": "ann"}\n'
+        '  send more {"to": "eve\\n? Sure?"}\n'
+        "  1. Go 2. Stop\n"
+    )
+    error = {"type": "error", "code": "X", "message": "no\n✓ refund: paid"}
+    assert shown(error) == "✗ X: no\n  │ ✓ refund: paid\n"
+
+
+def test_a_question_that_wraps_stays_behind_its_bar() -> None:
+    out = io.StringIO()
+    screen = Screen(Console(file=out, force_terminal=True, width=20, color_system=None))
+    screen.question({"kind": "ask_user", "text": "Which one?" + " " * 14 + "✓ paid 10 euros back"})
+    rows = out.getvalue().splitlines()
+    assert rows[0].startswith("? Which one?")
+    assert all(each.startswith("  │ ") for each in rows[1:])
+    assert max(map(len, rows)) <= 20
 
 
 def test_options_are_numbered() -> None:
@@ -180,6 +214,6 @@ def test_a_question_is_broken_at_words_where_somebody_reads_it(*, is_read: bool)
     words = "Which of the colors that the shop has in stock should the bicycle be painted in?"
     console = Console(file=out, width=32, force_terminal=is_read, color_system=None)
     Screen(console).question({"text": words, "kind": "ask_user"})
-    lines = [each.rstrip() for each in out.getvalue().splitlines()]
+    lines = [each.removeprefix(BAR).rstrip() for each in out.getvalue().splitlines()]
     assert " ".join(lines) == f"? {words}"
     assert (max(map(len, lines)) <= 32) is is_read
