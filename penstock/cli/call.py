@@ -86,7 +86,7 @@ def call(
     else:
         say(envelope_text(envelope))
         if known is None:
-            note("which there are: penstock tools list --direct")
+            note("`penstock tools list --direct` lists the tools that can be called")
     raise typer.Exit(watched.code(envelope))
 
 

@@ -88,6 +88,7 @@ def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> t
             refusal = not_direct(runtime.parts.invoker.registry.find(tool))
             if refusal is not None:
                 envelope = refusal.envelope()
+                note("`penstock tools list --direct` lists the tools that can be called")
             else:
                 envelope = watched.outcome(watched.begun(NewCall(tool_id=tool, input=dict(given))))
                 watched.show_waiting(envelope)

@@ -89,6 +89,9 @@ COMMANDS = (
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
 
+NEXT_STEPS = {"TOOL_NOT_FOUND": " `penstock tools list` lists those there are."}
+"""What to do after an error whose message is for models and programs, too."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say; return one of `exit_codes`."""
@@ -98,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED
     except PenstockError as error:
-        note(f"Error: {error}")
+        note(f"Error: {error}{NEXT_STEPS.get(error.code, '')}")
         return FAILED
     except UnicodeEncodeError:
         odd = [each for each in arguments or sys.argv[1:] if not _is_text(each)]

@@ -48,6 +48,11 @@ from penstock.core.scope import ScopeKind
 from penstock.core.task import TaskStatus
 from penstock.tools.registry import Registry
 
+NOT_DIRECT = (
+    "This call cannot be answered later: `penstock answer` resumes only tools that allow direct "
+    "calls (`direct_call: true`)."
+)
+NOT_KEPT = "With --store the question is kept, and `penstock answer` answers it later."
 BINDINGS_NOTE = 'The mocks have "state_bindings": they are passed over, the manifest counts.'
 
 
@@ -152,6 +157,7 @@ def _missing(project: Project, tool_id: str) -> Envelope | None:
     try:
         Registry(project.every_tool).get(tool_id)
     except ToolNotFound as error:
+        note("`penstock tools list` lists those there are")
         return error.envelope()
     return None
 
@@ -165,6 +171,7 @@ class _OneTrial:
         self._trial = trial
         self._tool_id, self._skills = options.tool, options.skill or []
         self._keeps = options.store
+        self._is_direct = is_direct
         self._goes_on = options.store and is_direct
         self._background = background
         self._answers = deque(options.answer or ())
@@ -194,10 +201,10 @@ class _OneTrial:
         if not reply.questions or self._goes_on:
             return None
         ways = " or ".join(pasted("--answer", each) for each in answers_to(reply.questions[0]))
-        given = f"give {ways}"
+        again = f"Nobody answered. Run it again with {ways}, or at a terminal, which asks you."
         if self._keeps:
-            return f"{given}: without `direct_call: true` nothing else goes on with this tool"
-        return f"its store is gone by now: {given}, or run it at a terminal or with --store"
+            return f"{again} {NOT_DIRECT}"
+        return f"{again} {NOT_KEPT if self._is_direct else NOT_DIRECT}"
 
     def _answered(self, reply: Reply) -> bool:
         """Answer the first question; False when nobody does."""

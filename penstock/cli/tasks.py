@@ -15,10 +15,11 @@ from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
 from penstock.cli.arguments.project import run
 from penstock.cli.interaction.stopping import ending
 from penstock.cli.terminal.output import note, print_json, say
-from penstock.cli.terminal.plain import pretty
+from penstock.cli.terminal.plain import compact, pretty
 from penstock.cli.terminal.render import event_line, print_table, when
-from penstock.core.errors import NotFound
-from penstock.core.events import Record, TaskBlocked, TaskEnded, TaskSuspended
+from penstock.core.errors import NotFound, StoreCorrupt
+from penstock.core.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus, blocked
 from penstock.core.text import cut, one_line
@@ -40,8 +41,9 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
         if as_json:
             print_json({"tasks": [task_part(each) for each in found], "total": total})
             return
-        titles = {each.log_id: await _title(runtime, each) for each in found}
-        rows = [(*_columns(each), when(each.created_at), titles[each.log_id]) for each in found]
+        rows = [
+            (*_columns(each), when(each.created_at), await _title(runtime, each)) for each in found
+        ]
         print_table(("task", "status", "kind", "agent", "created", "title"), rows)
         for each in found:
             if each.blocked_on:
@@ -56,9 +58,25 @@ def _columns(task: TaskRecord) -> tuple[str, ...]:
 
 
 async def _title(runtime: Runtime, task: TaskRecord) -> str:
-    """Return the title of the conversation that a task is in; of others there is none."""
+    """Return the title of a task's conversation; of a run or a call what was asked for.
+
+    A log that does not read back has none: `penstock doctor` names it.
+    """
     found = await runtime.parts.projections.find_session(SessionId(task.log_id))
-    return cut(one_line(found.title), _TITLE) if found is not None and found.title else ""
+    if found is not None:
+        return cut(one_line(found.title or ""), _TITLE)
+    try:
+        records = await runtime.parts.log.read(task.log_id, after=task.first_seq - 1, limit=1)
+    except StoreCorrupt:
+        return ""
+    match [each.event for each in records]:
+        case [FlowRequested(command=command, task=said, inputs=inputs)]:
+            words = [f"/{command}", said, compact(inputs) if inputs else None]
+        case [CallRequested(tool_id=tool_id, input=given)]:
+            words = [tool_id, compact(given) if given else None]
+        case _:
+            return ""
+    return cut(one_line(" ".join(filter(None, words))), _TITLE)
 
 
 def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
@@ -108,6 +126,7 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
     """End a task, whatever it is doing."""
 
     async def work(runtime: Runtime) -> None:
+        await _get(runtime, task)
         record = await runtime.cancel(TaskId(task))
         if as_json:
             print_json(task_part(record))

@@ -3,7 +3,7 @@
 PenstockError                 docstring = default message; `code` = the class name in capitals
 ├── ConfigError               a setting or an extra is missing or wrong
 ├── DeclarationError          what authors wrote does not hold; carries every Diagnostic
-├── StoreError                the disk or the database said no
+├── StoreError                the database or its disk failed
 │   ├── StoreFull             no space is left
 │   ├── StoreReadOnly         the place cannot be written
 │   ├── StoreLocked           another process holds the file
@@ -102,7 +102,7 @@ class DeclarationError(PenstockError):
 
 
 class StoreError(PenstockError):
-    """The disk or the database said no."""
+    """The database or its disk failed. `penstock doctor` checks both."""
 
 
 class StoreFull(StoreError):
@@ -129,7 +129,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The database holds something that does not read back."""
+    """The database holds something that does not read back. `penstock doctor` says where."""
 
 
 class StoreClosed(StoreError):

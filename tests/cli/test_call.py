@@ -64,7 +64,7 @@ def test_an_unknown_tool_is_a_failed_call_with_the_nearest_name(run: Run) -> Non
     assert code == 1
     assert out.startswith("failed: TOOL_NOT_FOUND: ")
     assert "'hello'" in out
-    assert told == "which there are: penstock tools list --direct\n"
+    assert told == "`penstock tools list --direct` lists the tools that can be called\n"
 
 
 def test_skills_may_be_selected_for_the_call(run: Run) -> None:

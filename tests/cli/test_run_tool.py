@@ -131,28 +131,24 @@ def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
 
 
 @pytest.mark.parametrize(
-    ("options", "how"),
+    ("options", "direct", "later"),
     [
-        (
-            [],
-            "its store is gone by now: give --answer approve or --answer reject, or run it at",
-        ),
-        (
-            ["--store"],
-            "give --answer approve or --answer reject: without `direct_call: true` nothing else",
-        ),
+        ([], "false", "This call cannot be answered later: `penstock answer` resumes only"),
+        (["--store"], "false", "This call cannot be answered later: `penstock answer` resumes"),
+        ([], "true", "With --store the question is kept, and `penstock answer` answers it"),
     ],
 )
 def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
-    scripts: ProjectFolder, run: Run, options: list[str], how: str
+    scripts: ProjectFolder, run: Run, options: list[str], direct: str, later: str
 ) -> None:
-    scripts.tool("asks", ASKS, script_tools="[send]", direct_call="false")
+    scripts.tool("asks", ASKS, script_tools="[send]", direct_call=direct)
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
     code, _, told = run("run-tool", "asks", *options)
     *_, text, what, last = told.splitlines()
     assert (code, text) == (4, '? Run "send"? Does what it is for.')
     assert what == "  send {}"
-    assert last.startswith(how)
+    again = "Nobody answered. Run it again with --answer approve or --answer reject, or at a "
+    assert last.startswith(f"{again}terminal, which asks you. {later}")
     assert told.count("Does what it is for.") == 1
 
 

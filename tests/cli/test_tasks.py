@@ -17,7 +17,7 @@ from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
-from tests.kit.flow_server import ASKS, laid
+from tests.kit.flow_server import ASKS, LOOK, laid
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -34,6 +34,28 @@ def test_tasks_are_listed(run: Run, task: str) -> None:
     assert code == 0
     assert out.splitlines()[1].startswith(f"{task}  succeeded  message  assistant")
     assert told == "1 of 1\n"
+
+
+def test_each_task_has_a_title(project: Path, run: Run) -> None:
+    """A run and a call had none: of several runs nobody could say which is which."""
+    laid(project, {"look.yaml": LOOK})
+    run("chat", "Hello there")
+    run("call", "hello", "name=Ann")
+    run("flow", "run", "look", "For\nAnn", "--input", "n=3")
+    run("flow", "run", "look", "x" * 100)
+    titles = [line.partition("Z")[0][-80:] for line in run("tasks", "list")[1].splitlines()[1:]]
+    for wanted in ('hello {"name": "Ann"}', '/look For Ann {"n": 3}', "Hello there"):
+        assert sum(each.rstrip().endswith(wanted) for each in titles) == 1, titles
+    assert sum(each.rstrip().endswith(f"/look {'x' * 53}…") for each in titles) == 1, titles
+
+
+@pytest.mark.parametrize("command", [("show",), ("events",), ("cancel",)])
+def test_a_task_that_is_not_there_is_named_with_the_list(
+    run: Run, command: tuple[str, ...]
+) -> None:
+    code, _, told = run("tasks", *command, "task_x")
+    assert code == 1
+    assert "There is no task 'task_x'; `penstock tasks list` names them." in told
 
 
 def test_a_task_is_shown_with_its_outcome(run_json: Callable[..., Any], task: str) -> None:

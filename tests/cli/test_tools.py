@@ -24,6 +24,9 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
+MEANT = "Did you mean 'hello'? `penstock tools list` lists those there are."
+
+
 def test_the_tools_of_a_project_stand_beside_the_built_in_ones(run: Run) -> None:
     code, out, told = run("tools", "list")
     assert code == 0
@@ -92,7 +95,7 @@ def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostic
 
 def test_an_unknown_tool_is_answered_with_the_nearest(run: Run) -> None:
     code, _, told = run("tools", "show", "helo")
-    assert (code, told) == (1, "Error: There is no tool 'helo'. Did you mean 'hello'?\n")
+    assert (code, told.splitlines()) == (1, [f"Error: There is no tool 'helo'. {MEANT}"])
 
 
 def test_what_a_model_is_offered_is_listed_with_its_tokens(run: Run, run_json: Json) -> None:

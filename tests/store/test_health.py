@@ -120,7 +120,7 @@ async def test_blobs_that_cannot_be_written(tmp_path: Path) -> None:
     checks = await look(database, blobs)
     await database.close()
     (why,) = [each.why for each in checks if each.why and each.name == "blobs"]
-    assert why == "The disk or the database said no."
+    assert why == "The database or its disk failed. `penstock doctor` checks both."
 
 
 async def test_a_database_that_was_closed(tmp_path: Path) -> None:

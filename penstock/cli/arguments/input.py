@@ -9,6 +9,9 @@ import typer
 from penstock.core.json_text import parse_json
 from penstock.core.schema import json_type
 
+EXAMPLE = """'{"name": "Ann"}'"""
+"""Without the quotes outside, a shell removes those inside."""
+
 
 def read_object(given: str | None, option: str) -> dict[str, Any]:
     """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
@@ -26,7 +29,8 @@ def read_value(given: str, option: str) -> Any:
     try:
         value = parse_json(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{option} must be JSON: {error}") from None
+        shown = "" if text is not given else f"; write it in quotes: {option} {EXAMPLE}"
+        raise typer.BadParameter(f"{option} must be JSON: {error}{shown}") from None
     except RecursionError:
         raise typer.BadParameter(f"{option} is nested too deeply") from None
     return value

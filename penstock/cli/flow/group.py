@@ -164,7 +164,7 @@ COMMANDS = {
 async def _found(runtime: Runtime, run_id: str) -> TaskRecord:
     record = await runtime.parts.projections.find_task(TaskId(run_id))
     if record is None or record.kind != FLOW:
-        raise NotFound(f"there is no run {run_id!r}; penstock flow runs lists them")
+        raise NotFound(f"there is no run {run_id!r}; `penstock flow runs` lists them.")
     return record
 
 

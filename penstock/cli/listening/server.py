@@ -109,8 +109,9 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         bound = socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
     except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while")[0]
         raise ConfigError(
-            f"{host}:{port} cannot be bound: {error.strerror}. Choose another with --host, --port."
+            f"{host}:{port} cannot be bound: {why}. Choose another with --host, --port."
         ) from None
     # what is accepted inherits it; without it every answer waits 40 ms for an acknowledgement
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
