@@ -13,6 +13,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
+from penstock.resources.byte_lists import ByteLists
 from penstock.resources.spellings import PlainForm, is_plain, parts, spellings
 
 LEAST_BYTES = 4
@@ -43,13 +44,14 @@ Found = tuple[int, int, str]
 class Redactor:
     """The secrets that one task was given; before the first one it does nothing, at no cost."""
 
-    __slots__ = ("_forms", "_least", "_values")
+    __slots__ = ("_byte_lists", "_forms", "_least", "_values")
 
     def __init__(self) -> None:
         self._values: Mapping[str, str] = _NONE
         """The secrets, and their keys."""
         self._forms: Mapping[str, str] = _NONE
         """How a secret may be spelled, and its key."""
+        self._byte_lists: tuple[tuple[ByteLists, str], ...] = ()
         self._least = 0
         """Characters of the shortest text in which something can be found."""
 
@@ -66,6 +68,7 @@ class Redactor:
         spelled = (*spellings(value), *parts(value))
         new = {each: key for each in spelled if len(each.encode("utf-8", "replace")) >= LEAST_BYTES}
         self._forms = {**new, **self._forms}
+        self._byte_lists = (*self._byte_lists, (ByteLists(value), key))
         self._least = min(*map(len, self._forms), _LEAST_CUT)
 
     def text(self, text: str) -> str:
@@ -121,6 +124,9 @@ class Redactor:
     def _all_in(self, text: str) -> Iterator[Found]:
         for at, form in self._found(text):
             yield at, at + len(form), self._forms[form]
+        for byte_lists, key in self._byte_lists:
+            for start, end in byte_lists.places(text):
+                yield start, end, key
         if _TOKEN in text or _NOT_JSON in text:
             yield from self._quoted(text)
         if _CUT_MARK in text:

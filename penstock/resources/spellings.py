@@ -14,6 +14,7 @@ table of spellings and places.
 import base64
 import html
 import json
+import quopri
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ _PERCENT = re.compile(r"(?:%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+")
 _UNIT = re.compile("%u(....)|%(..)")
 _QUICK = re.compile(r"%[%0-9A-Fa-f]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
-_CODE = re.compile(r"(?<!\\)\\+(?:u00|x)([0-7][0-9A-Fa-f])")
+_CODE = re.compile(r"(?<!\\)\\+(?:u00|x|u\{0{0,4})([0-7][0-9A-Fa-f])\}?")
 """ASCII in JSON at any depth: each layer doubles the backslashes. All of them go with the escape:
 one that is left would make another escape with the character, such as `\\t` of a letter t. The
 look-behind keeps a long run of backslashes linear. Other characters keep the digits of their
@@ -122,16 +123,21 @@ def spellings(value: str) -> Iterator[str]:
     for spelled in dict.fromkeys((value, plain, plain.replace("\t", ""), *_coded(value))):
         yield spelled
         yield spelled.lower()  # as a host, which has no capitals
+        yield spelled.upper()
         yield spelled.replace(" ", "+")  # as a form
         yield spelled.replace("\\", "/")  # as the path of a URL
     with suppress(UnicodeError):
         yield value.lower().encode("idna").decode()
+    yield quopri.encodestring(plain.encode("utf-8", "replace")).decode().replace("=\n", "")
     for content in _contents(value):
         yield content.hex()
         yield content.hex().upper()
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             yield encode(content).decode().rstrip("=")
             yield from _pieces(content, encode)
+    for piece in _pieces(value.encode(), base64.b64encode):
+        yield from _pieces(piece.encode(), base64.b64encode)  # as in the file of Docker's logins
+    yield base64.b32encode(value.encode()).decode().rstrip("=")
 
 
 def parts(value: str) -> Iterator[str]:
@@ -176,9 +182,10 @@ def _coded(value: str) -> Iterator[str]:
 
 
 def _contents(value: str) -> set[bytes]:
-    """Return the bytes of a secret: UTF-8, a byte for each character (`btoa`), and in JSON."""
+    """Return the bytes of a secret: UTF-8, UTF-16, a byte for each character, and in JSON."""
     in_json = (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
     found = {value.encode(), *(each.encode() for each in in_json)}
+    found.add(value.encode("utf-16-le"))
     with suppress(UnicodeEncodeError):
         found.add(value.encode("latin-1"))
     return found

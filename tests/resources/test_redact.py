@@ -45,6 +45,11 @@ FORMS = [
     base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
     base64.b64encode(SECRET.encode("latin-1")).decode(),  # `btoa(secret)` in a script
     base64.urlsafe_b64encode(SECRET.encode("latin-1")).decode().rstrip("="),
+    SECRET.upper(),
+    base64.b64encode(SECRET.encode("utf-16-le")).decode(),  # PowerShell
+    SECRET.encode("utf-16-le").hex(),
+    base64.b32encode(SECRET.encode()).decode(),
+    'p=C3=A4"ss w=C3=B6rd/+&=3D',
 ]
 
 
@@ -63,6 +68,15 @@ def test_a_secret_inside_what_was_encoded_is_replaced(user: str) -> None:
     for spelling in ("utf-8", "latin-1"):
         header = base64.b64encode(f"{user}:s3same-öpen:x".encode(spelling)).decode()
         assert AGAIN in given_out("s3same-öpen").text(f"Basic {header}")
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab"])
+@pytest.mark.parametrize("user", ["", "a", "ab"])
+def test_a_secret_that_was_encoded_twice_is_replaced(user: str, before: str) -> None:
+    """As in the file of Docker's logins, or in a token that carries a header of its own."""
+    login = base64.b64encode(f"{user}:s3same-open".encode()).decode()
+    whole = base64.b64encode(json.dumps({before: {"auth": login}}).encode()).decode()
+    assert AGAIN in given_out("s3same-open").text(f"config {whole}")
 
 
 @given(st.text(min_size=4, max_size=12), st.text(max_size=5), st.text(max_size=5))
