@@ -7,13 +7,13 @@ known by the words around it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import product
+from itertools import product, zip_longest
 from types import MappingProxyType
 from typing import Any
 
-from penstock.resources.byte_lists import ByteLists
+from penstock.resources.byte_lists import LEAST_UNITS, ByteLists
 from penstock.resources.spellings import PlainForm, is_plain, parts, spellings
 
 LEAST_BYTES = 4
@@ -98,6 +98,8 @@ class Redactor:
         """Whether a secret is in a text of the JSON, or in a key of it."""
         if not self._values:
             return False
+        if any(self._runs(each) for each in _lists(value)):
+            return True
         # all texts are looked through at once: to look through each takes ten times as long
         whole = value if isinstance(value, str) else _APART.join(_texts(value))
         return len(whole) >= self._least and bool(self._places(whole))
@@ -184,6 +186,16 @@ class Redactor:
             if (again := text.find(form, end)) >= 0:
                 heappush(ahead, (again, length, form))
 
+    def _runs(self, items: Sequence[Any]) -> list[Found]:
+        """Return where secrets are in a list of their units."""
+        if len(items) < LEAST_UNITS:
+            return []
+        return _apart(
+            (start, end, key)
+            for byte_lists, key in self._byte_lists
+            for start, end in byte_lists.runs(items)
+        )
+
     def _clean(self, value: Any) -> Any:
         match value:
             case str():
@@ -191,14 +203,26 @@ class Redactor:
             case bytes():
                 return self.bytes(value)
             case dict():
-                cleaned = {self.text(name): self._clean(each) for name, each in value.items()}
-                return value if _is_same(cleaned, value) else cleaned
+                return self._clean_object(value)
             case list() | tuple():
-                items = [self._clean(each) for each in value]
-                same = all(new is old for new, old in zip(items, value, strict=True))
-                return value if same else items
+                return self._clean_list(value)
             case _:
                 return value
+
+    def _clean_object(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        pairs = [*value.items()]
+        for start, end, key in reversed(self._runs([*value.values()])):
+            pairs[start:end] = [(pairs[start][0], f"[secret:{key}]")]
+        cleaned = {self.text(name): self._clean(each) for name, each in pairs}
+        return value if _is_same(cleaned, value) else cleaned
+
+    def _clean_list(self, value: Sequence[Any]) -> Sequence[Any]:
+        items = [*value]
+        for start, end, key in reversed(self._runs(value)):
+            items[start:end] = [f"[secret:{key}]"]
+        items = [self._clean(each) for each in items]
+        same = all(new is old for new, old in zip_longest(items, value))
+        return value if same else items
 
 
 def _shared(text: str, other: str) -> int:
@@ -221,6 +245,18 @@ def _without(text: str, found: list[Found]) -> str:
         pieces += (text[at:start], f"[secret:{key}]")
         at = end
     return "".join([*pieces, text[at:]])
+
+
+def _lists(value: Any) -> Iterator[Sequence[Any]]:
+    """Yield every list in JSON, and the values of every object."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            each = [*each.values()]
+        if isinstance(each, list | tuple):
+            yield each
+            waiting += each
 
 
 def _keys(found: list[Found]) -> list[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,10 @@ NOTATIONS: dict[str, Callable[[str], str]] = {
     "xxd": lambda each: dumped(each, group=2, column=""),
     "hexdump -C": lambda each: dumped(each, group=1, column="|"),
     "od -b": lambda each: " ".join(f"{n:03o}" for n in listed(each)),
+    "one number a line, in JSON in JSON": lambda each: json.dumps(
+        "\n".join(map(str, listed(each)))
+    ),
+    "hex pairs in JSON": lambda each: json.dumps(each.encode().hex(" ").split()),
     "octal escapes": lambda each: "".join(f"\\{n:03o}" for n in listed(each)),
     "[...text]": lambda each: json.dumps([*each], ensure_ascii=False),
     "{...text}": lambda each: json.dumps(dict(enumerate(each)), ensure_ascii=False),
@@ -68,6 +73,44 @@ def test_a_secret_that_is_printed_byte_by_byte_is_taken_out(notation: str, secre
     assert len(kept) <= max(0.3 * len(spelled), 10)
     assert cleaned.startswith("read:\n")
     assert cleaned.endswith("\nend")
+
+
+LISTS: dict[str, Callable[[str], Any]] = {
+    "bytes": listed,
+    "codes": lambda each: [*map(ord, each)],
+    "characters": lambda each: [*each],
+    "hex pairs": lambda each: each.encode().hex(" ").split(),
+    "an object of bytes": lambda each: {str(at): n for at, n in enumerate(each.encode())},
+    "an object of characters": lambda each: {str(at): n for at, n in enumerate(each)},
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_secret_that_is_returned_as_a_list_is_taken_out(kind: str, secret: str) -> None:
+    """As JSON, not as a text: a tool that returns what it read."""
+    redactor = Redactor()
+    redactor.add("token", secret)
+    spelled = LISTS[kind](secret)
+    found = {"0": NAME} if isinstance(spelled, dict) else [NAME]
+    assert redactor.holds_secret({"read": [spelled]})
+    assert redactor.json({"read": [spelled, 5]}) == {"read": [found, 5]}
+
+
+def test_what_is_around_a_secret_in_a_list_stays() -> None:
+    redactor = Redactor()
+    redactor.add("token", SECRETS[0])
+    whole = [1, 2, *listed(SECRETS[0]), 300]
+    assert redactor.json(whole) == [1, 2, NAME, 300]
+    inside = {"a": 1, **{str(at): n for at, n in enumerate(listed(SECRETS[0]))}, "b": 300}
+    assert redactor.json(inside) == {"a": 1, "0": NAME, "b": 300}
+    others: list[Any] = [
+        [*range(300)],
+        ["ab", "cd", 5, None, "e", "f", "g"],
+        [True] * 9,
+        [10**30] * 9,
+    ]
+    assert redactor.json(others) is others
 
 
 OTHERS = [
