@@ -12,8 +12,9 @@ any key is checked:
 - what a client still sends after it has its answer is read for `head_seconds` at most;
 - requests that a client sends ahead (pipelining) wait as bytes, at most one read of them. uvicorn's
   httptools parses all that arrive: 15 MB of them took 570 MB;
-- a request of another major version than HTTP/1 gets 505, one that has both `Content-Length` and
-  `Transfer-Encoding` gets 400, and nothing behind either is read as a request;
+- a request of another major version than HTTP/1 gets 505; one that a proxy in front may read in
+  another way gets 400: with `Content-Length` and `Transfer-Encoding`, with several `Host`, or with
+  a host in its target. Nothing behind them is read as a request;
 - a client that takes nothing of an answer for `stalled_seconds` is cut.
 
 What the protocol itself refuses (`send_400_response`) has the form of all refusals.
@@ -22,17 +23,17 @@ There is no timer per connection: the server calls `look` for all of them once a
 event stream has a complete request, so only the last rule applies to it.
 
 It relies on these names of uvicorn's protocols: `conn` with `next_event` (h11), `on_body`,
-`on_header`, `on_headers_complete`, `on_message_complete`, `parser`, `pipeline` (httptools),
-`on_response_complete`, `send_400_response`, `_unsupported_upgrade_warning`, `transport`, `flow`,
-`connections`, `app`, and `cycle` with `more_body`, `response_started`, `response_complete`,
-`disconnected`, `message_event` and `waiting_for_100_continue`. Tests, on both protocols and with
-raw sockets: tests/cli/listening/test_connection.py.
+`on_header`, `on_headers_complete`, `on_message_complete`, `parser`, `headers`, `url`, `pipeline`
+(httptools), `on_response_complete`, `send_400_response`, `_unsupported_upgrade_warning`,
+`transport`, `flow`, `connections`, `app`, and `cycle` with `more_body`, `response_started`,
+`response_complete`, `disconnected`, `message_event` and `waiting_for_100_continue`. Tests, on both
+protocols and with raw sockets: tests/cli/listening/test_connection.py.
 """
 
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -103,6 +104,7 @@ class BoundedConnection(asyncio.Protocol):
     flow: Any
     headers: list[tuple[bytes, bytes]]
     parser: Any
+    url: bytes
     pipeline: Collection[Any] = ()
     """Requests that httptools parsed while another one is answered."""
     loop: asyncio.AbstractEventLoop
@@ -189,20 +191,26 @@ class BoundedConnection(asyncio.Protocol):
                 self._feed(part)
 
     def on_headers_complete(self) -> None:
-        """Refuse another version of HTTP; httptools calls it, and refuses two lengths itself."""
-        self._check_head(self.parser.get_http_version(), ())
+        """Check the head; httptools calls it."""
+        names = [name for name, _ in self.headers]
+        self._check_head(self.parser.get_http_version(), self.url, names)
         super().on_headers_complete()  # type: ignore[misc]
 
-    def _check_head(self, version: str, names: Iterable[bytes]) -> None:
-        """Refuse what no version of HTTP/1 allows. The exception ends the parsing of the rest."""
+    def _check_head(self, version: str, target: bytes, names: Sequence[bytes]) -> None:
+        """Refuse what may mean two things. The exception ends the parsing of the rest."""
+        status = HTTPStatus.BAD_REQUEST
         if not version.startswith("1."):
+            status = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
             message = f"this server speaks HTTP/1.1, found HTTP/{version}"
-            self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, BadRequest.code, message)
         elif _TWO_LENGTHS.issubset(names):
             message = "a request has Content-Length or Transfer-Encoding, found both"
-            self._refuse(HTTPStatus.BAD_REQUEST, BadRequest.code, message)
+        elif names.count(b"host") > 1:
+            message = "a request has one Host, found several"
+        elif target[:1] != b"/" and target != b"*":
+            message = "this server is no proxy: a request names a path, and its host in Host"
         else:
             return
+        self._refuse(status, BadRequest.code, message)
         raise BadRequest(message)
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -222,7 +230,8 @@ class BoundedConnection(asyncio.Protocol):
         """Check heads and count content, of which h11 tells by events."""
         event = next_event()
         if (version := getattr(event, "http_version", None)) is not None:
-            self._check_head(version.decode(), [name for name, _ in event.headers])
+            names = [name for name, _ in event.headers]
+            self._check_head(version.decode(), event.target, names)
         self._content_bytes += len(getattr(event, "data", b""))
         return event
 

@@ -339,14 +339,15 @@ async def test_where_work_took_the_descriptors_connections_are_answered_with_503
             os.close(each)
 
 
-VERSIONS = [
-    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    b"GET / HTTP/2.0\r\n\r\n",
-    b"GET / HTTP/0.9\r\n\r\n",
-]
 BOTH = [b"content-length: 4\r\n", b"transfer-encoding: chunked\r\n"]
-UNCLEAR = [(505, each) for each in VERSIONS]
-UNCLEAR += [(400, HEALTH[:-2] + b"".join(each) + b"\r\n0\r\n\r\n") for each in (BOTH, BOTH[::-1])]
+UNCLEAR = [
+    (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    (505, b"GET / HTTP/2.0\r\n\r\n"),
+    (505, b"GET / HTTP/0.9\r\n\r\n"),
+    *((400, HEALTH[:-2] + b"".join(each) + b"\r\n0\r\n\r\n") for each in (BOTH, BOTH[::-1])),
+    (400, HEALTH[:-2] + b"host: evil.com\r\n\r\n"),
+    (400, HEALTH.replace(b"/api", b"http://evil.com/api")),
+]
 
 
 @PROTOCOLS
