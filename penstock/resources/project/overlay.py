@@ -150,7 +150,9 @@ class _Taking:
         """Put a file or a link in its place, unless there is a reason not to."""
         there = self._there(path)
         if why := why or self._why_hidden(there):
-            if not self._is_same(path):
+            # no comparison with what is hidden: its outcome would confirm a guess
+            is_hidden = self._access.hides(path) or self._why_hidden(there)
+            if is_hidden or not self._is_same(path):
                 self._refused[path] = why
             return
         if there is not None and stat.S_ISDIR(there.st_mode) and not self._remove(path):

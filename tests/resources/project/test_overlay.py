@@ -117,6 +117,18 @@ def test_what_the_agent_may_not_write_stays_as_it_was(
     assert copy.there() == before
 
 
+@pytest.mark.parametrize("path", [".env", "sub/.penstock/key", "other"])
+def test_no_guess_of_a_hidden_file_is_confirmed(copy: Copy, path: str) -> None:
+    """A protected file that was opened and not changed is no refusal; what is hidden is one."""
+    for name in (".env", "sub/.penstock/key"):
+        (copy.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy.root / name).write_text("A=1")
+    (copy.root / "other").hardlink_to(copy.root / ".env")
+    copy.write("agents/x.md", "agents/x.md")
+    copy.write(path, "A=1")
+    assert copy.take() == [f'"{path}" is protected.']
+
+
 def test_the_rest_is_taken_over_beside_what_is_refused(copy: Copy) -> None:
     copy.write("out/x.txt")
     copy.write("out/x.py")
