@@ -9,7 +9,7 @@ from penstock.core.flow_events import RunEnded
 from penstock.core.ids import QuestionId, TaskId
 from penstock.core.signals import Suspend
 from penstock.engine.state import fold
-from penstock.engine.suspend import ask, await_run, park
+from penstock.engine.suspend import ask, await_run, park, withdraw
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.events import (
@@ -117,3 +117,29 @@ async def test_a_run_whose_end_was_told_is_not_waited_for() -> None:
     ledger = ledger_of(held)
     await_run(ledger, RUN)
     assert (list(ledger.task.awaited), ledger.task.heard) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("below", "open_after"),
+    [
+        ("", []),
+        (path_of("a"), ["q_a", "q_ab", "q_b"]),
+        (path_of("b"), ["q_a", "q_a/inner", "q_ab", "q_b"]),
+        (path_of("c"), ["q_a", "q_a/inner", "q_ab", "q_b"]),
+    ],
+    ids=[
+        "the whole task",
+        "a call with a question inside",
+        "a call that only asked itself",
+        "a call without any",
+    ],
+)
+async def test_withdrawing_closes_the_questions_of_the_task_or_of_one_call(
+    below: str, open_after: list[str]
+) -> None:
+    names = ("a", "a/inner", "ab", "b")
+    held = await held_log(TaskStarted(), *[QuestionAsked(question=question(n)) for n in names])
+    task = held.state.current
+    assert task
+    withdraw(held, task, below=below)
+    assert sorted(task.waiting) == open_after

@@ -44,6 +44,13 @@ def test_what_fits_stays_as_it_is(given: Json) -> None:
         ),
         ({"body": "\0" * 5_000}, {"body": "\0" * 167 + "…"}),
         ({"problems": ["x" * 300] * 9, "n": 1}, {"problems": ["x" * 300] * 3, "n": 1}),
+        ({"problems": ["x" * 500, "y" * 900, 1, 2]}, {"problems": ["x" * 500]}),
+        ({"first": ["x" * 900], "second": ["y" * 200]}, {"first": ["x" * 900]}),
+        (
+            {"first": "x" * 900, "second": "y" * 2_000},
+            {"first": "x" * 900, "second": "y" * 15 + "…"},
+        ),
+        ({"k" * 610: "x" * 400, "n": "y" * 400}, {"k" * 610: "x" * 400}),
         ({"k" * 2_000: 1}, {}),
         ({"truncated": "x" * 2_000}, {}),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
-from penstock.core.call_errors import Rejected, UpstreamUnavailable
+from penstock.core.call_errors import Rejected, ToolFailed, UpstreamUnavailable
 from penstock.core.envelope import Status
 from penstock.core.events import CallRetried, CallStarted, QuestionAsked
 from penstock.core.limits import Limits
@@ -24,7 +24,7 @@ from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
 from penstock.tools.rules import Action, Rule
 from tests.kit.counted import Counted, code, killed
-from tests.kit.tools import Act
+from tests.kit.tools import Act, raising
 
 # ---- replay --------------------------------------------------------------------------------------
 
@@ -398,3 +398,30 @@ async def test_a_refused_call_is_settled_without_coming_to_the_door(counted: Cou
     assert settled.context == '{"error":"no","code":"REJECTED"}'
     assert bench.ledger.find(call.path) == settled
     assert not settled.ran
+
+
+@pytest.mark.parametrize("left", [0.0, -1.0])
+async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: float) -> None:
+    clock = FakeClock()
+    bench = await open_workbench(look := Act("look"), clock=clock)
+    ledger = bench.ledger
+    ledger.budget = Budget(Allowance(seconds=1), ledger.task, clock)
+    clock.advance(1 - left)
+    assert code(await bench.call("look")) == "BUDGET_EXCEEDED"
+    assert look.runs == []
+
+
+async def test_a_call_that_is_over_gives_its_reservation_back_however_it_ended() -> None:
+    """The log counts a call that was recorded; what is only reserved would count it twice."""
+    bench = await open_workbench(
+        Act("look"), Act("fails", raising(ToolFailed("no"))), Act("waits", raising(Suspend("q")))
+    )
+    ledger = bench.ledger
+    ledger.budget = Budget(Allowance(tool_calls=5), ledger.task, bench.world.clock)
+    for tool_id in ("look", "fails", "look"):
+        await bench.call(tool_id)
+    for _ in range(5):
+        with pytest.raises(Suspend):
+            await bench.call("waits")
+        bench.enter()
+    assert ledger.task.tool_calls == 3

@@ -94,6 +94,16 @@ def kept() -> dict[str, Any]:
         },
         "no type": "data:;base64," + PNG[11:],
         "an image block without a type of its own": {"type": "image", "data": "QUJD" * 64},
+        "a block whose type is no image": {
+            "type": "text",
+            "data": "https://example.com/" + "x" * 300,
+            "mimeType": "image/png",
+        },
+        "an image block whose data is no text": {
+            "type": "image",
+            "data": 1,
+            "mimeType": "image/png",
+        },
         "numbers": [1, 2.5, None, True],
     }
 

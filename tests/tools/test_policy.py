@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.profile import Profile
+from penstock.core.tool_names import ASK_USER
 from penstock.tools.policy import Caller, find_grant, refused
 from penstock.tools.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
@@ -126,3 +127,14 @@ def test_a_missing_permission_is_named() -> None:
 )
 def test_who_holds_everything_lacks_nothing(profile: Profile) -> None:
     assert refused(TOOLS["t_perm"], replace(ORIGINS["C"], profile=profile)) is None
+
+
+@pytest.mark.parametrize("tool_id", [ASK_USER, "search_knowledge"])
+@pytest.mark.parametrize("is_autonomous", [False, True])
+def test_where_nobody_may_be_asked_only_the_tool_that_asks_is_refused(
+    tool_id: str, is_autonomous: bool
+) -> None:
+    caller = replace(MODEL, agent_tools=AGENT | {ASK_USER}, is_autonomous=is_autonomous)
+    refusal = refused(spec(tool_id), caller)
+    assert isinstance(refusal, NotPermitted) is (is_autonomous and tool_id == ASK_USER)
+    assert bool(caller.silence) is is_autonomous

@@ -49,7 +49,17 @@ STRANGE: dict[str, list[Any]] = {
     "requires_permissions": [None, 5, [5]],
     "labels": [None, 5],
     "timeout": ["5", True, float("nan"), -1, 3601],
-    "retry": [3, Retry(attempts="3"), Retry(initial=-1), Retry(multiplier=0)],  # type: ignore[arg-type]
+    "retry": [
+        3,
+        Retry(attempts="3"),  # type: ignore[arg-type]
+        Retry(attempts=11),
+        Retry(initial=-1),
+        Retry(initial=601),
+        Retry(maximum=-1),
+        Retry(maximum=601),
+        Retry(multiplier=0),
+        Retry(multiplier=601),
+    ],
     "exclusive": [None, 5],
     "output_schema": ["text", 5, {"$ref": "http://127.0.0.1:1/x"}],
     "egress": [["api.example.com"], None],
@@ -76,6 +86,23 @@ def test_a_value_of_a_strange_type_is_a_finding_and_no_crash(name: str) -> None:
             "bad-value",
             "bad-id",
         }, value
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"retry": Retry(attempts=1, initial=0, maximum=0, multiplier=1)},
+        {"retry": Retry(attempts=10, initial=600, maximum=600, multiplier=600)},
+        {"timeout": 0.001},
+        {"timeout": 3600},
+        {"description": "x" * 4096},
+        {"labels": []},
+        {"requires_permissions": []},
+    ],
+    ids=str,
+)
+def test_the_smallest_and_the_largest_value_is_taken(option: dict[str, Any]) -> None:
+    assert with_options(**option).check() == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.paths import parse_path
 from penstock.resources.egress import Redirect
 from penstock.tools.scripts.fetch_arguments import multipart, read_fetch
 
@@ -25,6 +26,11 @@ WRONG: list[dict[str, Any]] = [
     {"timeout_ms": "1"},
     {"timeout_ms": -1},
     {"timeout_ms": float("inf")},
+    {"timeout_ms": 3_600_001},
+    {"headers": [["a", "b", "c"]]},
+    {"body": {"kind": "text", "text": "x" * (16 * 1024 * 1024 + 1)}},
+    {"body": {"kind": "form", "parts": [{"name": "a", "text": "x" * (16 * 1024 * 1024 + 1)}]}},
+    {"body": {"kind": "form", "parts": [{"name": "a", "text": "x", "type": 1}]}},
     {"body": "text"},
     {"body": []},
     {"body": {}},
@@ -56,6 +62,52 @@ WRONG: list[dict[str, Any]] = [
 def test_mistakes(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         read_fetch({"attachments": [b"x"]} | PLAIN | wrong)
+
+
+MOST_TEXT = 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"method": "x" * 40}, ("method", "x" * 40)),
+        ({"headers": [["a", ""], ("b", "c")]}, ("headers", (("a", ""), ("b", "c")))),
+        ({"timeout_ms": 0}, ("seconds", 0)),
+        ({"timeout_ms": 3_600_000}, ("seconds", 3_600)),
+        ({"body": None}, ("body", None)),
+        ({"body": {"kind": "text", "text": ""}}, ("body", "")),
+        ({"body": {"kind": "text", "text": "x" * MOST_TEXT}}, ("body", "x" * MOST_TEXT)),
+        ({"body": {"kind": "bytes", "attachment": 1}, "attachments": [b"", b"z"]}, ("body", b"z")),
+        ({"body": {"kind": "form", "parts": []}}, ("body", ())),
+        ({"record": None}, ("is_recorded", True)),
+    ],
+    ids=lambda each: None if isinstance(each, dict) else each[0],
+)
+def test_what_is_just_within_the_limits(given: dict[str, Any], read: tuple[str, Any]) -> None:
+    name, value = read
+    found = getattr(read_fetch(PLAIN | given), name)
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    ("part", "content"),
+    [
+        ({"text": ""}, ""),
+        ({"text": "x" * MOST_TEXT}, "x" * MOST_TEXT),
+        ({"attachment": 0}, b"x"),
+        ({"path": "task://a/b.txt"}, parse_path("task://a/b.txt")),
+        ({"text": "t", "path": "task://a", "attachment": 0}, "t"),
+    ],
+    ids=["empty", "the longest text", "bytes", "a file", "a text counts first"],
+)
+def test_a_part_of_a_form_is_a_text_bytes_or_a_file(part: dict[str, Any], content: Any) -> None:
+    parts = [{"name": "", **part}]
+    body = read_fetch(
+        PLAIN | {"body": {"kind": "form", "parts": parts}, "attachments": [b"x"]}
+    ).body
+    assert isinstance(body, tuple)
+    assert body[0].content == content
+    assert (body[0].name, body[0].filename, body[0].mime_type) == ("", None, None)
 
 
 def test_what_is_left_out() -> None:

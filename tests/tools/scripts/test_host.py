@@ -1,5 +1,6 @@
 """What a host says to a script that asks for anything at all."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from penstock.core.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
+from penstock.sandbox.bridge import Settled
 from penstock.testing.invocation import open_workbench
 from penstock.tools.scripts.bindings import Bindings
 from tests.kit.hosts import Asking, asking
@@ -45,6 +47,87 @@ ALL = [
     "vault.get",
     "vault.handle",
 ]
+
+
+HOUR_MS, YEAR = 3_600_000, 365 * 24 * 3600
+STEP: dict[str, Any] = {"key": "k", "version": 1}
+WAIT: dict[str, Any] = {"user_message": "?"}
+PUT: dict[str, Any] = {"key": "k", "value": 1}
+NOTE: dict[str, Any] = {"event_type": "a"}
+BOUNDS: list[tuple[str, dict[str, Any], str, list[Any], list[Any]]] = [
+    ("sleep", {}, "ms", [0, 0.5, HOUR_MS], [-1, HOUR_MS + 1, True, "1", None]),
+    ("timer", {}, "ms", [0, 0.5, HOUR_MS], [-1, HOUR_MS + 1, True, "1", None]),
+    ("task.putState", PUT, "ttl_seconds", [1, YEAR, None], [0, 0.5, YEAR + 1, True]),
+    ("task.putToolState", PUT, "ttl_seconds", [1, YEAR, None], [0, 0.5, YEAR + 1, True]),
+    ("task.putState", PUT, "key", ["k" * 512, "\N{SNOWMAN}" * 170], ["", "k" * 513]),
+    ("task.emitEvent", NOTE, "event_type", ["a", "x" * 128], ["", "x" * 129]),
+    ("task.emitEvent", NOTE, "title", [None, "", "x" * 200], ["x" * 201]),
+    ("task.emitEvent", NOTE, "message", [None, "", "x" * 4_000], ["x" * 4_001]),
+    ("task.emitEvent", NOTE, "payload", [None, "x" * 32_766], ["x" * 32_767]),
+    ("task.step.start", STEP, "key", ["k", "k" * 128], ["", "k" * 129]),
+    ("task.step.start", STEP, "version", [1, 2**53, "1", "v"], [0, -1, 1.5, "", True, None]),
+    (
+        "task.waitForUserMessage",
+        WAIT,
+        "user_message",
+        ["?", "x" * 1_000_000],
+        ["", "x" * 1_000_001],
+    ),
+    (
+        "task.waitForUserMessage",
+        WAIT,
+        "timeout",
+        [{}, *({"seconds": each, "resume_prompt": "x"} for each in (1, YEAR))],
+        [{"seconds": each, "resume_prompt": "x"} for each in (0, 0.5, YEAR + 1, True)],
+    ),
+    ("getRuntimeConfig", {}, "key", ["k", "x" * 1_000_000], ["", " ", "x" * 1_000_001]),
+    ("callTool", {}, "tool_id", ["x"], ["", 1, None]),
+    ("callTool", {"tool_id": "x"}, "wait", [True, False], [None, 0, "yes"]),
+]
+RETRY: list[tuple[str, list[float], list[float]]] = [
+    ("max_attempts", [1, 10], [0, 11]),
+    ("initial_backoff_ms", [0, 600_000], [-1, 600_001]),
+    ("multiplier", [1, 10], [0.9, 10.1]),
+    ("max_backoff_ms", [0, 600_000], [-1, 600_001]),
+]
+BOUNDS += [
+    (
+        "task.step.start",
+        STEP,
+        "retry",
+        [{name: each} for each in taken],
+        [{name: each} for each in refused],
+    )
+    for name, taken, refused in RETRY
+]
+
+
+async def refusal_of(name: str, arguments: dict[str, Any]) -> str | None:
+    """Ask a host that was asked for nothing before; returns the refusal, without any wait."""
+    host = await asking()
+    answer = host.host.ask(name, arguments)
+    if isinstance(answer, Settled):
+        return answer.refusal and answer.refusal.name
+    at_work = asyncio.ensure_future(answer)
+    await asyncio.wait({at_work}, timeout=0)
+    at_work.cancel()
+    await asyncio.gather(at_work, return_exceptions=True)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "member", "taken", "refused"),
+    BOUNDS,
+    ids=[f"{name} {member} {number}" for number, (name, _, member, *_) in enumerate(BOUNDS)],
+)
+async def test_the_limits_of_an_argument_are_taken_and_what_is_beyond_them_is_not(
+    name: str, others: dict[str, Any], member: str, taken: list[Any], refused: list[Any]
+) -> None:
+    for value in taken:
+        assert await refusal_of(name, others | {member: value}) is None, repr(value)[:40]
+    for value in refused:
+        found = await refusal_of(name, others | {member: value})
+        assert found == "TypeError", repr(value)[:40]
 
 
 @pytest.mark.parametrize("arguments", NO_OBJECT)

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.scripts.host_calls import wire
 from tests.kit.hosts import Asking, asking, replace_spec
 from tests.kit.tools import Act, Gate, echo
 
@@ -45,6 +47,24 @@ async def test_an_envelope_has_no_other_members_than_the_page_says() -> None:
     missing = await host.value("callTool", tool_id="nothing", input={})
     assert missing.keys() == {"status", "error"}
     assert missing["error"].keys() == {"code", "message", "retryable", "continuable"}
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "question_id"),
+    [
+        (Status.SUSPENDED, {"question_ids": ["q_1", "q_2"]}, "q_1"),
+        (Status.SUSPENDED, {"question_ids": []}, None),
+        (Status.SUSPENDED, None, None),
+        (Status.FAILED, {"question_ids": ["q_1"]}, None),
+    ],
+)
+def test_only_a_call_that_waits_names_its_question(
+    status: Status, details: Any, question_id: str | None
+) -> None:
+    error = ErrorDetail(code="X", message="m", suggestion="s", details=details)
+    seen = wire(Envelope(status, error=error))
+    assert seen.get("question_id") == question_id
+    assert "suggestion" not in seen["error"]
 
 
 async def test_what_is_recorded_is_not_called_again() -> None:

@@ -1,6 +1,7 @@
 """Requests of scripts: sent once, recorded without secrets, cut by a crash."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -88,6 +89,9 @@ async def test_a_file_of_the_workspace_goes_with_a_form() -> None:
         body = {"kind": "form", "parts": [part]}
         await host.value("fetch", **request(server.port, method="POST", body=body))
     assert "of the file" in server.heard[0]
+    boundary = re.search(r"multipart/form-data; boundary=([0-9a-f]{32})\r\n", server.heard[0])
+    assert boundary
+    assert server.heard[0].count(boundary[1]) == 3
     assert 'filename="a.txt"' in server.heard[0]
 
 

@@ -156,3 +156,12 @@ async def test_a_call_that_no_model_named_is_known_by_its_place() -> None:
     host = await asking()
     call = (await host.value("task.getContext"))["call"]
     assert call["call_id"] == host.invocation.call.path
+
+
+async def test_where_nobody_may_be_asked_a_wait_is_refused_even_with_a_timeout() -> None:
+    host = await asking()
+    host.bench.model = replace(host.bench.model, is_autonomous=True)
+    host.begin()
+    for more in ({}, {"timeout": PROMPT}):
+        assert await host.refusal(WAIT, {"user_message": "?"} | more) == "NOT_PERMITTED"
+    assert host.bench.questions == []

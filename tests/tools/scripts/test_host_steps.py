@@ -172,3 +172,15 @@ async def test_a_mistake_names_the_step_as_its_author_does() -> None:
     assert inside.refusal is not None
     said = 'step "in\\"voice" version v2: a step is open already; one at a time, none inside'
     assert inside.refusal.detail.message == said
+
+
+async def test_what_was_asked_inside_a_settled_step_need_not_be_asked_again() -> None:
+    host = await asking(Act("look"))
+    await host.value(START, **STEP)
+    await host.value("callTool", tool_id="look", input={})
+    await host.value(SETTLE, **STEP, output=1)
+    host.host.close()
+    host.begin()
+    assert (await host.value(START, **STEP))["status"] == "settled"
+    host.host.end(returned=True)
+    assert await host.notes("script.diverged") == []

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.scope import Scope, ScopeKind
+from penstock.core.secret_events import SecretGiven
 from tests.kit.hosts import asking
 
 OWN = {"scope": "profile", "key": "token"}
@@ -79,3 +80,12 @@ async def test_a_secret_of_others_is_had_by_the_name_of_their_scope() -> None:
     assert vault
     await vault.set(Scope(ScopeKind.SHARED, "team"), "token", "ours-and-yours")
     assert await host.value("vault.get", **TEAM) == "ours-and-yours"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_log_says_which_secret_a_script_was_given(name: str) -> None:
+    host = await asking()
+    assert await host.refusal(name, {"scope": "profile", "key": "other"}) == "VAULT_DENIED"
+    await host.value(name, **OWN)
+    (given,) = [each for each in await host.bench.events() if isinstance(each, SecretGiven)]
+    assert given.key == "token"

@@ -124,3 +124,36 @@ async def test_another_engine_is_another_script() -> None:
         bench.enter()
         events = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
         assert [each.event_type for each in events] == ["script.changed"] * told
+
+
+class Starting(Playing):
+    """A script that leaves a step open, and asks for less in each entry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeps = 2
+
+    async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
+        for _ in range(self.sleeps):
+            slept = bridge.ask("sleep", {"ms": 0})
+            if isinstance(slept, Awaitable):
+                await slept
+        self.sleeps -= 1
+        bridge.ask("task.step.start", {"key": "k", "version": 1})
+        if self.sleeps:
+            raise Suspend("q")
+        return 1
+
+
+async def test_a_script_that_is_over_leaves_no_step_open_and_has_asked_for_all_or_is_warned() -> (
+    None
+):
+    bench = await open_workbench(tool_in(Starting()))
+    with pytest.raises(Suspend):
+        await bench.call("ask")
+    assert bench.ledger.step_in is None
+    bench.enter()
+    assert (await bench.call("ask")).ok
+    assert bench.ledger.step_in is None
+    notes = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
+    assert [each.event_type for each in notes] == ["script.diverged"]
