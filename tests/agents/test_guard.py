@@ -10,7 +10,7 @@ from penstock.agents.guard import LoopGuard, spelling
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
 from penstock.core.call_errors import LoopDetected
-from penstock.core.envelope import Envelope
+from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled
 from penstock.core.ids import BlobId, CallId
 
@@ -148,6 +148,10 @@ def progress(rounds: Rounds, settings: ChatSettings = DEFAULT) -> str:
     return "".join(said)
 
 
+def failed(code: str, message: str) -> Envelope:
+    return Envelope(Status.FAILED, error=ErrorDetail(code=code, message=message))
+
+
 def same(times: int, effect: Effect = Effect.READ) -> Rounds:
     return [("search_knowledge", {"results": []}, effect)] * times
 
@@ -157,6 +161,9 @@ def same(times: int, effect: Effect = Effect.READ) -> Rounds:
     [
         (same(6), DEFAULT, "-----n"),
         (same(11), DEFAULT, "-----n----n"),
+        ([("a", failed("X", "one"), Effect.READ)] * 6, DEFAULT, "-----n"),
+        ([("a", failed(f"X{n}", "one"), Effect.READ) for n in range(6)], DEFAULT, "------"),
+        ([("a", failed("X", f"{n}"), Effect.READ) for n in range(6)], DEFAULT, "------"),
         (same(3), ChatSettings(loop_no_progress=1), "--n"),
         (same(20), ChatSettings(loop_no_progress=0), "-" * 20),
         (same(10, Effect.WRITE), DEFAULT, "-" * 10),

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.loop import FinalReply, loop
+from penstock.agents.loop import BUDGET_NOTICE, FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for
 from penstock.agents.transcript import Transcript
-from penstock.agents.turn import AgentModel, Turns
+from penstock.agents.turn import CLOSING_TOKENS, AgentModel, Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import CancelRequested, Event, TaskStarted
@@ -18,6 +18,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.signals import Cancel
 from penstock.core.world import World
+from penstock.engine.budget import Allowance, Budget
 from penstock.engine.bus import Bus
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs import open_blobs
@@ -33,7 +34,11 @@ from tests.kit.tools import Act
 
 
 async def enter(
-    events: Sequence[Event], replies: Sequence[ScriptedReply], **settings: Any
+    events: Sequence[Event],
+    replies: Sequence[ScriptedReply],
+    *,
+    allowance: Allowance | None = None,
+    **settings: Any,
 ) -> tuple[FinalReply | ErrorDetail, ScriptedModel]:
     """Enter the loop of a task that has had these events."""
     held = await held_log(TaskStarted())
@@ -45,6 +50,8 @@ async def enter(
     resources = Resources(artifacts=artifacts)
     invoker = Invoker(Registry([Act("tool")]), Rules(), resources, world=world)
     someone, ledger = agent(**settings), ledger_of(held)
+    if allowance is not None:
+        ledger.budget = Budget(allowance, ledger.task, world.clock)
     model = ScriptedModel(replies)
     caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
     agent_model = AgentModel(
@@ -129,3 +136,24 @@ async def test_calls_that_were_left_open_are_run_before_anything_else() -> None:
         "AssistantMessage",
         "ToolMessage",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "finish", "most"),
+    [
+        (5_000, "stop", 4_096),
+        (4_000, "budget_exceeded", CLOSING_TOKENS),
+        (CLOSING_TOKENS, "budget_exceeded", None),
+    ],
+    ids=["room for a reply", "room for a short last word", "room for none"],
+)
+async def test_only_the_last_word_is_made_shorter_to_fit_into_the_budget(
+    tokens: int, finish: str, most: int | None
+) -> None:
+    answer, model = await enter(
+        DONE, [say("So.")], allowance=Allowance(tokens=tokens), llm_max_tokens=4_096
+    )
+    assert isinstance(answer, FinalReply)
+    assert answer.finish == finish
+    assert [each.max_tokens for each in model.requests] == ([] if most is None else [most])
+    assert answer.text == (BUDGET_NOTICE if most is None else "So.")

@@ -256,3 +256,37 @@ def test_what_was_trimmed_for_one_limit_is_not_taken_for_another() -> None:
         warm = read_or_refused(talk.transcript(limit, system))
         talk.state.said.known = None
         assert warm == read_or_refused(talk.transcript(limit, system))
+
+
+def test_what_fits_exactly_is_read_whole() -> None:
+    talk = Talk().task("one", "two").task("look").round("a", LONG).round("b", LONG)
+    everything = talk.transcript(10**6)
+    everything.messages()
+    read = talk.transcript(everything.estimated).messages()
+    assert read is talk.state.said.messages
+    less = talk.transcript(everything.estimated - 1).messages()
+    assert contents(less)[0] == "look"
+
+
+@pytest.mark.parametrize("system", ["", "s" * 40, LONG])
+def test_other_instructions_count_from_the_next_request_on(system: str) -> None:
+    talk = Talk().task("hello")
+    transcript = talk.transcript(1000, "s" * 200)
+    transcript.messages()
+    before = transcript.estimated
+    transcript.begin(system)
+    transcript.messages()
+    assert transcript.estimated - before == estimate_tokens(system) - estimate_tokens("s" * 200)
+    begun_so = talk.transcript(1000, system)
+    begun_so.messages()
+    assert transcript.estimated == begun_so.estimated
+
+
+def test_each_count_of_the_provider_replaces_the_one_before() -> None:
+    talk = Talk().task("hello")
+    transcript = talk.transcript(1000)
+    for counted in (500, 300, 700):
+        transcript.messages()
+        transcript.measure(counted)
+        transcript.messages()
+        assert transcript.estimated == counted

@@ -1,11 +1,15 @@
 """A turn: what it does once, it does the same after any restart."""
 
+import asyncio
+import errno
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from penstock.agents.loop import BUDGET_NOTICE
+from penstock.core.errors import ModelUnavailable
 from penstock.core.events import CallSettled
+from penstock.core.exhaustion import WAIT_SECONDS
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
@@ -104,3 +108,35 @@ async def test_a_timeout_of_the_model_itself_is_no_end_of_the_budget() -> None:
     async with memory_runtime(model=TimesOut([]), agents=[agent(budget_seconds=60)]) as runtime:
         reply = await runtime.chat("Hi")
     assert (reply.status, reply.finish_reason) == (TaskStatus.FAILED, None)
+
+
+class Lacking(ScriptedModel):
+    """A model whose connection cannot be opened so many times: the process has no descriptor."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__([say("Here.")])
+        self.times = times
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if self.times:
+            self.times -= 1
+            raise ModelUnavailable("no connection") from OSError(errno.EMFILE, "no file")
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_lack_of_files_is_waited_out_it_costs_no_attempt_and_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, model = FakeClock(), Lacking(20)
+    place = MemoryStorage(clock=clock)
+    async with memory_runtime(model=model, place=place) as runtime:
+        chat = asyncio.ensure_future(runtime.chat("Hi"))
+        for left in range(20, 0, -1):
+            await clock.elapse(0)
+            assert model.times == left - 1
+            clock.advance(WAIT_SECONDS)
+        reply = await chat
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Here.")
+    said = [each.getMessage() for each in caplog.records]
+    assert sum("a call of a model waits" in each for each in said) == 1

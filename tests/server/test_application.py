@@ -12,8 +12,8 @@ from penstock.app.sections import ServerSection
 from penstock.chat.follow import LogTail
 from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import LOCAL_PROFILE
-from penstock.server.application import create_application
-from penstock.server.site import ServerLifecycle, Site
+from penstock.server.application import create_application, refuse_as_full
+from penstock.server.site import FULL, ServerLifecycle, Site
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream
 from penstock.server.streams.wire import ChatFrames, StreamView
@@ -136,3 +136,46 @@ async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place
     assert "request req_" in caplog.text
     assert "not JSON serializable" in caplog.text
     assert site.streams.open == 0
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+async def test_a_connection_too_many_is_answered_when_its_body_was_read_and_is_closed(
+    chunks: int,
+) -> None:
+    heard: list[int] = []
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope[FULL] is True
+        await receive()
+        await send({"type": "http.response.start", "status": 503, "headers": [(b"a", b"b")]})
+        await send({"type": "http.response.body", "body": b"full"})
+
+    async def receive() -> Any:
+        heard.append(len(sent))
+        return {"type": "http.request", "body": b"x", "more_body": len(heard) < chunks}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await refuse_as_full(app, {"type": "http"}, receive, send)
+    assert heard == [0] * chunks
+    start, body = sent
+    assert start["headers"] == [(b"a", b"b"), (b"connection", b"close")]
+    assert body == {"type": "http.response.body", "body": b"full"}
+
+
+async def test_a_client_that_leaves_while_its_body_is_read_is_waited_for_no_longer() -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 503})
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await refuse_as_full(app, {"type": "http"}, receive, send)
+    assert [each["headers"] for each in sent] == [[(b"connection", b"close")]]

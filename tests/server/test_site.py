@@ -5,7 +5,7 @@ from starlette.requests import Request
 
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
-from penstock.core.ids import ProfileId, SessionId
+from penstock.core.ids import BlobId, ProfileId, SessionId
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.server.site import PROFILE, ServerLifecycle, Site, admitted, allowed, owned
 from penstock.testing.runtime import memory_runtime
@@ -67,3 +67,12 @@ async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
         assert site.limits is runtime.parts.limits
         with pytest.raises(NotAvailable):
             site.kept  # noqa: B018  asking for it is what is refused
+
+
+async def test_links_of_a_mounted_site_begin_with_its_place() -> None:
+    async with memory_runtime() as runtime:
+        site = Site.build(runtime, ServerLifecycle())
+        stored = BlobId("blob_1")
+        below, ends = site.below("/base"), site.links.end()
+        assert below.links.to(stored, ends) == f"/base{site.links.to(stored, ends)}"
+        assert below.runtime is runtime

@@ -1,11 +1,14 @@
 """Tasks over HTTP: how they stand, what happened in them, their end."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from penstock.core.events import NoteEmitted
 from penstock.models.scripted import ScriptedModel, call, say, spend
 from penstock.store.projections import Page
+from penstock.tools.invocation import Invocation
 from tests.kit.server import CHAT, frames, served
 from tests.kit.tools import Act, calling
 
@@ -118,3 +121,47 @@ async def test_a_task_that_is_not_there(method: str, path: str) -> None:
     async with served() as server:
         response = await server.client.request(method, f"/api/tasks/task_none{path}")
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+async def test_a_page_of_events_says_whether_more_follow_however_many_are_read_at_once(
+    extra: int,
+) -> None:
+    """Around 200 events, which is the largest page, and also what the log is read in."""
+
+    async def tell(input: Any, invocation: Invocation) -> Any:
+        for number in range(200 + extra - 6):
+            invocation.note(NoteEmitted(event_type="told", message=str(number)))
+        return 1
+
+    model = ScriptedModel([call("tell"), say("Done.")])
+    async with served(model=model, tools=[Act("tell", tell)]) as server:
+        said = await server.say("Go")
+        url = f"/api/tasks/{said.headers['x-task-id']}/events"
+        body = (await server.client.get(url, params={"limit": 200})).json()
+        after = body["events"][-1]["seq"]
+        rest = (await server.client.get(url, params={"limit": 200, "after": after})).json()
+    every = body["events"] + rest["events"]
+    assert len(every) == 200 + extra
+    assert body["meta"] == {"limit": 200, "hasMore": extra > 0}
+    assert every[-1]["kind"] == "task_ended"
+    assert sum(each["kind"] == "note_emitted" for each in every) == 200 + extra - 6
+
+
+async def test_the_events_of_a_task_that_waits_end_where_it_waits() -> None:
+    model = ScriptedModel([call("mail")])
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        parked = (await server.say("Mail")).json()
+        body = (await server.client.get(f"/api/tasks/{parked['taskId']}/events")).json()
+    assert body["events"][-1]["kind"] == "task_suspended"
+    assert body["meta"]["hasMore"] is False
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "after=-1", "after=9007199254740993"])
+async def test_a_page_of_events_beyond_the_limits_is_refused(query: str) -> None:
+    async with served() as server:
+        said = await server.say("Hi")
+        url = f"/api/tasks/{said.headers['x-task-id']}/events"
+        assert (await server.client.get(f"{url}?{query}")).status_code == 400
+        far = await server.client.get(f"{url}?limit=1&after=9007199254740992")
+    assert (far.status_code, far.json()["events"]) == (200, [])

@@ -90,3 +90,13 @@ async def test_the_document_of_a_server_holds_its_tools_and_what_they_refer_to()
         whole = (await server.client.get("/openapi.json")).json()
         assert "tool.count.input" not in document(server.app)["components"]["schemas"]
     assert {"CallOutcome", "Problem", "tool.count.input"} <= set(whole["components"]["schemas"])
+
+
+def test_what_a_tool_takes_and_gives_can_be_asked_for() -> None:
+    whole = with_tools({"paths": {}}, [Act("count", input_schema=COUNT)])
+    look = whole["paths"]["/api/direct-calls/count"]["get"]
+    assert (look["tags"], look["operationId"]) == (["direct calls"], "show_count")
+    assert look["summary"] == "What count takes and gives"
+    shown = look["responses"]["200"]["content"]["application/json"]["schema"]
+    assert shown == {"$ref": "#/components/schemas/DirectCall"}
+    assert look["responses"].keys() == {"200", "default"}
