@@ -85,6 +85,8 @@ def test_an_agent_that_hides_another_or_is_hidden_says_so(
     (warning,) = found.diagnostics
     assert (warning.code, warning.message) == ("hidden", f'agent "scout" {said}')
     assert found.is_written
+    advice = "write agents/scout.md instead, or choose another name"
+    assert warning.suggestion == (advice if said.startswith("is hidden") else None)
 
 
 def test_one_with_errors_stands_in_nobodys_way(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
+from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
+from penstock.core.events import Event, TaskSuspended
 from penstock.models.scripted import (
     ScriptedModel,
     call,
     say,
 )
+from penstock.testing.clock import settle
 from penstock.testing.runtime import memory_runtime
 from tests.kit.assistant import agent
-from tests.kit.logs import code, settled
+from tests.kit.logs import code, events, settled
 from tests.kit.tools import Act, Gate
 
 
@@ -106,3 +109,23 @@ async def test_a_key_that_cannot_be_told_fails_that_call_alone() -> None:
         outcomes = await settled(runtime, reply.session_id)
     assert sorted(code(each) for each in outcomes) == ["TOOL_FAILED", "TOOL_FAILED", "ok"]
     assert (reply.content, write.runs) == ("Ok.", [])
+
+
+async def test_while_one_call_waits_for_a_person_the_others_of_its_reply_are_settled() -> None:
+    gate = Gate()
+    tools = [Act("mail", requires_approval=True), Act("look", gate)]
+    model = ScriptedModel([call("mail") + call("look"), say("Ok.")])
+    async with memory_runtime(model=model, tools=tools) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await gate.reached()
+        await settle()
+        assert not await kinds_of(runtime, sent.session_id, TaskSuspended)
+        gate.open()
+        await runtime.wait(sent.task_id)
+        assert [code(each) for each in await settled(runtime, sent.session_id)] == ["ok"]
+        assert await kinds_of(runtime, sent.session_id, TaskSuspended)
+
+
+async def kinds_of(runtime: Runtime, log_id: str, kind: type[Event]) -> list[Event]:
+    """Return the events of one kind."""
+    return [each for each in await events(runtime, log_id) if isinstance(each, kind)]

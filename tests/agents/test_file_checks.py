@@ -83,6 +83,13 @@ ROLES = "known: architect, coding, compact, fast, planning, research, vision, wr
                 'this bundle or a built-in; did you mean "research"?'
             ),
         ),
+        (
+            "settings: {skills: [resaerch]}",
+            (
+                '3 error unknown-skill-ref: "resaerch" in "settings.skills" is not a skill of '
+                'this bundle or a built-in; did you mean "research"?'
+            ),
+        ),
     ],
 )
 def test_what_a_file_names_in_vain_is_told(head: str, said: str) -> None:

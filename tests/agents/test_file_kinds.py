@@ -16,6 +16,10 @@ from penstock.agents.file_kinds import converted
             {"outputs": ["a", {"name": "b", "required": "true"}]},
             {"outputs": ["a", {"name": "b", "required": True}]},
         ),
+        (
+            {"outputs": [{"name": "b"}, "required", 3]},
+            {"outputs": [{"name": "b"}, "required", 3]},
+        ),
         ({"description": "true", "name": "3"}, {"description": "true", "name": "3"}),
         ({"max_turns": "many", "interactive": "no"}, {"max_turns": "many", "interactive": "no"}),
         ({"max_turns": "٣"}, {"max_turns": "٣"}),

@@ -60,6 +60,7 @@ def outcome(call: ToolCall, envelope: Envelope, *, blocked: bool) -> CallSettled
         ("ABCABCABC", NO_REPEATS, "--------c"),
         ("ABCDEFABCDEFABCDEF", DEFAULT, "-----------------c"),
         ("ABCDEFGABCDEFGABCDEFG", DEFAULT, "---------------------"),
+        ("BAABAABAA", NO_REPEATS, "--------c"),
         ("ABABAB", NO_CYCLES, "------"),
         ("AAAAAA", NO_REPEATS, "------"),
         ("AAAAAA", NO_CYCLES, "------"),

@@ -20,7 +20,8 @@ from penstock.core.signals import Cancel
 from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.bus import Bus
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import Script, ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
@@ -29,15 +30,16 @@ from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
 from tests.kit.assistant import agent
-from tests.kit.events import ONE, held_log, ledger_of, outcome, path_of, reply
+from tests.kit.events import LOG, ONE, held_log, ledger_of, outcome, path_of, reply
 from tests.kit.tools import Act
 
 
 async def enter(
     events: Sequence[Event],
-    replies: Sequence[ScriptedReply],
+    replies: Script,
     *,
     allowance: Allowance | None = None,
+    bus: Bus | None = None,
     **settings: Any,
 ) -> tuple[FinalReply | ErrorDetail, ScriptedModel]:
     """Enter the loop of a task that has had these events."""
@@ -59,7 +61,9 @@ async def enter(
     )
     call_runner = CallRunner(invoker, ledger, someone.settings)
     transcript = Transcript(ledger.task.main, system="Be kind.", limit=10_000)
-    turns = Turns(agent_model, call_runner, transcript, world=world, bus=Bus(), restart=False)
+    turns = Turns(
+        agent_model, call_runner, transcript, world=world, bus=bus or Bus(), restart=False
+    )
     most = someone.settings.max_iterations
     return await loop(turns, ledger.task, max_iterations=most), model
 
@@ -157,3 +161,20 @@ async def test_only_the_last_word_is_made_shorter_to_fit_into_the_budget(
     assert answer.finish == finish
     assert [each.max_tokens for each in model.requests] == ([] if most is None else [most])
     assert answer.text == (BUDGET_NOTICE if most is None else "So.")
+
+
+async def test_a_reply_on_its_way_says_which_it_is_and_whether_it_is_the_last() -> None:
+    bus = Bus()
+    seen = []
+
+    def told(request: ModelRequest) -> ScriptedReply:
+        live = bus.reply(LOG)
+        assert live
+        seen.append((live.iteration, live.closing, request.closing))
+        return say("Closed." if live.closing else "")
+
+    answer, _ = await enter([], told, bus=bus)
+    assert isinstance(answer, FinalReply)
+    assert (answer.text, answer.finish) == ("Closed.", "stop")
+    assert seen == [(1, False, False), (1, True, True)]
+    assert bus.reply(LOG) is None

@@ -98,6 +98,10 @@ async def test_a_script_is_asked_once_a_task_and_its_answer_is_an_event(
         ("() => flo.vault.get({ key: 'k', scope: 'profile' })", "NOT_AVAILABLE"),
         ("() => fetch('https://example.com')", "failed"),
         ("() => import('x')", "is broken"),
+        (
+            "() => flo.vault.get({ key: Array(300).fill(0).reduce((d) => [d], 0) })",
+            "NOT_AVAILABLE",
+        ),
     ],
 )
 async def test_a_script_that_fails_ends_the_task_before_a_model_is_asked(
@@ -138,3 +142,9 @@ async def test_what_is_wrong_with_the_script_is_told_with_the_project(
     resolving(project, "() => import('x')")
     found = check_project(load(project.root)).diagnostics
     assert [(each.file, each.code) for each in found] == [("who.mts", "import-dynamic")]
+
+
+async def test_a_script_may_say_as_much_as_is_used(project: ProjectFolder) -> None:
+    resolving(project, "() => 'x'.repeat(16384)")
+    _, model = await asked(project)
+    assert f"\n\n{'x' * 16_384}\n\n" in model.requests[0].system

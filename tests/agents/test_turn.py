@@ -7,19 +7,29 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from penstock.agents.loop import BUDGET_NOTICE
+from penstock.app.runtime import Runtime
 from penstock.core.errors import ModelUnavailable
-from penstock.core.events import CallSettled
+from penstock.core.events import CallSettled, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.models.model import Finished, ModelEvent, ModelRequest
-from penstock.models.scripted import Hold, ScriptedModel, call, raw_call, say, wait
+from penstock.models.scripted import (
+    Hold,
+    ScriptedModel,
+    ScriptedReply,
+    call,
+    fail,
+    raw_call,
+    say,
+    wait,
+)
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.dying_log import DyingLog, live, see_through
-from tests.kit.logs import settled
+from tests.kit.logs import events, settled
 from tests.kit.tools import Act
 
 WRITES = 10
@@ -92,8 +102,45 @@ async def test_a_model_call_that_the_seconds_of_the_task_cut_ends_it_in_good_ord
     model = ScriptedModel([say("Hel") + wait(Hold())])
     async with memory_runtime(model=model, agents=[agent(budget_seconds=0.05)]) as runtime:
         reply = await runtime.chat("Hi")
+        restarts = await restarted(runtime, reply.session_id)
     assert (reply.status, reply.finish_reason) == (TaskStatus.SUCCEEDED, "budget_exceeded")
     assert reply.content == BUDGET_NOTICE
+    assert restarts == [ReplyRestarted(iteration=1, closing=False)]
+
+
+async def restarted(runtime: Runtime, session_id: str) -> list[ReplyRestarted]:
+    """Return what the log says was taken back."""
+    found = await events(runtime, session_id)
+    return [each for each in found if isinstance(each, ReplyRestarted)]
+
+
+@pytest.mark.parametrize(
+    ("script", "taken_back"),
+    [
+        ([say("Done.")], []),
+        ([fail(503), say("Done.")], []),
+        ([say("Do") + fail(503), say("Done.")], [ReplyRestarted(iteration=1, closing=False)]),
+        (
+            [call("a"), say("") + fail(503), say("En") + fail(503), say("Done.")],
+            [ReplyRestarted(iteration=1, closing=True)],
+        ),
+    ],
+    ids=["a whole reply", "nothing was shown", "a part was shown", "a part of the last one"],
+)
+async def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back(
+    script: list[ScriptedReply], taken_back: list[ReplyRestarted]
+) -> None:
+    clock, model = FakeClock(), ScriptedModel(script)
+    place = MemoryStorage(clock=clock)
+    agents = [agent(max_iterations=1)]
+    async with memory_runtime(model=model, tools=[Act("a")], agents=agents, place=place) as runtime:
+        chat = asyncio.ensure_future(runtime.chat("Hi"))
+        while not chat.done():
+            await clock.elapse(10)
+        reply = await chat
+        assert await restarted(runtime, reply.session_id) == taken_back
+        assert runtime.parts.bus.reply(LogId(reply.session_id)) is None
+    assert reply.content == "Done."
 
 
 class TimesOut(ScriptedModel):
