@@ -8,7 +8,15 @@ from penstock.core.clock import Moment
 from penstock.core.events import Record, TaskEnded, TaskStarted, TaskSuspended
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import Bus, Delta, DeltaKind, LiveReply, ReplyBegun, SharedTimer
+from penstock.engine.bus import (
+    Bus,
+    Delta,
+    DeltaKind,
+    LiveReply,
+    ReplyBegun,
+    SharedTimer,
+    Subscription,
+)
 
 LOG, OTHER = LogId("conv_1"), LogId("conv_2")
 TASK = TaskId("task_1")
@@ -144,9 +152,13 @@ def test_nobody_is_kept_who_has_left() -> None:
     bus = Bus()
     readers = [bus.subscribe(LOG, 10) for _ in range(2)]
     assert bus.is_followed(LOG)
-    for reader in readers:
-        bus.unsubscribe(LOG, reader)
     bus.unsubscribe(LOG, readers[0])
+    bus.unsubscribe(LOG, readers[0])
+    assert bus.is_followed(LOG)
+    bus.publish([record(1, TaskStarted())])
+    assert [len(each.take()) for each in readers] == [0, 1]
+    bus.unsubscribe(LOG, readers[1])
+    bus.unsubscribe(LOG, readers[1])
     assert not bus.is_followed(LOG)
 
 
@@ -168,3 +180,45 @@ async def test_who_stopped_waiting_for_an_end_is_forgotten() -> None:
     bus.forget_end(TASK, end)
     bus.publish([record(2, ENDED)])
     assert not end.done()
+
+
+def test_a_reader_has_room_for_as_much_as_its_limit_says() -> None:
+    bus = Bus()
+    reader = bus.subscribe(LOG, 2)
+    for count in (2, 2, 3):
+        bus.publish([record(seq, TaskStarted()) for seq in range(count)])
+        assert reader.is_cut is (count > 2)
+        assert len(reader.take()) == (count if count <= 2 else 0)
+
+
+async def test_a_wait_that_is_over_leaves_nothing_with_the_timer() -> None:
+    timer = SharedTimer()
+    reader = Subscription(10, timer)
+    waiter = reader.begin_to_wait(5)
+    beside = asyncio.get_running_loop().create_future()
+    others = timer.set(beside, 5)
+    assert waiter in others or len(others) == 1
+    reader.end_to_wait()
+    assert waiter not in others
+    reader.end_to_wait()
+    reader.put(ReplyBegun(live_reply()))
+    assert not waiter.done()
+
+
+async def test_the_end_of_a_stream_wakes_who_waits_for_news() -> None:
+    bus = Bus()
+    reader = bus.subscribe(LOG, 10)
+    waiting = asyncio.ensure_future(reader.wait(60))
+    await asyncio.wait({waiting}, timeout=0)
+    bus.part_with(LOG)
+    done, _ = await asyncio.wait({waiting}, timeout=5)
+    assert waiting in done
+    assert reader.is_closed
+
+
+async def test_of_two_who_wait_for_an_end_one_may_leave() -> None:
+    bus = Bus()
+    first, second = bus.end_of(TASK), bus.end_of(TASK)
+    bus.forget_end(TASK, first)
+    bus.publish([record(2, ENDED)])
+    assert (first.done(), second.done()) == (False, True)

@@ -1,5 +1,7 @@
 """One agent's messages: what a model reads is said in the order of its calls, once all settled."""
 
+import pytest
+
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
@@ -7,7 +9,7 @@ from penstock.core.events import CallSettled, Event, ReplyReceived, ReplyRestart
 from penstock.core.flow_events import AgentBegan, AgentReminded, FlowTold
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
-from penstock.engine.dialogue import Dialogue, MessageList
+from penstock.engine.dialogue import Dialogue, MessageList, TaskBoundary, Trimming, back_to
 from penstock.engine.state import SessionState
 from tests.kit.events import LOG, ONE, message, outcome, reply
 
@@ -146,3 +148,53 @@ def test_the_story_of_a_run_is_kept_in_its_order() -> None:
     state = at_work(*told)
     assert state.current is not None
     assert state.current.story == [(None, event) for event, _ in told]
+
+
+def said_in(*tasks: str) -> MessageList:
+    """Return what was said in these tasks."""
+    said = MessageList()
+    for task in tasks:
+        said.begin(TaskId(task))
+        said.say(UserMessage(task), task)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("task", "kept", "past_left"),
+    [("a", [], 0), ("b", ["a"], 0), ("c", [], 1), ("d", ["c"], 1), ("z", ["c", "d"], 1)],
+)
+def test_an_answer_that_is_given_again_reads_what_was_said_before_it(
+    task: str, kept: list[str], past_left: int
+) -> None:
+    """A fresh start lies between b and c; a task that is nowhere changes nothing."""
+    past, now = [said_in("a", "b")], said_in("c", "d")
+    found = back_to(TaskId(task), past, now)
+    assert [each.content for each in found.messages] == kept
+    assert len(past) == past_left
+
+
+def test_a_copy_of_a_trimming_goes_its_own_way() -> None:
+    trimming = Trimming(1, 2, 3, 40, 50)
+    copy = trimming.copy()
+    assert copy == trimming
+    copy.drop(TaskBoundary(TaskId("a"), 7, 13))
+    assert copy == Trimming(7, 2, 13, 30, 38)
+    assert trimming == Trimming(1, 2, 3, 40, 50)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Trimming(), Trimming(start=5, dropped=10)),
+        (Trimming(estimate=10, excess=6), Trimming(start=5, dropped=10)),
+        (Trimming(estimate=4, excess=6), Trimming(start=5, dropped=10)),
+        (Trimming(estimate=40, excess=-8), Trimming(start=5, dropped=10, estimate=30, excess=-6)),
+        (Trimming(dropped=10, estimate=40, excess=8), Trimming(5, 0, 10, 40, 8)),
+    ],
+    ids=["nothing counted", "all of it", "more than was counted", "a quarter", "nothing new"],
+)
+def test_what_is_dropped_takes_its_part_of_the_excess_along(
+    before: Trimming, after: Trimming
+) -> None:
+    before.drop(TaskBoundary(TaskId("a"), 5, 10))
+    assert before == after

@@ -6,15 +6,21 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
+from penstock.core.clock import Moment
 from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError, StoreFull, StoreLocked
+from penstock.core.events import QuestionAsked, TaskBlocked, TaskStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
+from penstock.engine.held import HeldLog
 from penstock.engine.state import SessionState
+from penstock.engine.suspend import park
 from penstock.engine.task_body import Lack, Need
+from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease, Pending
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
+from tests.kit.events import ended, path_of, question
 from tests.kit.launcher import opened
 
 
@@ -185,3 +191,98 @@ async def test_a_blocked_log_keeps_names_in_memory_and_no_state() -> None:
         assert [each for each in states if each.log_id == "a"] == []
         running.activations.forget(LogId("a"))
         assert not running.launcher.is_blocked(LogId("a"))
+
+
+async def test_a_blocked_log_says_once_what_is_missing_however_often_it_is_looked_at() -> None:
+    clock = FakeClock()
+    async with opened(clock=clock) as running:
+        running.lacking[LogId("a")] = NO_CLERK
+        await running.say("a")
+        await settle()
+        for _ in range(3):
+            running.activations.forget(LogId("a"))
+            running.launcher.wake(LogId("a"))
+            await settle()
+        assert running.launcher.is_blocked(LogId("a"))
+        blocked = [
+            (record.task_id is not None, record.event.blocked_on)
+            for record in await running.log.read(LogId("a"))
+            if isinstance(record.event, TaskBlocked)
+        ]
+    assert blocked == [(True, NO_CLERK.missing)]
+
+
+async def test_a_log_is_looked_at_when_its_time_has_come_and_not_before() -> None:
+    clock = FakeClock()
+    async with opened(clock=clock) as running:
+        await settle()
+        await running.say("a", wake=False)
+        running.launcher.wake(LogId("a"), not_before=Moment(clock.now() + 1500))
+        await clock.elapse(1.499)
+        assert running.worked == []
+        await clock.elapse(0.001)
+        assert len(running.worked) == 1
+
+
+async def test_a_log_that_is_woken_while_it_is_at_work_is_looked_at_once_more_and_then_rests() -> (
+    None
+):
+    log = CountingLog(FakeClock())
+    async with opened(log) as running:
+        gate = running.stop_at("a")
+        await running.say("a")
+        await settle()
+        assert log.acquired == 1
+        for _ in range(3):
+            running.launcher.wake(LogId("a"))
+        gate.set()
+        await settle()
+        assert log.acquired == 2
+
+
+class CountingLog(MemoryLog):
+    """Counts how often somebody wants a lease."""
+
+    acquired = 0
+
+    async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
+        self.acquired += 1
+        return await super().acquire(log_id, owner)
+
+
+async def test_a_later_time_replaces_the_one_that_was_set_before() -> None:
+    clock = FakeClock()
+    log = CountingLog(clock)
+    async with opened(log, clock) as running:
+        await settle()
+        await running.say("a", wake=False)
+        for wait in (500, 1500):
+            running.launcher.wake(LogId("a"), not_before=Moment(clock.now() + wait))
+        await clock.elapse(1)
+        assert running.worked == []
+        await clock.elapse(0.5)
+        assert len(running.worked) == 1
+
+
+async def test_a_log_that_has_to_wait_is_looked_at_again_when_its_question_expires() -> None:
+    clock = FakeClock()
+
+    async def asks(held: HeldLog, task: TaskState) -> None:
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+            over = Moment(clock.now() + 1_000)
+            held.add(
+                QuestionAsked(question=question("a", expires_at=over)), task.task_id, path_of("a")
+            )
+            park(held, task, heard=0)
+        else:
+            held.add(ended(), task.task_id)
+
+    limits = Limits(sweep_seconds=50)
+    async with opened(clock=clock, work=asks, limits=limits) as running:
+        await settle()
+        await running.say("a")
+        await clock.elapse(0.9)
+        assert len(running.worked) == 1
+        await clock.elapse(0.2)
+        assert len(running.worked) == 2

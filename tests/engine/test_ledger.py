@@ -1,5 +1,7 @@
 """The ledger: identities, and what a crash means for calls at any depth."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,11 +11,14 @@ from penstock.core.call_errors import Interrupted
 from penstock.core.canonical import canonical
 from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import Moment
-from penstock.core.envelope import Envelope
+from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events import (
+    CallRetried,
     CallSettled,
     CallStarted,
+    NoteEmitted,
     QuestionAsked,
+    Record,
     StateWritten,
     TaskResumed,
     TaskStarted,
@@ -270,3 +275,90 @@ async def test_entries_are_counted_over_parking_and_crashes() -> None:
     ledger.park(path, attempt=1, seconds=1)
     ledger.add(began, path)
     assert [*seen, ledger.entry(path), ledger.entry(path_of("b"))] == [1, 1, 2, 3, 1]
+
+
+async def test_an_attempt_that_waits_is_resumed_with_its_own_time_and_any_other_has_none() -> None:
+    ledger, path = await a_ledger(), path_of("a")
+    assert (ledger.attempt(path), ledger.active_ms(path, 1), ledger.computed_ms(path, 1)) == (
+        1,
+        0,
+        0,
+    )
+    ledger.park(path, attempt=2, seconds=1.5, computed_ms=700)
+    ledger.park(path, attempt=2, seconds=0.25, computed_ms=50)
+    assert ledger.attempt(path) == 2
+    assert [ledger.active_ms(path, attempt) for attempt in (1, 2, 3)] == [0, 1750, 0]
+    assert [ledger.computed_ms(path, attempt) for attempt in (1, 2, 3)] == [0, 750, 0]
+    assert [ledger.entry(each) for each in (path, path_of("b"))] == [3, 1]
+
+
+async def test_the_chance_of_a_call_is_the_same_in_each_entry_and_nobody_else_s() -> None:
+    ledger = await a_ledger()
+    seeds = [ledger.seed(path) for path in (OUTER, OUTER, INNER)]
+    assert [len(each) for each in seeds] == [32, 32, 32]
+    assert seeds[0] == seeds[1] != seeds[2]
+    assert not seeds[0].hex().startswith(ledger.idempotency_key(OUTER))
+
+
+async def test_the_newest_answer_of_a_call_is_to_itself_or_to_a_question_of_its_code() -> None:
+    ledger = await a_ledger()
+    found = []
+    for story in ("?c", "!c", "?b", "!b", "?a !a"):
+        await play(ledger, story)
+        newest = ledger.newest_answer(OUTER)
+        found.append(newest and newest.question_id)
+    assert found == [None, None, None, "q_b", "q_a"]
+    inner = ledger.newest_answer(INNER)
+    assert inner
+    assert inner.question_id == "q_b"
+    assert ledger.newest_answer(path_of("z")) is None
+
+
+@pytest.mark.parametrize("attempt", ["~2", "~3"])
+async def test_what_a_person_said_to_one_attempt_counts_for_those_that_follow(attempt: str) -> None:
+    """L9: "answers of people are reused"; that nobody answered in time is asked again."""
+    ledger = await a_ledger()
+    await play(ledger, "?a ?b")
+    later = CallPath(f"{OUTER}{attempt}")
+    assert ledger.answer_to(later) is None
+    ledger.held.add(answered("b", by=None), ONE)
+    assert ledger.answer_to(CallPath(f"{INNER}{attempt}")) is None
+    ledger.held.add(answered("a"), ONE)
+    said = ledger.answer_to(later)
+    assert said
+    assert said.question_id == "q_a"
+    assert ledger.answer_to(path_of("other")) is None
+    assert ledger.answer_to(CallPath(f"{path_of('other')}{attempt}")) is None
+
+
+async def test_what_the_outcomes_of_a_task_say_is_counted_also_after_a_restart() -> None:
+    ledger = await a_ledger()
+    ledger.settle(path_of("a"), outcome("a", context="12345"))
+    ledger.settle(path_of("b"), outcome("b", context=None))
+    assert ledger.outcome_chars == 5
+    assert ledger_of(ledger.held).outcome_chars == 5
+
+
+async def test_a_failed_attempt_and_an_author_s_event_are_in_the_log() -> None:
+    log = MemoryLog(FakeClock())
+    ledger = ledger_of(await held_log(TaskStarted(), log=log))
+    failed = CallRetried(tool_id="tool", attempt=1, error=ErrorDetail(code="X", message="m"))
+    told = NoteEmitted(event_type="told")
+    ledger.retry(OUTER, failed)
+    ledger.note(OUTER, told)
+    await ledger.held.commit()
+    assert [(each.path, each.event) for each in await log.read(LOG)][-2:] == [
+        (OUTER, failed),
+        (OUTER, told),
+    ]
+    assert ledger.attempt(OUTER) == 2
+
+
+async def test_an_outcome_that_a_script_waits_for_is_sent_a_moment_later() -> None:
+    log = MemoryLog(FakeClock())
+    ledger = ledger_of(await held_log(TaskStarted(), log=log))
+    sent: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
+    log.listen(sent.put_nowait)
+    ledger.settle(path_of("a"), settled := outcome("a", clock_ms=1))
+    (record,) = await asyncio.wait_for(sent.get(), 5)
+    assert record.event == settled

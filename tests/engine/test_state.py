@@ -17,6 +17,7 @@ from penstock.core.events import (
     QuestionAsked,
     ReplyRestarted,
     SkillsSelected,
+    TaskEnded,
     TaskResumed,
     TaskStarted,
     TaskSuspended,
@@ -253,3 +254,38 @@ def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:
     state = folded(message(), TaskStarted(), ended())
     state.apply(RunEnded(run_id=TaskId("task_9")), ONE, None, 0)
     assert state.is_idle
+
+
+@pytest.mark.parametrize(
+    ("events", "contents"),
+    [
+        ([message("2"), TaskStarted()], ["1", "A", "2"]),
+        ([message("2"), TaskStarted(is_fresh=True)], ["2"]),
+        ([message("2", supersedes=ONE), TaskStarted(is_fresh=True)], ["2"]),
+    ],
+)
+def test_a_fresh_start_is_read_without_what_was_said_before(
+    events: list[Event], contents: list[str]
+) -> None:
+    state = folded(
+        *[message("1"), TaskStarted(), reply(1, text="A"), ended()],
+        *[(each, TWO) for each in events],
+    )
+    assert [each.content for each in state.said.messages] == contents
+
+
+def test_what_was_said_before_a_fresh_start_comes_back_when_it_is_answered_anew() -> None:
+    three = TaskId("task_3")
+    state = folded(
+        *[message("1"), TaskStarted(), reply(1, text="A"), ended()],
+        *[(each, TWO) for each in (message("2"), TaskStarted(is_fresh=True), ended())],
+        *[(each, three) for each in (message("3", supersedes=ONE), TaskStarted())],
+    )
+    assert [each.content for each in state.said.messages] == ["3"]
+    assert state.past == []
+
+
+def test_the_end_of_a_task_that_is_no_command_says_nothing_to_the_model() -> None:
+    over = TaskEnded(status=TaskStatus.SUCCEEDED, content="Done.")
+    state = folded(message("1"), TaskStarted(), reply(1, text="A"), over)
+    assert [each.content for each in state.said.messages] == ["1", "A"]

@@ -147,6 +147,7 @@ async def test_a_log_in_which_something_was_erased_is_folded_again(hears: bool) 
     await shelf.states.look_up(LOG)
     before, told = shelf.states.find(LOG), TaskId(f"task_{LOG}")
     await shelf.log.send(LOG, [Entry(MessagesErased(of_task=told, user=True, answer=False))])
+    assert (shelf.states.find(LOG) is None) is hears  # what is erased does not stay in memory
     assert await shelf.states.take(await shelf.lease()) is not before
 
 
@@ -290,3 +291,11 @@ class BlankedLog(MemoryLog):
         if not self.is_blank:
             return records
         return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
+
+
+async def test_a_log_that_is_folded_here_is_not_folded_again_to_be_looked_up() -> None:
+    shelf = Shelf()
+    await shelf.say()
+    state = shelf.states.find(LOG)
+    await shelf.states.look_up(LOG)
+    assert shelf.states.find(LOG) is state

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import CancelRequested, Event, TaskResumed, TaskStarted, TaskSuspended
+from penstock.core.events import (
+    CancelRequested,
+    Event,
+    ParkedCall,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
 from penstock.core.flow_events import RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
@@ -78,3 +85,13 @@ def test_what_few_tasks_have_is_made_when_it_is_looked_at() -> None:
     assert (task.parked, task.story) == ({}, [])
     with pytest.raises(AttributeError, match="parket"):
         _ = getattr(task, "parket")  # noqa: B009  mypy knows that there is none
+
+
+def test_an_outcome_ends_the_wait_of_its_own_call_alone() -> None:
+    state = folded(message(), TaskStarted(), reply(1, "a", "b"))
+    task = state.current
+    assert task
+    for name in "ab":
+        task.parked[path_of(name)] = ParkedCall(path_of(name), 5)
+    state.apply(outcome("a"), ONE, path_of("a"), 9)
+    assert list(task.parked) == [path_of("b")]

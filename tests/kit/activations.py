@@ -15,13 +15,15 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.activation import Activations
 from penstock.engine.held import HeldLog
-from penstock.engine.task_body import TaskBody, ignore_end
+from penstock.engine.state import SessionState
+from penstock.engine.task_body import Lack, TaskBody, ignore_end, lack_nothing
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.events import ANN, LOG, ONE, ended, message
 
 Work = Callable[[HeldLog, TaskState], Awaitable[None]]
+Lacks = Callable[[SessionState, TaskState], Lack | None]
 
 
 End = Callable[[HeldLog, TaskState, TaskEnded], None]
@@ -52,6 +54,7 @@ class ActiveLog:
         log: MemoryLog | None = None,
         end: End = end,
         tell: Work = ignore_end,
+        lacks: Lacks = lack_nothing,
         **limits: Any,
     ) -> None:
         self.clock = FakeClock()
@@ -59,7 +62,7 @@ class ActiveLog:
         self.worked: list[TaskId] = []
         self._work = work
         world = World(self.clock, Limits(**limits), new_id)
-        body = TaskBody(work=self._body, end=end, tell=tell)
+        body = TaskBody(work=self._body, end=end, tell=tell, lacks=lacks)
         self.activations = Activations(self.log, body, world, owner="me")
 
     async def _body(self, held: HeldLog, task: TaskState) -> None:
