@@ -99,7 +99,7 @@ async def test_a_script_is_asked_once_a_task_and_its_answer_is_an_event(
         ("() => fetch('https://example.com')", "failed"),
         ("() => import('x')", "is broken"),
         (
-            "() => flo.callTool({ tool_id: 'x', input: [...Array(300)].reduce((d) => ({ d }), 0) })",
+            "() => flo.callTool({ tool_id: 'x', input: [...Array(300)].reduce((d) => ({ d }), 0)})",
             "NOT_AVAILABLE",
         ),
     ],

@@ -256,6 +256,9 @@ def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:
     assert state.is_idle
 
 
+FIRST: list[Event] = [message("1"), TaskStarted(), reply(1, text="A"), ended()]
+
+
 @pytest.mark.parametrize(
     ("events", "contents"),
     [
@@ -268,7 +271,7 @@ def test_a_fresh_start_is_read_without_what_was_said_before(
     events: list[Event], contents: list[str]
 ) -> None:
     state = folded(
-        *[message("1"), TaskStarted(), reply(1, text="A"), ended()],
+        *FIRST,
         *[(each, TWO) for each in events],
     )
     assert [each.content for each in state.said.messages] == contents
@@ -277,7 +280,7 @@ def test_a_fresh_start_is_read_without_what_was_said_before(
 def test_what_was_said_before_a_fresh_start_comes_back_when_it_is_answered_anew() -> None:
     three = TaskId("task_3")
     state = folded(
-        *[message("1"), TaskStarted(), reply(1, text="A"), ended()],
+        *FIRST,
         *[(each, TWO) for each in (message("2"), TaskStarted(is_fresh=True), ended())],
         *[(each, three) for each in (message("3", supersedes=ONE), TaskStarted())],
     )

@@ -107,7 +107,7 @@ async def refusal_of(name: str, arguments: dict[str, Any]) -> str | None:
     host = await asking()
     answer = host.host.ask(name, arguments)
     if isinstance(answer, Settled):
-        return answer.refusal and answer.refusal.name
+        return None if answer.refusal is None else answer.refusal.name
     at_work = asyncio.ensure_future(answer)
     await asyncio.wait({at_work}, timeout=0)
     at_work.cancel()
