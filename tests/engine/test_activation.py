@@ -30,7 +30,7 @@ from penstock.core.question import QuestionStatus
 from penstock.core.signals import Cancel
 from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.engine.held import HeldLog
-from penstock.engine.task_body import Lack
+from penstock.engine.task_body import Lack, Need
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
@@ -400,7 +400,7 @@ async def test_work_whose_log_another_process_took_stops_at_the_next_look() -> N
 
 
 async def test_each_task_of_an_activation_is_checked_for_what_is_missing() -> None:
-    missing = Lack((Missing(MissingKind.TOOL, "saw"),))
+    missing = Lack((Need(Missing(MissingKind.TOOL, "saw")),))
     active = ActiveLog(finish, lacks=lambda _, task: missing if task.task_id == TWO else None)
     await active.say()
     await active.say(TWO, is_new=False)

@@ -9,7 +9,7 @@ from penstock.core.call_errors import InvalidInput
 from penstock.core.envelope import Json
 from penstock.core.schema import Schema
 from penstock.testing.invocation import invocation_for
-from penstock.tools.builtin import NAME, URI, builtin, list_of, place, whole
+from penstock.tools.builtin import NAME, URI, builtin, list_of, offered_without, place, whole
 from penstock.tools.invocation import Invocation
 
 
@@ -72,3 +72,63 @@ def test_people_see_which_file_it_was() -> None:
     assert count_names.preview({"output_path": "task://b"}) == "task://b"
     assert count_names.preview({"count": 1}) is None
     assert count_names.preview("a text") is None
+
+
+async def test_a_tool_does_what_its_function_does_and_changes_of_one_file_take_turns() -> None:
+    invocation = await invocation_for(count_names)
+    found = await count_names.run({"path": "task://a", "names": ["a", "b"]}, invocation)
+    assert found == {"path": "task://a", "count": 2}
+    key = count_names.spec.exclusive
+    assert callable(key)
+    assert key({"path": "task://a"}) == "task://a"
+
+
+@pytest.mark.parametrize(
+    ("effect", "fields", "takes_turns", "stays_inside"),
+    [
+        (Effect.WRITE, {"path": URI}, True, True),
+        (Effect.WRITE, {"name": NAME}, False, True),
+        (Effect.READ, {"path": URI}, False, False),
+    ],
+)
+def test_only_writes_of_a_file_take_turns_and_only_writes_stay_inside(
+    effect: Effect, fields: dict[str, Json], takes_turns: bool, stays_inside: bool
+) -> None:
+    async def look(input: Json, invocation: Invocation) -> Any:
+        return 1
+
+    spec = builtin("Look.", fields, effect=effect, tool_id="other")(look).spec
+    assert (spec.tool_id, spec.effect) == ("other", effect)
+    assert bool(spec.exclusive) is takes_turns
+    assert spec.stays_inside is stays_inside
+    outside = builtin("Look.", fields, effect=effect, stays_inside=False)(look).spec
+    assert (outside.tool_id, outside.stays_inside) == ("look", False)
+
+
+def test_an_old_name_of_a_member_is_taken_and_not_offered() -> None:
+    fields = {"path": URI, "old?": NAME, "new?": NAME, "more?": NAME}
+
+    async def look(input: Json, invocation: Invocation) -> Any:
+        return 1
+
+    made = builtin("Look.", fields, effect=Effect.READ)(look)
+    spec = offered_without("old", instead="new")(made).spec
+    assert spec.input_schema == made.spec.input_schema
+    assert list(spec.input_schema["properties"]) == ["path", "old", "new", "more"]
+    offered = spec.offered_schema
+    assert offered is not None
+    assert list(offered["properties"]) == ["path", "new", "more"]
+    assert offered["required"] == ["path", "new"]
+    assert offered["additionalProperties"] is False
+
+
+def test_a_number_and_a_list_have_their_bounds_and_say_what_they_are() -> None:
+    assert whole(1, 3) == {"type": "integer", "minimum": 1, "maximum": 3}
+    assert whole(0, 9, "How many.") == {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 9,
+        "description": "How many.",
+    }
+    assert list_of(NAME) == {"type": "array", "items": NAME, "minItems": 1}
+    assert list_of(NAME, most=2) == {"type": "array", "items": NAME, "minItems": 1, "maxItems": 2}

@@ -2,9 +2,11 @@
 
 import asyncio
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import Rejected, ToolFailed, UpstreamUnavailable
@@ -18,7 +20,7 @@ from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.policy import Caller
+from penstock.tools.policy import SCRIPT, Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
@@ -425,3 +427,40 @@ async def test_a_call_that_is_over_gives_its_reservation_back_however_it_ended()
             await bench.call("waits")
         bench.enter()
     assert ledger.task.tool_calls == 3
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "input", "key"),
+    [
+        (False, {"disk": "a"}, None),
+        (True, {"disk": "a"}, None),
+        ("disks", {"disk": "a"}, "disks"),
+        (itemgetter("disk"), {"disk": "a"}, "a"),
+        (itemgetter("disk"), {"disk": 7}, "7"),
+        (itemgetter("disk"), {}, None),
+    ],
+)
+async def test_calls_with_an_equal_key_take_turns_and_a_bad_input_has_none(
+    exclusive: Any, input: dict[str, Any], key: str | None
+) -> None:
+    schema = {"type": "object", "required": ["disk"]}
+    bench = await open_workbench(Act("write", exclusive=exclusive, input_schema=schema))
+    assert bench.invoker.key_of(bench.next_call("write", input)) == key
+    assert bench.invoker.key_of(bench.next_call("nothing", input)) is None
+
+
+async def test_a_key_that_cannot_be_told_is_a_failure_of_the_call() -> None:
+    bench = await open_workbench(Act("write", exclusive=itemgetter("disk")))
+    with pytest.raises(ToolFailed):
+        bench.invoker.key_of(bench.next_call("write", {}))
+
+
+@pytest.mark.parametrize(("kind", "is_noted"), [(SCRIPT, True), ("python", False)])
+async def test_only_a_script_learns_at_which_time_a_call_of_its_own_was_settled(
+    kind: str, is_noted: bool
+) -> None:
+    bench = await open_workbench(Act("look", direct_call=True))
+    caller = replace(bench.model, origin=Origin.SCRIPT, inside="x", inside_kind=kind)
+    await bench.call("look", caller=caller)
+    (settled,) = await bench.settled()
+    assert (settled.clock_ms is not None) is is_noted

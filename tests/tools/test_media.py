@@ -52,3 +52,30 @@ def test_a_jpeg_of_segments_that_go_nowhere_ends() -> None:
 @pytest.mark.parametrize("content", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
 def test_the_picture_behind_its_beginning_changes_nothing(content: bytes) -> None:
     assert dimensions(content + b"\xff" * 99) == dimensions(content)
+
+
+SIZE = struct.pack(">HH", 480, 640)
+
+
+@pytest.mark.parametrize(
+    ("segments", "size"),
+    [
+        (b"\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xc2\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xff\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xd0\xff\x01\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xe0\x00\x02\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xe0\x00\x05abc\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xe0\x00\x00\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xc4\x00\x04ab\xff\xc0\x00\x11\x08" + SIZE, (640, 480)),
+        (b"\xff\xc0\x00\x11\x08" + SIZE[:3], None),
+        (b"\xff\xe0\x00\x02", None),
+        (b"\xff\xe0\x00", None),
+        (b"ab\xff\xc0\x00\x11\x08" + SIZE, None),
+        (b"", None),
+    ],
+)
+def test_the_segments_of_a_jpeg_are_passed_over_to_its_frame(
+    segments: bytes, size: tuple[int, int] | None
+) -> None:
+    assert dimensions(b"\xff\xd8\xff" + segments[1:] if segments else b"\xff\xd8\xff") == size

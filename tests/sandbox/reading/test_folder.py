@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sandbox.reading.folder import Absence, Folder
+from penstock.sandbox.reading.folder import Absence, Folder, NotedFiles
 
 MOST = 1 << 20
 
@@ -85,3 +85,11 @@ def test_names_end_somewhere(root: Path) -> None:
     for number in range(20):
         (root / f"{number}.mts").touch()
     assert len(list(Folder(root, most_names=15).names())) == 15
+
+
+def test_each_name_that_was_asked_for_is_noted_also_if_it_is_missing(root: Path) -> None:
+    files = NotedFiles(Folder(root))
+    assert files.read("a.mts", MOST) == b"a"
+    assert files.read("c.mts", MOST) is Absence.MISSING
+    assert files.asked == {"a.mts", "c.mts"}
+    assert sorted(files.names()) == sorted(Folder(root).names())

@@ -32,6 +32,15 @@ def sandbox(machine_code: Path) -> Iterator[QuickJs]:
         ),
         ("new TextDecoder().decode(Uint8Array.of(0xEF, 0xBB, 0xBF, 97, 0xFF))", "a\ufffd"),
         ("[...new TextEncoder().encode('\\ud800')]", [239, 191, 189]),
+        (
+            (
+                "(() => { try { new TextDecoder('utf-8', { fatal: true }).decode("
+                "Uint8Array.of(0xFF)) } catch (e) { return e.name } })()"
+            ),
+            "TypeError",
+        ),
+        ("new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.of(97, 98))", "ab"),
+        ("crypto.getRandomValues(new Uint8Array(7)).length", 7),
         ("[btoa('abc'), atob('YWJj')]", ["YWJj", "abc"]),
         # clones
         (

@@ -43,3 +43,11 @@ def test_a_large_schema_is_for_small_values() -> None:
     assert len(schema.problems([1])) == 1
     with pytest.raises(TypeError, match="too large for so large a value"):
         schema.problems([1] * 100_000)
+
+
+def test_a_schema_has_as_many_characters_as_are_taken() -> None:
+    """Each word counts with two more for its marks, each name with four."""
+    room = 65_536 - (len("enum") + 4) - (1 + 2) - 2
+    GivenSchema({"enum": ["x" * room]})
+    with pytest.raises(TypeError, match="at most 65536 characters"):
+        GivenSchema({"enum": ["x" * (room + 1)]})

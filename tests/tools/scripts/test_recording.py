@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath, Effect
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import BudgetExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail
 from penstock.sandbox.bridge import Settled
 from penstock.testing.clock import FakeClock
@@ -226,3 +226,30 @@ async def test_bytes_have_the_size_that_they_are_recorded_in(value: Any) -> None
         recording.count("" if name == "fits" else "x" * 30)
         settled = recording.settle_read(path, name, value)
         assert (settled.refusal is None) == (name == "fits")
+
+
+@pytest.mark.parametrize(("size", "is_full"), [(1024, False), (1025, True)])
+async def test_a_room_that_is_exactly_full_takes_nothing_more_only_beyond_it(
+    size: int, is_full: bool
+) -> None:
+    host = await asking()
+    a_room(host, 1024)
+    recording = recording_of(host)
+    recording.count("x" * size)
+    path = recording.place("x", {}, Effect.READ)
+    if not is_full:
+        assert recording.find(path) is None
+        return
+    with pytest.raises(BudgetExceeded):
+        recording.find(path)
+
+
+async def test_what_a_change_of_a_store_gave_counts_too() -> None:
+    host = await asking()
+    a_room(host, 1024)
+    host.begin()
+    put = {"scope_kind": "session", "key": "mine.k", "value": 1}
+    said = [(await host.ask("state.put", put)).refusal for _ in range(60)]
+    (code,) = {each.detail.code for each in said if each is not None}
+    assert code == "BUDGET_EXCEEDED"
+    assert said[0] is None

@@ -122,6 +122,33 @@ def test_what_lies_deeper_than_twelve_is_any_value() -> None:
     assert shown({"items": schema}) == f"{ANY}{'[]' * 13}"
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inner: {"items": inner},
+        lambda inner: {"prefixItems": [inner], "items": False},
+        lambda inner: {"prefixItems": [True], "items": inner},
+        lambda inner: {"properties": {"a": inner}},
+        lambda inner: {"additionalProperties": inner},
+        lambda inner: {"anyOf": [inner]},
+        lambda inner: {"allOf": [inner]},
+    ],
+    ids=["items", "a tuple", "the rest", "a member", "other members", "either", "both"],
+)
+def test_every_way_down_ends_at_twelve(wrap: Any) -> None:
+    schema: Any = {"const": "the end"}
+    for depth in range(1, 20):
+        schema = wrap(schema)
+        assert ("the end" in shown(schema)) is (depth <= 12), depth
+
+
+def test_types_that_are_made_of_each_other_are_any_value() -> None:
+    chain = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{(at + 1) % 3}"}] * 2} for at in range(3)}
+    assert shown({"$ref": "#/$defs/d0", "$defs": chain}) == ANY
+    beside = {**chain, "e": {"anyOf": [{"$ref": "#/$defs/d0"}, {"const": 1}]}}
+    assert shown({"$ref": "#/$defs/e", "$defs": beside}) == f"type Flo_t_e = {ANY}; Flo_t_e"
+
+
 def test_a_long_chain_of_references_is_no_trouble() -> None:
     chain = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(400)}
     schema = {"$ref": "#/$defs/d0", "$defs": {**chain, "d400": {"const": 1}}}
