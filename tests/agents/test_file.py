@@ -396,13 +396,3 @@ def test_no_text_raises(head: str, body: str) -> None:
 def test_hostile_files_are_read_quickly(text: str) -> None:
     read = parse_agent(text, "a.md", KnownNames(tools=(), roles=()))
     assert read.agent is not None or read.findings
-
-
-@pytest.mark.parametrize(
-    ("head", "name"),
-    [("name: scout\nmodel: 5", "scout"), ("name: no spaces", ""), ("model: fast", "")],
-)
-def test_a_broken_file_has_the_name_that_it_says_if_that_is_one(head: str, name: str) -> None:
-    read = parse_agent(f"---\n{head}\n---\n", "agents/a.md")
-    assert read.agent is None
-    assert read.name == name

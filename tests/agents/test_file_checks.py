@@ -199,3 +199,13 @@ def test_who_needs_tools_and_a_description_is_told_so(head: str, codes: list[str
     findings = parse_agent(f"---\n{head}\n---\n", "a.md").findings
     assert [each.code for each in findings] == codes
     assert {each.line for each in findings} <= {1}
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [("name: scout\nmodel: 5", "scout"), ("name: no spaces", ""), ("model: fast", "")],
+)
+def test_a_broken_file_has_the_name_that_it_says_if_that_is_one(head: str, name: str) -> None:
+    read = parse_agent(f"---\n{head}\n---\n", "agents/a.md")
+    assert read.agent is None
+    assert read.name == name

@@ -4,7 +4,6 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -18,25 +17,21 @@ from penstock.core.events import (
     QuestionAsked,
     Record,
     ReplyReceived,
-    SessionOpened,
-    TaskBlocked,
     TaskEnded,
     TaskResumed,
     TaskStarted,
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.question import QuestionStatus
 from penstock.core.signals import Cancel
-from penstock.core.task import Missing, MissingKind, TaskStatus
+from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
-from penstock.engine.task_body import Lack, Need
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, End, end, finish, no_end
-from tests.kit.events import ANN, LOG, ONE, TWO, ended, message, outcome, path_of, question
+from tests.kit.events import LOG, ONE, TWO, ended, message, outcome, path_of, question
 
 
 async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
@@ -379,95 +374,3 @@ async def test_the_end_of_a_task_that_was_cancelled_is_told_too() -> None:
     await active.log.send(LOG, [Entry(CancelRequested(), ONE)])
     await active.run()
     assert (told, active.worked) == ([ONE], [])
-
-
-async def test_work_whose_log_another_process_took_stops_at_the_next_look() -> None:
-    async def stand(held: HeldLog, task: TaskState) -> None:
-        await asyncio.Event().wait()
-
-    active = ActiveLog(stand)
-    await active.say()
-    run = asyncio.create_task(active.run())
-    await settle()
-    active.clock.advance(60)
-    assert await active.log.acquire(LOG, "other")
-    await active.activations.look(LOG)
-    await settle()
-    assert run.done()
-    assert active.worked == [ONE]
-    assert not active.activations.is_held(LOG)
-    await asyncio.gather(run, return_exceptions=True)
-
-
-async def test_each_task_of_an_activation_is_checked_for_what_is_missing() -> None:
-    missing = Lack((Need(Missing(MissingKind.TOOL, "saw")),))
-    active = ActiveLog(finish, lacks=lambda _, task: missing if task.task_id == TWO else None)
-    await active.say()
-    await active.say(TWO, is_new=False)
-    await active.run()
-    assert active.worked == [ONE]
-    assert active.activations.is_blocked(LOG)
-    (blocked,) = [each for each in await active.events() if isinstance(each, TaskBlocked)]
-    assert blocked.blocked_on == missing.missing
-
-
-async def test_a_task_that_is_begun_here_is_gone_on_with_under_the_same_lease() -> None:
-    active = ActiveLog(finish)
-    opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
-    entries = [Entry(opened), Entry(message(), ONE), Entry(TaskStarted(), ONE)]
-    records = await active.activations.begin(LOG, entries, head=0)
-    assert records is not None
-    assert [record.seq for record in records] == [1, 2, 3]
-    assert not await active.is_free()
-    await active.activations.look_up(LOG)
-    assert await active.activations.begin(LOG, entries, head=0) is None
-    await active.run()
-    assert active.worked == [ONE]
-    assert await active.is_free()
-
-
-async def test_a_lease_that_nobody_came_for_is_given_back_at_the_end() -> None:
-    active = ActiveLog(finish)
-    opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
-    await active.activations.begin(LOG, [Entry(opened), Entry(message(), ONE)], head=0)
-    await active.activations.close()
-    assert await active.is_free()
-    assert await active.activations.begin(LOG, [Entry(message(), TWO)], head=2) is None
-    assert await active.log.head(LOG) == 2
-
-
-async def test_a_task_that_its_body_cannot_close_has_no_open_question_left() -> None:
-    async def asks(held: HeldLog, task: TaskState) -> None:
-        held.add(TaskStarted(), task.task_id)
-        held.add(QuestionAsked(question=question("a")), task.task_id, path_of("a"))
-        raise ZeroDivisionError
-
-    active = ActiveLog(asks, end=no_end)
-    await active.say()
-    await active.run()
-    *_, closed, last = await active.events()
-    assert isinstance(closed, QuestionAnswered)
-    assert (closed.question_id, closed.status) == ("q_a", QuestionStatus.CANCELLED)
-    assert isinstance(last, TaskEnded)
-
-
-class Scarce(MemoryLog):
-    """Has no thread to read a log with, once."""
-
-    lacks = True
-
-    async def read(self, *given: Any, **more: Any) -> Sequence[Record]:
-        if self.lacks:
-            self.lacks = False
-            raise RuntimeError("can't start new thread")
-        return await super().read(*given, **more)
-
-
-async def test_a_lack_of_threads_gives_the_log_back_and_is_no_crash() -> None:
-    active = ActiveLog(finish, log=Scarce(FakeClock()))
-    await active.say()
-    with pytest.raises(OutOfResources):
-        await active.run()
-    await active.run()
-    assert active.worked == [ONE]
-    assert not any(isinstance(each, TaskResumed) for each in await active.events())

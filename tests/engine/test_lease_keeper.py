@@ -29,10 +29,10 @@ from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.kit.activations import ActiveLog
-from tests.kit.events import ONE, TWO, ended
+from tests.kit.activations import ActiveLog, finish
+from tests.kit.events import ANN, LOG, ONE, TWO, ended, message
 
-LOG, TASK = LogId("conv_1"), TaskId("task_1")
+TASK = TaskId("task_1")
 WORLD = World(SystemClock(), Limits(), new_id)
 
 
@@ -203,3 +203,46 @@ async def test_a_queued_task_that_is_cancelled_ends_while_another_is_at_work() -
     assert active.worked == [ONE]
     ends = [each.status for each in await active.events() if isinstance(each, TaskEnded)]
     assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
+
+
+async def test_work_whose_log_another_process_took_stops_at_the_next_look() -> None:
+    async def stand(held: HeldLog, task: TaskState) -> None:
+        await asyncio.Event().wait()
+
+    active = ActiveLog(stand)
+    await active.say()
+    run = asyncio.create_task(active.run())
+    await settle()
+    active.clock.advance(60)
+    assert await active.log.acquire(LOG, "other")
+    await active.activations.look(LOG)
+    await settle()
+    assert run.done()
+    assert active.worked == [ONE]
+    assert not active.activations.is_held(LOG)
+    await asyncio.gather(run, return_exceptions=True)
+
+
+async def test_a_task_that_is_begun_here_is_gone_on_with_under_the_same_lease() -> None:
+    active = ActiveLog(finish)
+    opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+    entries = [Entry(opened), Entry(message(), ONE), Entry(TaskStarted(), ONE)]
+    records = await active.activations.begin(LOG, entries, head=0)
+    assert records is not None
+    assert [record.seq for record in records] == [1, 2, 3]
+    assert not await active.is_free()
+    await active.activations.look_up(LOG)
+    assert await active.activations.begin(LOG, entries, head=0) is None
+    await active.run()
+    assert active.worked == [ONE]
+    assert await active.is_free()
+
+
+async def test_a_lease_that_nobody_came_for_is_given_back_at_the_end() -> None:
+    active = ActiveLog(finish)
+    opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+    await active.activations.begin(LOG, [Entry(opened), Entry(message(), ONE)], head=0)
+    await active.activations.close()
+    assert await active.is_free()
+    assert await active.activations.begin(LOG, [Entry(message(), TWO)], head=2) is None
+    assert await active.log.head(LOG) == 2

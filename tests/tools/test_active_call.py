@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath, Effect, Origin
-from penstock.core.call_errors import BudgetExceeded
+from penstock.core.call_errors import BudgetExceeded, ToolFailed
 from penstock.core.schema import Schema
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
@@ -15,10 +15,11 @@ from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.active_call import ActiveCall
 from penstock.tools.invocation import NestedCalls
-from penstock.tools.policy import Caller
+from penstock.tools.policy import SCRIPT, Caller
 from penstock.tools.rules import Action, Rule
 from penstock.tools.session_guard import SessionGuard
-from tests.kit.tools import Act, echo
+from tests.kit.counted import code
+from tests.kit.tools import Act, echo, raising
 
 CALL = Call(CallPath("task_1/0/add#1"), "add", {})
 
@@ -113,3 +114,41 @@ async def test_guards_of_plugins_are_asked_before_a_person_and_again_of_what_was
     edited = await bench.call("refund", {"amount": 5}, caller=caller)
     said = [each.error.message for each in (asked, edited) if each.error]
     assert (said, refund.runs) == (["50 is too much", "70 is too much"], [])
+
+
+@pytest.mark.parametrize("left", [0.0, -1.0])
+async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: float) -> None:
+    clock = FakeClock()
+    bench = await open_workbench(look := Act("look"), clock=clock)
+    ledger = bench.ledger
+    ledger.budget = Budget(Allowance(seconds=1), ledger.task, clock)
+    clock.advance(1 - left)
+    assert code(await bench.call("look")) == "BUDGET_EXCEEDED"
+    assert look.runs == []
+
+
+async def test_a_call_that_is_over_gives_its_reservation_back_however_it_ended() -> None:
+    """The log counts a call that was recorded; what is only reserved would count it twice."""
+    bench = await open_workbench(
+        Act("look"), Act("fails", raising(ToolFailed("no"))), Act("waits", raising(Suspend("q")))
+    )
+    ledger = bench.ledger
+    ledger.budget = Budget(Allowance(tool_calls=5), ledger.task, bench.world.clock)
+    for tool_id in ("look", "fails", "look"):
+        await bench.call(tool_id)
+    for _ in range(5):
+        with pytest.raises(Suspend):
+            await bench.call("waits")
+        bench.enter()
+    assert ledger.task.tool_calls == 3
+
+
+@pytest.mark.parametrize(("kind", "is_noted"), [(SCRIPT, True), ("python", False)])
+async def test_only_a_script_learns_at_which_time_a_call_of_its_own_was_settled(
+    kind: str, is_noted: bool
+) -> None:
+    bench = await open_workbench(Act("look", direct_call=True))
+    caller = replace(bench.model, origin=Origin.SCRIPT, inside="x", inside_kind=kind)
+    await bench.call("look", caller=caller)
+    (settled,) = await bench.settled()
+    assert (settled.clock_ms is not None) is is_noted

@@ -2,14 +2,12 @@
 
 import asyncio
 from contextlib import suppress
-from operator import itemgetter
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from penstock.core.call import Origin
-from penstock.core.call_errors import Rejected, ToolFailed, UpstreamUnavailable
+from penstock.core.call_errors import Rejected, UpstreamUnavailable
 from penstock.core.envelope import Status
 from penstock.core.events import CallRetried, CallStarted, QuestionAsked
 from penstock.core.limits import Limits
@@ -20,13 +18,13 @@ from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.policy import SCRIPT, Caller
+from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
 from penstock.tools.rules import Action, Rule
 from tests.kit.counted import Counted, code, killed
-from tests.kit.tools import Act, raising
+from tests.kit.tools import Act
 
 # ---- replay --------------------------------------------------------------------------------------
 
@@ -400,67 +398,3 @@ async def test_a_refused_call_is_settled_without_coming_to_the_door(counted: Cou
     assert settled.context == '{"error":"no","code":"REJECTED"}'
     assert bench.ledger.find(call.path) == settled
     assert not settled.ran
-
-
-@pytest.mark.parametrize("left", [0.0, -1.0])
-async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: float) -> None:
-    clock = FakeClock()
-    bench = await open_workbench(look := Act("look"), clock=clock)
-    ledger = bench.ledger
-    ledger.budget = Budget(Allowance(seconds=1), ledger.task, clock)
-    clock.advance(1 - left)
-    assert code(await bench.call("look")) == "BUDGET_EXCEEDED"
-    assert look.runs == []
-
-
-async def test_a_call_that_is_over_gives_its_reservation_back_however_it_ended() -> None:
-    """The log counts a call that was recorded; what is only reserved would count it twice."""
-    bench = await open_workbench(
-        Act("look"), Act("fails", raising(ToolFailed("no"))), Act("waits", raising(Suspend("q")))
-    )
-    ledger = bench.ledger
-    ledger.budget = Budget(Allowance(tool_calls=5), ledger.task, bench.world.clock)
-    for tool_id in ("look", "fails", "look"):
-        await bench.call(tool_id)
-    for _ in range(5):
-        with pytest.raises(Suspend):
-            await bench.call("waits")
-        bench.enter()
-    assert ledger.task.tool_calls == 3
-
-
-@pytest.mark.parametrize(
-    ("exclusive", "input", "key"),
-    [
-        (False, {"disk": "a"}, None),
-        (True, {"disk": "a"}, None),
-        ("disks", {"disk": "a"}, "disks"),
-        (itemgetter("disk"), {"disk": "a"}, "a"),
-        (itemgetter("disk"), {"disk": 7}, "7"),
-        (itemgetter("disk"), {}, None),
-    ],
-)
-async def test_calls_with_an_equal_key_take_turns_and_a_bad_input_has_none(
-    exclusive: Any, input: dict[str, Any], key: str | None
-) -> None:
-    schema = {"type": "object", "required": ["disk"]}
-    bench = await open_workbench(Act("write", exclusive=exclusive, input_schema=schema))
-    assert bench.invoker.key_of(bench.next_call("write", input)) == key
-    assert bench.invoker.key_of(bench.next_call("nothing", input)) is None
-
-
-async def test_a_key_that_cannot_be_told_is_a_failure_of_the_call() -> None:
-    bench = await open_workbench(Act("write", exclusive=itemgetter("disk")))
-    with pytest.raises(ToolFailed):
-        bench.invoker.key_of(bench.next_call("write", {}))
-
-
-@pytest.mark.parametrize(("kind", "is_noted"), [(SCRIPT, True), ("python", False)])
-async def test_only_a_script_learns_at_which_time_a_call_of_its_own_was_settled(
-    kind: str, is_noted: bool
-) -> None:
-    bench = await open_workbench(Act("look", direct_call=True))
-    caller = replace(bench.model, origin=Origin.SCRIPT, inside="x", inside_kind=kind)
-    await bench.call("look", caller=caller)
-    (settled,) = await bench.settled()
-    assert (settled.clock_ms is not None) is is_noted

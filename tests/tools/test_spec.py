@@ -1,11 +1,15 @@
 """What a cut call means follows from what its tool says of itself."""
 
+from operator import itemgetter
 from typing import Any
 
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolFailed
+from penstock.testing.invocation import open_workbench
 from penstock.tools.spec import ANY_INPUT, ToolSpec
+from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,29 @@ def test_only_a_write_to_the_world_may_have_happened(
 ) -> None:
     spec = ToolSpec(tool_id="t", description="", input_schema=ANY_INPUT, **said)
     assert spec.is_cut_short is is_cut_short
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "input", "key"),
+    [
+        (False, {"disk": "a"}, None),
+        (True, {"disk": "a"}, None),
+        ("disks", {"disk": "a"}, "disks"),
+        (itemgetter("disk"), {"disk": "a"}, "a"),
+        (itemgetter("disk"), {"disk": 7}, "7"),
+        (itemgetter("disk"), {}, None),
+    ],
+)
+async def test_calls_with_an_equal_key_take_turns_and_a_bad_input_has_none(
+    exclusive: Any, input: dict[str, Any], key: str | None
+) -> None:
+    schema = {"type": "object", "required": ["disk"]}
+    bench = await open_workbench(Act("write", exclusive=exclusive, input_schema=schema))
+    assert bench.invoker.key_of(bench.next_call("write", input)) == key
+    assert bench.invoker.key_of(bench.next_call("nothing", input)) is None
+
+
+async def test_a_key_that_cannot_be_told_is_a_failure_of_the_call() -> None:
+    bench = await open_workbench(Act("write", exclusive=itemgetter("disk")))
+    with pytest.raises(ToolFailed):
+        bench.invoker.key_of(bench.next_call("write", {}))

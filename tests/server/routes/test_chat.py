@@ -16,7 +16,7 @@ from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, frames, served, types
-from tests.kit.tools import Act, Gate
+from tests.kit.tools import Act
 
 
 async def refuse(input: Any, invocation: Any) -> Any:
@@ -395,23 +395,3 @@ async def test_a_task_whose_tool_another_server_has_is_blocked_for_every_caller(
         }
         | missing
     )
-
-
-async def test_an_answer_that_takes_longer_than_a_request_may_is_202_with_how_the_task_stands() -> (
-    None
-):
-    gate = Gate()
-    model = ScriptedModel([call("slow"), say("Done.")])
-    limits = Limits(request_wait_seconds=0)
-    async with served(model=model, tools=[Act("slow", gate)], limits=limits) as server:
-        response = await server.say("Go")
-        assert response.status_code == 202
-        assert response.json() == {
-            "taskId": response.headers["x-task-id"],
-            "conversationId": response.headers["x-conversation-id"],
-            "status": response.json()["status"],
-        }
-        assert response.json()["status"] in {"queued", "running"}
-        gate.open()
-        reply = await server.runtime.wait(response.headers["x-task-id"])
-        assert reply is not None

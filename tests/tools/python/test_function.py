@@ -21,9 +21,8 @@ from penstock.core.retry import RetryPolicy
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.invocation import invocation_for, open_workbench
 from penstock.tools.python.context import ToolContext
-from penstock.tools.python.function import FunctionTool, as_tool, tool
+from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.python.options import Retry
-from tests.kit.tools import Act
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
@@ -396,43 +395,3 @@ async def test_what_a_function_does_to_its_input_stays_with_it() -> None:
     given = {"x": [1], "y": {"a": 1}, "z": [{}]}
     assert (await (await open_workbench(changes)).call("changes", given)).ok
     assert given == {"x": [1], "y": {"a": 1}, "z": [{}]}
-
-
-class Shop:
-    """An object whose methods are tools."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @tool(effect="read", id="find_in_shop")
-    async def find(self, sku: str) -> str:
-        """Find something."""
-        return f"{sku} of {self.name}"
-
-
-async def test_a_method_is_a_tool_of_its_object_with_the_same_options() -> None:
-    found = Shop("a").find
-    assert isinstance(found, FunctionTool)
-    assert (found.spec.tool_id, found.spec.effect) == ("find_in_shop", Effect.READ)
-    bench = await open_workbench(found)
-    assert (await bench.call("find_in_shop", {"sku": "x"})).output == "x of a"
-    assert await Shop("b").find("y") == "y of b"
-    assert isinstance(Shop.find, FunctionTool)
-
-
-def plain(text: str) -> str:
-    """Say it."""
-    return text
-
-
-@pytest.mark.parametrize("given", [plain, Shop("a").find, Act("look"), len])
-def test_a_function_and_a_tool_are_taken_as_tools(given: Any) -> None:
-    found = as_tool(given)
-    assert hasattr(found, "run")
-    assert (found is given) is not (given is plain or given is len)
-
-
-@pytest.mark.parametrize("given", [1, "look", Act, Shop, Shop("a"), object(), None])
-def test_anything_else_is_no_tool(given: Any) -> None:
-    with pytest.raises(TypeError):
-        as_tool(given)
