@@ -127,3 +127,13 @@ def test_time_in_which_a_task_only_waited_does_not_count() -> None:
     budget.rest(90)
     assert (budget.seconds_left(), budget.rested) == (50, 90)
     assert not budget.spent()
+
+
+@pytest.mark.parametrize(("active_ms", "fits"), [(9_999, True), (10_000, False), (10_001, False)])
+def test_no_call_begins_when_the_seconds_are_used_up(active_ms: int, fits: bool) -> None:
+    budget = Budget(Allowance(seconds=10), task_with(active_ms=active_ms), FakeClock())
+    if fits:
+        budget.reserve_call()
+        return
+    with pytest.raises(BudgetExceeded, match="10 seconds"):
+        budget.reserve_call()

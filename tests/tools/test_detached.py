@@ -242,3 +242,23 @@ async def test_a_write_that_was_cut_stays_so_whatever_equal_one_is_open() -> Non
     assert len(send.runs) == 2
     cut.cancel()
     await asyncio.wait([cut])
+
+
+async def test_each_equal_call_that_is_not_waited_for_is_one_of_its_own() -> None:
+    send = Act("send", echo, effect=Effect.WRITE, direct_call=True)
+    bench = await open_workbench(posts, send)
+    for _ in range(4):
+        await bench.call("posts", {"wait": False})
+    assert len(send.runs) == 4
+    assert bench.ledger.task.tool_calls == 8
+
+
+async def test_what_marks_a_wait_is_no_call_that_the_budget_counts() -> None:
+    *_, send = acts()
+    bench = await open_workbench(posts, send)
+    with pytest.raises(Suspend):
+        await bench.call("posts", {"wait": True})
+    await bench.answer({"decision": "approve"})
+    bench.enter()
+    assert (await bench.call("posts", {"wait": True})).ok
+    assert bench.ledger.task.tool_calls == 2

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import UpstreamUnavailable
+from penstock.core.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
+from penstock.testing.clock import settle
 from penstock.testing.invocation import open_workbench
 from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
@@ -287,3 +289,29 @@ async def test_an_input_over_its_limit_never_runs(counted: Counted) -> None:
     )
     with pytest.raises(Suspend):
         await bench.call("send", {"to": "x" * 20})
+
+
+async def test_an_author_s_event_goes_to_the_log_at_once_and_none_does_after_the_end() -> None:
+    bench = await open_workbench(look := Act("look"))
+    invocation = bench.invocation(look)
+    await bench.ledger.held.commit()
+    log_id = bench.ledger.held.state.log_id
+    before = await bench.log.head(log_id)
+    invocation.note(NoteEmitted(event_type="told"))
+    await settle()
+    assert await bench.log.head(log_id) == before + 1
+    invocation.end()
+    invocation.note(NoteEmitted(event_type="late"))
+    await bench.ledger.held.commit()
+    assert await bench.log.head(log_id) == before + 1
+
+
+async def test_who_waits_for_the_end_of_a_call_is_woken_by_it() -> None:
+    bench = await open_workbench(look := Act("look"))
+    invocation = bench.invocation(look)
+    waiting = asyncio.ensure_future(invocation.wait_stopped())
+    await settle()
+    assert not waiting.done()
+    invocation.end()
+    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(invocation.wait_stopped(), 5)

@@ -63,6 +63,10 @@ class Text(str):
     __slots__ = ()
 
 
+class Number(int):
+    """A number of a kind of its own."""
+
+
 def converted() -> list[tuple[Any, Any]]:
     moment = datetime(2026, 11, 21, 9, tzinfo=UTC)
     return [
@@ -73,6 +77,7 @@ def converted() -> list[tuple[Any, Any]]:
         ((1, 2), [1, 2]),
         ({3}, [3]),
         (Text("x"), "x"),
+        (Number(7), 7),
         (Level.LOW, 1),
         ({Level.LOW: Colour.RED, False: 1}, {"1": "red", "false": 1}),
         (MappingProxyType({"a": 1}), {"a": 1}),
@@ -229,3 +234,8 @@ async def test_a_model_reads_no_long_base64_of_a_hint_that_says_bytes() -> None:
     await bench.call("same", {"content": "AAEC" * 100})
     (settled,) = await bench.settled()
     assert settled.context == '["[base64 data: 300 bytes, application/octet-stream]",null]'
+
+
+@pytest.mark.parametrize(("value", "kind"), [(Text("x"), str), (Number(7), int), (Level.LOW, int)])
+def test_what_is_kept_is_of_no_kind_of_the_author_s(value: Any, kind: type[Any]) -> None:
+    assert type(to_json(value, 200)) is kind

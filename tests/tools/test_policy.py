@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.profile import Profile
-from penstock.core.tool_names import ASK_USER
-from penstock.tools.policy import Caller, find_grant, refused
+from penstock.core.tool_names import ASK_USER, SUBAGENT
+from penstock.tools.policy import PLUGIN, Caller, find_grant, refused
+from penstock.tools.session_guard import SessionGuard
 from penstock.tools.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 from tests.kit.visibility import CELLS as TABLE_CELLS
@@ -138,3 +139,25 @@ def test_where_nobody_may_be_asked_only_the_tool_that_asks_is_refused(
     refusal = refused(spec(tool_id), caller)
     assert isinstance(refusal, NotPermitted) is (is_autonomous and tool_id == ASK_USER)
     assert bool(caller.silence) is is_autonomous
+
+
+@pytest.mark.parametrize("tool_id", ["agent_write", SUBAGENT])
+@pytest.mark.parametrize("origin", [Origin.MODEL, Origin.SCRIPT])
+@pytest.mark.parametrize("is_architect", [False, True])
+def test_only_the_architect_writes_agents_and_only_its_scripts_start_them(
+    tool_id: str, origin: Origin, is_architect: bool
+) -> None:
+    guard = SessionGuard(agent="a", is_architect=is_architect)
+    caller = replace(MODEL, origin=origin, session=guard, inside="t_listed", root=DIRECT)
+    refusal = refused(spec(tool_id, is_global=True, direct_call=True), caller)
+    may = is_architect and (tool_id != SUBAGENT or origin is Origin.SCRIPT)
+    assert (refusal is None) is may
+
+
+@pytest.mark.parametrize("origin", [Origin.MODEL, Origin.SCRIPT, Origin.DIRECT])
+def test_a_tool_of_a_plugin_is_for_agent_sessions(origin: Origin) -> None:
+    plugin = replace(spec("p_look", is_global=True, direct_call=True), kind=PLUGIN)
+    in_chat = replace(MODEL, origin=origin, inside="t_listed")
+    assert refused(plugin, in_chat) is not None
+    in_session = replace(in_chat, session=SessionGuard(agent="a"))
+    assert refused(plugin, in_session) is None

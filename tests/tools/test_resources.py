@@ -1,17 +1,20 @@
 """What calls reach, and what they are told where nothing is set up."""
 
+from pathlib import Path
+
 import pytest
 
-from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.call_errors import CallError, ToolNotConfigured
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.paths import parse_path
 from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.project.access import Access
 from penstock.store.blobs import open_blobs
 from penstock.testing.invocation import open_workbench
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.python.function import tool
-from penstock.tools.resources import Resources
+from penstock.tools.resources import ProjectFolder, Resources
 
 
 @tool(effect="none")
@@ -34,3 +37,17 @@ async def test_a_call_without_files_is_not_configured() -> None:
     bench.resources = Resources(artifacts=artifacts)
     with pytest.raises(ToolNotConfigured):
         bench.invocation(look).workspace.scope(parse_path("task://a"))
+
+
+def test_an_agent_sees_the_project_s_files_but_what_is_private_and_what_it_may_not(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.txt", "own/key", "src/b.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    folder = ProjectFolder(root=tmp_path, private=("own",))
+    files = folder.files(Access(read=("src/**", "own/**")))
+    assert files.read(files.at("src/b.txt"), most=100) == b"src/b.txt"
+    for name in ("a.txt", "own/key"):
+        with pytest.raises(CallError):
+            files.readable(name)

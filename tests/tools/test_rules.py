@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.schema import Schema
 from penstock.tools.policy import Caller
 from penstock.tools.rules import Action, Rule, Rules
+from penstock.tools.session_guard import SessionGuard
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 ALLOW, ASK, DENY = Action.ALLOW, Action.ASK, Action.DENY
@@ -116,3 +118,24 @@ def test_a_permission_that_denies_is_named_first() -> None:
     caller = Caller(origin=Origin.MODEL, permissions={"t": "deny"})
     said = Rules([rule(DENY)]).denial(spec, caller)
     assert said == 'the permissions of the agent "assistant" forbid "t"'
+
+
+@pytest.mark.parametrize(
+    ("permission", "session", "expected"),
+    [
+        (None, None, ASK),
+        ("allow", None, ALLOW),
+        (None, SessionGuard(agent="clerk"), ALLOW),
+    ],
+)
+def test_what_asks_in_chats_asks_unless_something_else_was_said(
+    permission: str | None, session: SessionGuard | None, expected: Action
+) -> None:
+    asking = replace(spec(), asks_in_chats=True)
+    someone = replace(caller(permission), session=session)
+    assert Rules([]).decide(asking, someone, {}) is expected
+
+
+def test_a_deny_that_no_rule_explains_is_a_rule_of_the_project() -> None:
+    said = Rules([rule(ALLOW), rule(DENY, "other")]).denial(spec(), caller())
+    assert said == 'a rule of this project forbids "send_email"'

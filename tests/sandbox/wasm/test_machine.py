@@ -255,3 +255,11 @@ async def test_a_text_that_is_sent_may_be_longer_than_arguments_are(sandbox: Qui
     assert asked["body"] == {"kind": "text", "attachment": 0}
     assert asked["attachments"] == ["é".encode() * 70_000]
     assert ["content-type", "text/plain;charset=UTF-8"] in asked["headers"]
+
+
+async def test_what_is_answered_at_once_is_asked_by_its_name_and_its_arguments(
+    sandbox: QuickJs,
+) -> None:
+    bridge = FakeBridge({"time.formatUnixTimestamp": lambda given: given["format"]})
+    expression = "flo.time.formatUnixTimestamp(1, 'YYYY')"
+    assert await value_of(sandbox, expression, bridge) == "YYYY"

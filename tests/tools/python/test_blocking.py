@@ -81,3 +81,26 @@ def test_work_that_is_never_awaited_can_be_closed() -> None:
     watched = BlockingDetector(work, FakeClock().monotonic, 1, lambda _: None)
     watched.close()
     assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+
+
+async def test_what_the_work_awaits_after_an_error_is_awaited() -> None:
+    clock, heard = FakeClock(), list[float]()
+
+    async def work() -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        clock.advance(0.5)
+        await settle(rounds=2)
+        return "cleaned up"
+
+    running = asyncio.ensure_future(
+        _within(BlockingDetector(work(), clock.monotonic, 0.1, heard.append))
+    )
+    await settle(rounds=2)
+    running.cancel()
+    assert await running == "cleaned up"
+    assert heard == [0.5]
+
+
+async def _within(work: Awaitable[str]) -> str:
+    return await work

@@ -218,3 +218,12 @@ async def test_what_one_tool_keeps_another_does_not_find_under_the_same_key() ->
     bench = await open_workbench(put, get)
     assert (await bench.call("put")).ok
     assert (await bench.call("get")).output == [None, None, None]
+
+
+async def test_a_change_of_a_store_is_no_call_that_the_budget_counts() -> None:
+    async def work(ctx: ToolContext) -> None:
+        await ctx.state.profile.put("n", 1)
+
+    bench = await open_workbench(doing(work))
+    assert (await bench.call("does")).ok
+    assert bench.ledger.task.tool_calls == 1

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
 from penstock.tools.python.signature import read_signature
 
 
@@ -312,3 +313,9 @@ def test_each_parameter_is_found_on_its_own_line() -> None:
     first = several.__code__.co_firstlineno
     findings = read_signature(several).findings
     assert [found.line - first for found in findings] == [2, 3]
+
+
+def test_of_a_function_without_a_source_the_first_line_is_named() -> None:
+    made: dict[str, Any] = {}
+    exec("def f(x): ...", made)  # noqa: S102  its source is nowhere
+    assert {each.line for each in tool(made["f"]).check()} == {1}

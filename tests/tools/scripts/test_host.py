@@ -255,3 +255,11 @@ async def test_a_script_that_asks_for_all_again_has_not_diverged() -> None:
         host.host.end(returned=True)
         host.begin()
     assert await host.notes("script.diverged") == []
+
+
+@pytest.mark.parametrize("arguments", NO_OBJECT)
+async def test_what_is_answered_at_once_takes_an_object_too(arguments: Any) -> None:
+    host = await asking()
+    settled = host.host.answer("time.formatUnixTimestamp", arguments)
+    assert settled.refusal
+    assert settled.refusal.detail.message == "flo.time.formatUnixTimestamp takes an object"

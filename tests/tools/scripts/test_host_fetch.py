@@ -87,11 +87,15 @@ async def test_a_file_of_the_workspace_goes_with_a_form() -> None:
         await workspace.make(await workspace.write(parse_path("task://a.txt"), b"of the file"))
         part = {"name": "f", "filename": "a.txt", "type": "text/plain", "path": "task://a.txt"}
         body = {"kind": "form", "parts": [part]}
-        await host.value("fetch", **request(server.port, method="POST", body=body))
+        headers = [["Content-Type", "text/plain"], ["x-more", "kept"]]
+        more = {"method": "POST", "body": body, "headers": headers}
+        await host.value("fetch", **request(server.port) | more)
     assert "of the file" in server.heard[0]
     boundary = re.search(r"multipart/form-data; boundary=([0-9a-f]{32})\r\n", server.heard[0])
     assert boundary
     assert server.heard[0].count(boundary[1]) == 3
+    assert "text/plain" not in server.heard[0].partition("\r\n\r\n")[0]
+    assert "x-more: kept" in server.heard[0]
     assert 'filename="a.txt"' in server.heard[0]
 
 

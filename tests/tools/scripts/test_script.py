@@ -129,8 +129,8 @@ async def test_another_engine_is_another_script() -> None:
 class Starting(Playing):
     """A script that leaves a step open, and asks for less in each entry."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__(error)
         self.sleeps = 2
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
@@ -142,6 +142,8 @@ class Starting(Playing):
         bridge.ask("task.step.start", {"key": "k", "version": 1})
         if self.sleeps:
             raise Suspend("q")
+        if self._error is not None:
+            raise self._error
         return 1
 
 
@@ -157,3 +159,12 @@ async def test_a_script_that_is_over_leaves_no_step_open_and_has_asked_for_all_o
     assert bench.ledger.step_in is None
     notes = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
     assert [each.event_type for each in notes] == ["script.diverged"]
+
+
+async def test_a_script_that_fails_need_not_have_asked_for_all() -> None:
+    bench = await open_workbench(tool_in(Starting(ScriptError("no"))))
+    with pytest.raises(Suspend):
+        await bench.call("ask")
+    bench.enter()
+    assert not (await bench.call("ask")).ok
+    assert not [each for each in await bench.events() if isinstance(each, NoteEmitted)]
