@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from penstock.core.call_errors import InvalidOutput
 from penstock.testing.invocation import open_workbench
-from penstock.tools.outputs import to_json
+from penstock.tools.outputs import encoded, plain_base64, to_json
 from penstock.tools.python.function import tool
 
 DEPTH = 200
@@ -239,3 +239,17 @@ async def test_a_model_reads_no_long_base64_of_a_hint_that_says_bytes() -> None:
 @pytest.mark.parametrize(("value", "kind"), [(Text("x"), str), (Number(7), int), (Level.LOW, int)])
 def test_what_is_kept_is_of_no_kind_of_the_author_s(value: Any, kind: type[Any]) -> None:
     assert type(to_json(value, 200)) is kind
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (encoded(b"hi"), "aGk="),
+        ({"mimeType": "a/b"}, {"mimeType": "a/b"}),
+        ("no data", "no data"),
+        (["data"], ["data"]),
+        (None, None),
+    ],
+)
+def test_where_a_schema_has_bytes_only_bytes_become_base64(value: Any, expected: Any) -> None:
+    assert plain_base64(value, ()) == expected
