@@ -27,6 +27,7 @@ from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
+from penstock.store.quarantine import SUSPECT
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish
@@ -246,3 +247,18 @@ async def test_a_lease_that_nobody_came_for_is_given_back_at_the_end() -> None:
     assert await active.is_free()
     assert await active.activations.begin(LOG, [Entry(message(), TWO)], head=2) is None
     assert await active.log.head(LOG) == 2
+
+
+@pytest.mark.parametrize("deaths", range(4))
+async def test_operators_read_that_a_log_is_on_probation_once_processes_died_at_its_place(
+    deaths: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    active = ActiveLog(finish)
+    await active.say()
+    for number in range(deaths):
+        assert await active.log.acquire(LOG, f"dead-{number}")
+        active.clock.advance(600)
+    await active.run()
+    said = [each.getMessage() for each in caplog.records if "on probation" in each.getMessage()]
+    assert len(said) == (deaths >= SUSPECT)
+    assert active.worked == [ONE]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.ids import LogId
+from penstock.core.events import Entry, MessageReceived
+from penstock.core.ids import LogId, MessageId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, think, wait
 from penstock.store.projections import Page
@@ -254,3 +255,18 @@ async def test_a_conversation_of_another_agent_is_not_there() -> None:
         assert (await server.client.get(url, params={"conversationId": name})).status_code == 404
         assert (await server.follow("conv_none")).status_code == 404
         assert (await server.client.get(f"{CHAT}/stream")).status_code == 400
+
+
+async def test_without_an_id_it_begins_behind_what_ended_when_another_message_waits() -> None:
+    """The newest task is the one that is still to start: nothing of the ended one is shown."""
+    async with served() as server:
+        name, first = await conversation(server)
+        waiting = TaskId("task_waiting")
+        message = MessageReceived(message_id=MessageId("msg_waiting"), content="Ho")
+        await server.runtime.parts.log.send(LogId(name), [Entry(message, waiting)])
+        following = asyncio.create_task(server.follow(name))
+        await settle(server)
+        server.runtime.parts.launcher.wake(LogId(name))
+        shown = frames((await following).text)
+    assert {frame["taskId"] for _, frame in shown if "taskId" in frame} == {waiting}
+    assert first[0] not in shown
