@@ -57,6 +57,25 @@ def test_every_page_is_reached_from_the_first_one() -> None:
     assert sorted(str(each.relative_to(ROOT)) for each in pages - reached) == []
 
 
+def test_every_folder_that_a_visitor_sees_has_its_purpose_in_the_guide() -> None:
+    """A folder of tests is named after its package, or the guide says what it is for."""
+    named = set(re.findall(r"`([\w./]+)`", _rows(ROOT / "CONTRIBUTING.md")))
+    assert [each for each in sorted(named) if not (ROOT / each).is_dir()] == []
+    packages = {f"tests/{each.name}" for each in SOURCE.iterdir()}
+    seen = {
+        str(path.relative_to(ROOT))
+        for path in (*ROOT.iterdir(), *(ROOT / "tests").iterdir())
+        if path.is_dir() and path.name[0] not in "._" and path.name not in {"build", "dist"}
+    }
+    assert sorted(seen - packages - named) == []
+
+
+def _rows(page: Path) -> str:
+    """Return the first cell of each row of a table, and no other text of a page."""
+    lines = page.read_text().splitlines()
+    return "\n".join(line.split("|")[1] for line in lines if line.startswith("| `"))
+
+
 def test_every_link_of_a_page_leads_somewhere() -> None:
     """To a file that is there, and where it names a heading, to one that the file has."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
