@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 PORT ?= 8000
 ARGS ?=
+EXTRAS ?=
 PREFIX ?= $(HOME)/.local
 BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
@@ -21,7 +22,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
 
-install: .venv/base blobs  ## Put the command penstock into ~/.local/bin, as a link to this checkout (PREFIX=~/.local).
+install: .venv/base blobs  ## Put the command penstock into ~/.local/bin, as a link to this checkout (PREFIX=~/.local EXTRAS=sheets,google).
+	@test -z "$(EXTRAS)" || $(INSTALL) --no-build-isolation --editable '.[$(EXTRAS)]'
 	@mkdir -p "$(PREFIX)/bin"
 	@ln -sf "$(CURDIR)/$(BIN)/penstock" "$(PREFIX)/bin/penstock"
 	@echo "$(PREFIX)/bin/penstock"

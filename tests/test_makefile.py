@@ -28,6 +28,21 @@ def pytest_itemcollected(item):
 """
 
 
+@pytest.mark.parametrize(
+    ("extras", "wanted"), [("sheets,google", "'.[sheets,google]'"), ("", 'test -z "" ||')]
+)
+def test_make_install_installs_extras_that_are_named(extras: str, wanted: str) -> None:
+    made = subprocess.run(
+        ["/usr/bin/env", "make", "--dry-run", "install", f"EXTRAS={extras}", "PREFIX=/nowhere"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = [each for each in made.stdout.splitlines() if each.startswith("test -z")]
+    assert wanted in line
+
+
 @pytest.mark.slow("starts pytest once for each command")
 def test_make_check_and_make_test_run_every_test_exactly_once(tmp_path: Path) -> None:
     """In a small tree with a test of every kind; the commands are those of the real Makefile."""
@@ -49,7 +64,14 @@ def test_make_check_and_make_test_run_every_test_exactly_once(tmp_path: Path) ->
 
 def commands(folder: Path) -> list[str]:
     """Return every line by which `make check` and `make test` start pytest."""
-    make = ["make", "--dry-run", "--no-print-directory", "-f", str(ROOT / "Makefile")]
+    make = [
+        "/usr/bin/env",
+        "make",
+        "--dry-run",
+        "--no-print-directory",
+        "-f",
+        str(ROOT / "Makefile"),
+    ]
     fresh = ["-o", ".venv/dev", "-o", "blobs", f"BIN={Path(sys.executable).parent}"]
     done = subprocess.run(
         [*make, *fresh, "ARGS=--collect-only", "check", "test"],
