@@ -27,6 +27,9 @@ _HEX = rf"(?:{_APART}|[:-]|(?<=\\)x){{0,40}}+(?:0x)?+"
 _OCTAL = rf"(?:{_APART}){{1,40}}+"
 _CHARACTER = r"""["'`]?+,\s{0,40}+(?:["']?+[0-9]{1,6}["']?+:\s{0,8}+)?+["'`]?+"""
 """What is between two units of a notation."""
+_CUT_MARK = "…"
+_CUT_OFF = rf"""[\s0-9a-fA-FxX,;:"'\\-]{{0,1000}}+{_CUT_MARK}"""
+"""The rest of a list at which a text was cut."""
 _DUMP_MARK = "000000"
 _DUMP_LINE = re.compile(
     r"(?<![0-9a-fA-F])[0-9a-fA-F]{6,16}+:?[ \t]{1,4}+"
@@ -42,12 +45,13 @@ Units = TypeVar("Units", str, bytes)
 class ByteLists:
     """The notations of one secret."""
 
-    __slots__ = ("_content", "_notations", "_spelled")
+    __slots__ = ("_beginnings", "_content", "_notations", "_spelled")
 
     def __init__(self, value: str) -> None:
         self._content = value.encode("utf-8", "surrogatepass")
         self._spelled = {value, self._content.decode("latin-1")}
         self._notations: list[re.Pattern[str]] = []
+        self._beginnings: list[re.Pattern[str]] = []
         for chunk in _chunks(self._content):
             self._add([str(each) for each in chunk], _DECIMAL)
             self._add([f"{each:02x}" for each in chunk], _HEX)
@@ -57,7 +61,7 @@ class ByteLists:
 
     def places(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where the secret, or a chunk of it, begins and ends."""
-        for pattern in self._notations:
+        for pattern in (*self._notations, *(self._beginnings if _CUT_MARK in text else ())):
             for found in pattern.finditer(text):
                 yield found.span()
         if len(self._content) >= LEAST_UNITS and _DUMP_MARK in text:
@@ -71,7 +75,9 @@ class ByteLists:
                 yield at, at + len(spelled)
 
     def _add(self, units: Sequence[str], between: str) -> None:
-        self._notations.append(re.compile(between.join(map(_either_case, units))))
+        patterns = [*map(_either_case, units)]
+        self._notations.append(re.compile(between.join(patterns)))
+        self._beginnings.append(re.compile(between.join(patterns[:LEAST_UNITS]) + _CUT_OFF))
 
     def _dumped(self, text: str) -> Iterator[tuple[int, int]]:
         content, begins, lines = bytearray(), list[int](), list[tuple[int, int]]()

@@ -75,6 +75,19 @@ def test_a_secret_that_is_printed_byte_by_byte_is_taken_out(notation: str, secre
     assert cleaned.endswith("\nend")
 
 
+@pytest.mark.parametrize("notation", ["console.log([...bytes])", "<Buffer …>", "xxd -i", "od -b"])
+@pytest.mark.parametrize("length", [40, 60])
+def test_the_beginning_of_a_list_is_taken_out_where_a_text_was_cut(
+    notation: str, length: int
+) -> None:
+    redactor = Redactor()
+    redactor.add("token", SECRETS[0])
+    cut = NOTATIONS[notation](SECRETS[0])[:length]
+    cleaned = redactor.text(f"bad {cut}… and 73 6b more")
+    assert cleaned.endswith(f"{NAME} and 73 6b more")
+    assert cleaned.removeprefix("bad ").partition(NAME)[0] in {"", "[", "<Buffer ", "0x"}
+
+
 LISTS: dict[str, Callable[[str], Any]] = {
     "bytes": listed,
     "codes": lambda each: [*map(ord, each)],
