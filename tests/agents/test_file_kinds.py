@@ -22,6 +22,8 @@ from penstock.agents.file_kinds import converted
         ),
         ({"description": "true", "name": "3"}, {"description": "true", "name": "3"}),
         ({"max_turns": "many", "interactive": "no"}, {"max_turns": "many", "interactive": "no"}),
+        ({"max_turns": "999999"}, {"max_turns": 999_999}),
+        ({"max_turns": "9999999"}, {"max_turns": "9999999"}),
         ({"max_turns": "٣"}, {"max_turns": "٣"}),
         ({"max_turns": "9" * 5_000}, {"max_turns": "9" * 5_000}),
         ({"max_turns": ["3"], "outputs": None}, {"max_turns": ["3"], "outputs": None}),

@@ -9,7 +9,7 @@ from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import BUDGET_NOTICE, FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for
 from penstock.agents.transcript import Transcript
-from penstock.agents.turn import CLOSING_TOKENS, AgentModel, Turns
+from penstock.agents.turn import AgentModel, Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import CancelRequested, Event, TaskStarted
@@ -146,8 +146,8 @@ async def test_calls_that_were_left_open_are_run_before_anything_else() -> None:
     ("tokens", "finish", "most"),
     [
         (5_000, "stop", 4_096),
-        (4_000, "budget_exceeded", CLOSING_TOKENS),
-        (CLOSING_TOKENS, "budget_exceeded", None),
+        (4_000, "budget_exceeded", 512),
+        (512, "budget_exceeded", None),
     ],
     ids=["room for a reply", "room for a short last word", "room for none"],
 )

@@ -24,6 +24,7 @@ from penstock.tools.faults import (
     out_of_time,
     without_output,
 )
+from penstock.tools.spec import ToolSpec
 from tests.kit.tools import Act, raising
 
 
@@ -217,3 +218,13 @@ async def test_a_call_does_not_wait_for_ever_for_what_is_never_there() -> None:
     assert envelope.error
     assert envelope.error.retryable
     assert 5 < runs <= 12
+
+
+@pytest.mark.parametrize("length", [1, 9_000])
+def test_of_a_long_traceback_its_end_is_kept(length: int) -> None:
+    spec = ToolSpec(tool_id="t", description="d", input_schema={"type": "object"})
+    failed = failure(spec, ValueError("x" * length), Redactor(), most=100)
+    assert isinstance(failed, ToolFailed)
+    assert failed.trace is not None
+    assert len(failed.trace) == (8_001 if length > 8_000 else len("ValueError: x\n"))
+    assert failed.trace.startswith("…") is (length > 8_000)

@@ -10,7 +10,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import FunctionTool, tool
-from penstock.tools.state import StateWrite, ToolState
+from penstock.tools.state import StateWrite, ToolState, check_state_key
 
 
 def using(work: Any) -> FunctionTool[Any, Any]:
@@ -150,3 +150,14 @@ async def test_a_secret_that_a_script_hands_on_is_refused(key: str, value: Any) 
     assert envelope.error
     assert envelope.error.code == "STATE_DENIED"
     assert "s3cr3t" not in repr(await bench.events())
+
+
+@pytest.mark.parametrize(
+    ("key", "fits"), [("", False), ("k", True), ("k" * 256, True), ("k" * 257, False)]
+)
+def test_a_key_has_one_to_256_characters(key: str, fits: bool) -> None:
+    if fits:
+        check_state_key(key)
+        return
+    with pytest.raises(ValueError, match="1 to 256 characters"):
+        check_state_key(key)

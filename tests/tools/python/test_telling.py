@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import CallSettled
+from penstock.core.events import CallSettled, NoteEmitted
+from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
-from penstock.tools.python.telling import mime_of, question_form
+from penstock.tools.python.telling import checked_note, mime_of, question_form
 
 
 def mistakes() -> dict[str, tuple[Any, str]]:
@@ -69,3 +70,25 @@ def test_options_that_cannot_be_told_apart_are_refused() -> None:
 @pytest.mark.parametrize("mime", ["image/svg+xml", "text/plain; charset=utf-8", "x/y"])
 def test_a_type_may_have_parameters(mime: str) -> None:
     assert mime_of(mime) == mime
+
+
+@pytest.mark.parametrize(
+    ("note", "fits"),
+    [
+        ({"event_type": "x" * 128}, True),
+        ({"event_type": "x" * 129}, False),
+        ({"event_type": ""}, False),
+        ({"event_type": "a", "message": "x" * 4_096}, True),
+        ({"event_type": "a", "message": "x" * 4_097}, False),
+        ({"event_type": "a", "message": ""}, True),
+        ({"event_type": "a", "payload": "x" * (32 * 1024 - 2)}, True),
+        ({"event_type": "a", "payload": "x" * (32 * 1024 - 1)}, False),
+    ],
+)
+def test_an_event_is_taken_up_to_its_limits(note: dict[str, Any], fits: bool) -> None:
+    made = NoteEmitted(**note)
+    if fits:
+        assert checked_note(made, Limits()) == made
+        return
+    with pytest.raises(ValueError, match="must have"):
+        checked_note(made, Limits())

@@ -184,3 +184,21 @@ async def test_what_was_asked_inside_a_settled_step_need_not_be_asked_again() ->
     assert (await host.value(START, **STEP))["status"] == "settled"
     host.host.end(returned=True)
     assert await host.notes("script.diverged") == []
+
+
+@pytest.mark.parametrize(("length", "kept"), [(2_000, 2_000), (2_001, 2_000)])
+async def test_of_a_failure_two_thousand_characters_are_kept(length: int, kept: int) -> None:
+    host = await asking()
+    await host.value(START, **STEP)
+    await host.value(SETTLE, **STEP, error={"message": "x" * length})
+    host.host.close()
+    again = await host.value(START, **STEP)
+    assert again == {"status": "failed", "problem": "x" * kept}
+
+
+async def test_a_failure_that_says_nothing_is_said_in_words() -> None:
+    host = await asking()
+    await host.value(START, **STEP)
+    await host.value(SETTLE, **STEP, error={})
+    host.host.close()
+    assert (await host.value(START, **STEP))["problem"] == "the step failed"

@@ -171,3 +171,8 @@ def test_a_description_that_says_nothing_is_no_comment() -> None:
         "",
         "  /** x */\n",
     )
+
+
+@pytest.mark.parametrize(("length", "shown_as"), [(500, "x" * 500), (501, "x" * 499 + "…")])
+def test_a_description_has_at_most_five_hundred_characters(length: int, shown_as: str) -> None:
+    assert doc_comment("x" * length, "") == f"/** {shown_as} */\n"
