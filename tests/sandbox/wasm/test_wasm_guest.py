@@ -59,3 +59,19 @@ async def test_an_error_that_nobody_took_holds_nobody_up_while_it_is_told(
     """
     bridge = FakeBridge()
     assert (await run(threaded, source, bridge), bridge.warned) == (1, [])
+
+
+async def test_what_a_long_step_said_is_counted_once_though_it_is_computed_again(
+    sandbox: Sandbox,
+) -> None:
+    source = """
+        export async function run() {
+          for (let n = 0; n < 100; n++) console.log("before");
+          for (let n = 0; n < 1e6; n++);
+          for (let n = 0; n < 20; n++) console.log("after");
+          return 1;
+        }
+    """
+    bridge, bounds = FakeBridge(), Bounds(seconds=5, host_calls=1, log_lines=150)
+    assert await sandbox.run(script_of(source), {}, bridge, bounds) == 1
+    assert [text for _, text in bridge.printed] == ["before"] * 100 + ["after"] * 20
