@@ -46,7 +46,8 @@ def examples(tmp_path: Path) -> Path:
 def test_the_flow_of_the_readme_runs_as_it_says(
     examples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (examples / "flows/trip.yaml").write_text(_found(r"^```yaml\n(name: trip\n.*?)^```"))
+    shipped = (examples / "flows/trip.yaml").read_text()
+    assert shipped == _found(r"^```yaml\n(name: trip\n.*?)^```")
     where = ["--project", str(examples)]
     assert main(["flow", "check", "trip", "--strict", *where]) == 0
     capsys.readouterr()
@@ -106,7 +107,7 @@ class Away(io.StringIO):
 
 def _screen() -> Iterator[tuple[str, str]]:
     """Yield the commands of the first screen, each with what is shown below it."""
-    text = _found(r"^## One screen\n+```text\n(.*?)^```").replace("\\\n", "")
+    text = _found(r"^## One screen\n.*?^```text\n(.*?)^```").replace("\\\n", "")
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         yield command, shown
