@@ -94,26 +94,33 @@ class Database:
         """Write what is there already, to learn whether anything can be. Raises StoreError."""
         await self.write(rewrite)
 
-    async def scrub(self) -> None:
+    async def scrub(self) -> bool:
         """Overwrite what was deleted before this call, in the files of a SQLite database.
 
         The pages are overwritten when rows are deleted (`secure_delete`). This rewrites a file of
         at most `limits.compact_bytes`, because SQLite leaves copies where it split pages, and
         empties the write-ahead log, which holds pages as they were. Calls at the same time share
         the work. What another process keeps busy for `limits.busy_seconds` is left to the next
-        call, with a warning. Postgres overwrites by itself, in time (VACUUM).
+        call, with a warning, and False. Postgres overwrites by itself, in time (VACUUM).
+
+        The caches of compiled statements are emptied: each keeps the values it was first used with.
         """
+        for engine in filter(None, (self._engine, self._readers)):
+            engine.clear_compiled_cache()
         if not self._is_file:
-            return
+            return True
         self._holds_erased = True
         async with self._scrubbing:
             if self._holds_erased:
-                self._holds_erased = False
+                self._holds_erased = False  # what is deleted from now on has to be overwritten, too
+                is_done = False
                 try:
-                    await asyncio.to_thread(self._scrub)
-                except BaseException:
-                    self._holds_erased = True  # for those that would have shared it
-                    raise
+                    is_done = await asyncio.to_thread(self._scrub)
+                finally:
+                    if not is_done:
+                        self._holds_erased = True  # for those that would have shared it
+                return is_done
+        return True
 
     async def close(self) -> None:
         """Commit what was submitted, and give every connection back."""
@@ -123,7 +130,7 @@ class Database:
             self._readers.dispose()
         await self.writer.close()
 
-    def _scrub(self) -> None:
+    def _scrub(self) -> bool:
         left = "rows that were erased may be in its files until it is tried again"
         try:
             with self._engine.connect() as connection:
@@ -132,10 +139,12 @@ class Database:
                 if pages * size <= self.limits.compact_bytes:
                     connection.exec_driver_sql("VACUUM")
                 folded = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-                if folded.scalar_one():
-                    log.warning("%s: somebody reads; %s", self.place, left)
+                if not folded.scalar_one():
+                    return True
+                log.warning("%s: somebody reads; %s", self.place, left)
         except DBAPIError as error:
             log.warning("%s: %s; %s", self.place, error.orig, left)
+        return False
 
     def _read(self, readers: Engine, unit: Callable[[Connection], Done]) -> Done:
         try:

@@ -126,6 +126,17 @@ async def test_deleted_conversations_take_it(tmp_path: Path, way: str) -> None:
         assert await talk.left() == []
 
 
+async def test_a_profile_takes_the_names_of_its_secrets(tmp_path: Path) -> None:
+    """A compiled statement keeps the values that it was first used with."""
+    async with opened(tmp_path) as talk:
+        await talk.delete("")
+        kept = f"/api/vault/profile/me/{word()}"
+        assert (await talk.server.client.put(kept, json={"value": "s3cret-s3cret"})).is_success
+        assert await talk.left() != []
+        await talk.server.database_parts.erasure.erase_profile(ProfileId("local"))
+        assert await talk.left() == []
+
+
 @pytest.mark.parametrize("way", ["messages", "conversation", "profile"])
 async def test_what_another_process_erased_is_gone_after_a_sweep(tmp_path: Path, way: str) -> None:
     """As by `penstock erase` beside a server."""

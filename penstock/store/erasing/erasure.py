@@ -32,6 +32,7 @@ from penstock.store.changes import drop_log, drop_profile
 from penstock.store.database import Database
 from penstock.store.erasing.blanks import half_of
 from penstock.store.erasing.loose import (
+    FREED,
     SWEPT_AT_ONCE,
     LooseBlob,
     erased,
@@ -198,15 +199,24 @@ class Erasure:
             listener(log_id)
 
     async def _clear(self) -> None:
-        """Delete blobs that are due and those of removed files; overwrite the rows in any case."""
+        """Delete blobs that are due and those of removed files; overwrite the rows in any case.
+
+        The note that rows were freed goes last: as long as it is there, the next process to start
+        does all of this again. A note for the blobs alone was forgotten before files that the task
+        had removed were deleted and pages overwritten, and a kill in between left both.
+        """
+        gone = await self._database.read(erased)
+        freed = [each for each in gone if each.blob_id == FREED]
+        blobs = [each for each in gone if each.blob_id != FREED]
         try:
-            gone = await self._database.read(erased)
-            await self._drop(each.blob_id for each in gone if each.blob_id)
-            await self._database.write(partial(forget, gone))
+            await self._drop(each.blob_id for each in blobs)
+            await self._database.write(partial(forget, blobs))
             while await self.sweep() == SWEPT_AT_ONCE:
                 pass
         finally:
-            await self._database.scrub()
+            is_overwritten = await self._database.scrub()
+        if is_overwritten:
+            await self._database.write(partial(forget, freed))
 
     async def _with_runs(self, log_ids: set[LogId]) -> list[LogId]:
         """Return logs after the runs that their calls began, and these after their own runs."""

@@ -9,7 +9,7 @@ time below zero, which is due at once.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, select, true
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, select
 
 from penstock.core.clock import Moment
 from penstock.core.ids import BlobId
@@ -71,4 +71,5 @@ def take_loose(before: Moment | None, now: Moment, connection: Connection) -> Se
 
 
 def _is_due(before: Moment | None) -> ColumnElement[bool]:
-    return true() if before is None else loose_blobs.c.at < before
+    is_blob = loose_blobs.c.blob_id != FREED
+    return is_blob if before is None else and_(is_blob, loose_blobs.c.at < before)

@@ -307,3 +307,37 @@ async def test_bytes_that_are_given_up_again_meanwhile_stay_noted(
     await database.write(partial(forget, first))
     assert await database.read(erased) == second
     assert {each.blob_id for each in second} == {"", "1" * 64}
+
+
+CUTS = (
+    "DELETE FROM loose_blobs",
+    "UPDATE loose_blobs",
+    "VACUUM",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+)
+"""Statements of what follows when rows are gone, in their order."""
+
+
+@pytest.mark.parametrize("statement", CUTS)
+async def test_an_erasing_that_was_cut_behind_its_rows_is_finished_at_the_next_start(
+    sqlite: Database,
+    blobs: BrittleBlobs,
+    clock: FakeClock,
+    statement: str,
+) -> None:
+    """The files that the task removed at its end wait for a sweep: nothing else names them."""
+    log, erasure = SqlLog(sqlite, blobs, clock), Erasure(sqlite, blobs, clock)
+    lease = await talk(log, blobs)
+    scope, bytes_of = Scope(ScopeKind.TASK, ONE), await blobs.put(f"{SECRET} of a task".encode())
+    write = FileChange(scope=scope, path="t", blob_id=bytes_of, size=1)
+    await log.append(lease, [with_change(await outcome(blobs, "t"), FileChanges(files=(write,)))])
+    await log.append(lease, [ended()])
+    with cut_at(statement, 0), pytest.raises(StoreFull):
+        await erasure.erase_log(CHAT)
+    assert await log.head(CHAT) == 0
+    sweeper = Sweeper(Erasure(sqlite, blobs, clock), blobs, clock, seconds=HOUR)
+    sweeper.open()
+    while not clock.sleepers:
+        await sqlite.read(lambda _: None)
+    await sweeper.close()
+    assert (len(kept(blobs)), is_in_wal(sqlite), await sqlite.read(erased)) == (1, False, [])
