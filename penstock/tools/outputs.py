@@ -21,7 +21,8 @@ from penstock.tools.media import sniff
 Path = tuple[str | int, ...]
 
 _LOCAL = "#/$defs/"
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN = frozenset({str, bool, type(None)})
+_SMALL = 1 << 53
 _KEYS = frozenset({int, float, bool})
 _TEXTUAL = (date, time, timedelta, Decimal, UUID)
 """`date` is also every `datetime`."""
@@ -37,7 +38,10 @@ def to_json(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if kind is dict and all(type(k) is str and type(v) in _PLAIN for k, v in value.items()):
+    if kind is dict and all(
+        type(k) is str and (type(v) in _PLAIN or (type(v) is int and -_SMALL < v < _SMALL))
+        for k, v in value.items()
+    ):
         return value.copy()
     return _convert(value, (), depth)
 
@@ -63,10 +67,8 @@ def _convert(value: Any, path: Path, depth: int) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _refused(path, f"is {value}; return None or a text")
-        return float(value)
+    if kind is int or isinstance(value, float):
+        return _number(value, path)
     if len(path) >= depth:
         raise _refused(path[:3], f"is nested more than {depth} levels deep")
     if isinstance(value, Enum):
@@ -100,11 +102,23 @@ def _convert_object(value: Any, path: Path, depth: int) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
-        return int(value)
+        return _number(value, path)
     if isinstance(value, PurePath):
         raise _refused(path, "is a path of this machine; return what the file holds, or its name")
     wanted = "JSON, a pydantic model, a dataclass, a datetime or bytes"
     raise _refused(path, f"is {_article(type(value).__name__)}; a tool returns {wanted}")
+
+
+def _number(value: Any, path: Path) -> int | float:
+    """Return a number that a double can hold: of another one readers of JSON make infinity."""
+    is_whole = isinstance(value, int)
+    try:
+        if math.isfinite(value):
+            return int(value) if is_whole else float(value)
+    except OverflowError:
+        pass
+    said = f"has {value.bit_length()} bits" if is_whole else f"is {value}"
+    raise _refused(path, f"{said}; return None or a text")
 
 
 def _field_names(value: Any) -> Sequence[str] | None:

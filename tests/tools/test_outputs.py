@@ -105,11 +105,20 @@ def test_what_has_a_json_form_gets_it(value: Any, expected: Any) -> None:
     assert type(made) is type(expected)
 
 
+class Wide(IntEnum):
+    """A number that JSON can spell and no double can hold."""
+
+    LARGE = 10**400
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
         (math.nan, "the output at / is nan; return None or a text"),
         ({"a": [1, math.inf]}, "the output at /a/1 is inf"),
+        (10**400, "the output at / has 1329 bits; return None or a text"),
+        ({"a": [-(10**400)]}, "the output at /a/0 has 1329 bits"),
+        (Wide.LARGE, "the output at / has 1329 bits"),
         ({"file": Path("x")}, "the output at /file is a path of this machine"),
         ([object()], "the output at /0 is an object; a tool returns JSON"),
         ({"a/b": {1, object}}, "the output at /a~1b/"),
