@@ -23,9 +23,9 @@ CLOCK = SystemClock()
 LIMITS = {
     "lease_seconds": 0.6,
     "renew_seconds": 0.15,
-    "sweep_seconds": 0.1,
+    "sweep_seconds": 0.05,
     "poll_seconds": 0.05,
-    "probation_seconds": 0.5,
+    "probation_seconds": 0.2,
     "shutdown_seconds": 1,
 }
 

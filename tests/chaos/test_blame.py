@@ -59,7 +59,9 @@ class Crowd:
         self._process.stdout.close()
 
 
-def crowd(innocent: int, poison: int = 0, *, kills_after: float = 0.1, takes: float = 0.5) -> Calls:
+def crowd(
+    innocent: int, poison: int = 0, *, kills_after: float = 0.05, takes: float = 0.2
+) -> Calls:
     """Return calls of tools, the poison in the middle."""
     harmless: Calls = [("innocent", {"number": n, "seconds": takes}) for n in range(innocent)]
     lethal: Calls = [("poison", {"number": n, "seconds": kills_after}) for n in range(poison)]
@@ -113,7 +115,7 @@ def _rows(directory: Path, statement: str) -> list[tuple[Any, ...]]:
 CROWDS: dict[str, Calls] = {
     "one among fifty": crowd(49, 1),
     "two among twenty": crowd(18, 2),
-    "one that takes nearly as long as the others": crowd(19, 1, kills_after=0.4),
+    "one that takes nearly as long as the others": crowd(19, 1, kills_after=0.16),
 }
 
 
@@ -140,7 +142,7 @@ def test_kills_from_outside_fail_nothing(tmp_path: Path) -> None:
             seen.append(wait_for_leases(tmp_path, fewest))
             os.kill(pid, signal.SIGKILL)
 
-    workers.see_through(crowd(12, takes=1), kill)
+    workers.see_through(crowd(12, takes=0.6), kill)
     workers.close()
     assert (workers.deaths, ends(tmp_path)) == (6, Counter({("innocent", "succeeded"): 12}))
 
@@ -148,7 +150,7 @@ def test_kills_from_outside_fail_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow("two real processes on one database, started again whenever they die")
 def test_two_processes_of_one_database_find_the_poison_together(tmp_path: Path) -> None:
     first, second = Crowd(tmp_path), Crowd(tmp_path)
-    calls = crowd(11, 1, kills_after=0.3)
+    calls = crowd(11, 1, kills_after=0.12)
     threads = [
         threading.Thread(target=first.see_through, args=(calls,)),
         threading.Thread(target=second.see_through, args=([],)),
