@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 
 from sqlalchemy import Connection, literal_column, or_, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import AlreadyAnswered
+from penstock.core.errors import AlreadyAnswered, StoreError
 from penstock.core.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
@@ -48,6 +49,8 @@ _ALL = 2**62
 _FEWEST = 16
 """Events that are read at once, however large their bodies may be."""
 _CHANGE_OF = attrgetter("change")
+_Records = Sequence[Record] | None
+_Error = BaseException | None
 
 
 class SqlLog:
@@ -70,6 +73,7 @@ class SqlLog:
         self._listeners: list[Listener] = []
         self._held: dict[LogId, LeaseProgress] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
+        self._giving_up: set[asyncio.Task[None]] = set()
         self.live_text = SqlLiveText(database, clock, self._sql, self._held)
 
     def listen(self, listener: Listener) -> None:
@@ -338,11 +342,7 @@ class SqlLog:
             self._give_up(begun.log_id)
 
     def _sent(
-        self,
-        sent: PendingAppend,
-        drafts: Sequence[Draft],
-        records: Sequence[Record] | None,
-        error: BaseException | None,
+        self, sent: PendingAppend, drafts: Sequence[Draft], records: _Records, error: _Error
     ) -> None:
         if records is not None:
             for listener in self._listeners:
@@ -353,9 +353,15 @@ class SqlLog:
 
     def _loosen(self, drafts: Sequence[Draft]) -> None:
         """Have bodies that were put away, and are in no event after all, looked through later."""
-        if blobs := blobs_of(drafts):
-            at = self._clock.now()
-            self._writer.submit(lambda connection: loosen(connection, blobs, at), _pass_over)
+        if blobs_of(drafts):
+            giving_up = asyncio.ensure_future(self._give_up_bytes(drafts))
+            self._giving_up.add(giving_up)
+            giving_up.add_done_callback(self._giving_up.discard)
+
+    async def _give_up_bytes(self, drafts: Sequence[Draft]) -> None:
+        with suppress(StoreError):  # then they stay
+            blobs, at = await self._rows.give_up(drafts), self._clock.now()
+            await self._database.write(lambda connection: loosen(connection, blobs, at))
 
     async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Row]:
         try:

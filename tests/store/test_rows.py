@@ -1,7 +1,7 @@
 """Events as rows, and back; large bodies that no event names after all are swept."""
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from penstock.core.changes import FileChange, FileChanges, StateChange, StateVerb
 from penstock.core.clock import Moment
@@ -11,13 +11,14 @@ from penstock.core.ids import BlobId, LogId, MessageId, TaskId
 from penstock.core.scope import Scope, ScopeKind
 from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
+from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.erasing.erasure import Erasure
 from penstock.store.rows import Row, Rows, record_of, records_of
 from penstock.store.sql_log import SqlLog
 from penstock.store.statements import Statements
 from penstock.store.tables import events, loose_blobs
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import FakeClock, settle
 from tests.kit.entries import CHAT, ONE, held, settled
 
 LOG = LogId("conv_1")
@@ -85,11 +86,15 @@ def file_written(output: str) -> Entry:
     return Entry(outcome.event, ONE, outcome.path, FileChanges(files=(write,)))
 
 
-async def loose(database: Database) -> set[str]:
-    """Return what a sweep will look at, with all that is on its way there."""
-    await database.write(lambda _: None)
-    found = await database.read(lambda each: each.execute(select(loose_blobs.c.blob_id)).scalars())
-    return set(found)
+async def loose(database: Database, fewest: int = 0) -> set[str]:
+    """Return what a sweep will look at, once there is so much."""
+    while len(found := await database.read(loose_ids)) < fewest:
+        await settle()
+    return found
+
+
+def loose_ids(connection: Connection) -> set[str]:
+    return set(connection.execute(select(loose_blobs.c.blob_id)).scalars())
 
 
 async def bodies(database: Database) -> set[str]:
@@ -137,7 +142,18 @@ async def test_bodies_that_were_refused_are_swept(
     late = log.append(lease, [note("x" * 1000)])
     with pytest.raises(LeaseLost):
         await late
-    left = await loose(database)
-    assert len(left) == 2
+    left = await loose(database, fewest=2)
     await Erasure(database, blobs, clock).sweep()
     assert not [each for each in left if await blobs.exists(BlobId(each))]
+
+
+async def test_a_body_that_an_event_names_after_all_is_left(
+    database: Database, log: SqlLog, rows: Rows, blobs: Blobs, clock: FakeClock
+) -> None:
+    """The answer to a commit may be lost, and the append is refused when it is made again."""
+    await log.append(await held(log), [note("x" * 1000)])
+    (named,) = await bodies(database)
+    given = await rows.give_up([(AT, ONE, None, "note_emitted", "", BlobId(named))])
+    await database.write(lambda connection: loosen(connection, given, AT))
+    await Erasure(database, blobs, clock).sweep()
+    assert await blobs.exists(BlobId(named))
