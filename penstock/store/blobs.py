@@ -3,12 +3,13 @@
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from penstock.core.clock import Clock, Moment, SystemClock
-from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreReadOnly
+from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreError, StoreReadOnly
 from penstock.core.ids import BlobId
 from penstock.core.late import late
 from penstock.store.disk import Disk
@@ -30,6 +31,7 @@ class Blobs:
     def __init__(self, objects: Objects, clock: Clock | None = None) -> None:
         self._objects = objects
         self._clock = clock or SystemClock()
+        self._taking_back: set[asyncio.Task[None]] = set()
 
     @property
     def folder(self) -> Path | None:
@@ -37,10 +39,22 @@ class Blobs:
         return self._objects.folder
 
     async def put(self, data: bytes) -> BlobId:
-        """Keep the bytes; the same bytes have the same id."""
+        """Keep the bytes; the same bytes have the same id.
+
+        A caller that is cancelled meanwhile leaves nothing: no event will name the bytes, and a
+        deletion of the conversation would not find them.
+        """
         blob_id = await _hash(data)
-        if not await self._objects.put(blob_id, data, anew=True):
-            await self._objects.put(_mark(blob_id), b"%d" % self._clock.now())
+        putting = asyncio.ensure_future(self._objects.put(blob_id, data, anew=True))
+        try:
+            is_new = await asyncio.shield(putting)
+        except asyncio.CancelledError:
+            taking_back = asyncio.ensure_future(self._take_back(blob_id, putting))
+            self._taking_back.add(taking_back)
+            taking_back.add_done_callback(self._taking_back.discard)
+            raise
+        if not is_new:
+            await self.share(blob_id)
             await self._mend(blob_id, data)
         return blob_id
 
@@ -87,6 +101,12 @@ class Blobs:
         """Write a little and take it away, to learn whether anything can be. Raises StoreError."""
         await self._objects.put(_TRIED, b"")
         await self._objects.delete(_TRIED)
+
+    async def _take_back(self, blob_id: BlobId, putting: "asyncio.Future[bool]") -> None:
+        """Delete the bytes of a cancelled put, unless somebody else has put them, too."""
+        with suppress(StoreError):  # then they are not there, or stay
+            if await putting and not await self.is_shared(blob_id):
+                await self.delete(blob_id)
 
     async def _mend(self, blob_id: BlobId, data: bytes) -> None:
         """Replace what a crash cut off before it was on disk, or somebody deleted just now."""

@@ -45,16 +45,13 @@ class Rows:
                 stored.append((at, task_id, path, kind, "", large))
         return stored
 
-    async def give_up(self, drafts: Iterable[Draft]) -> list[BlobId]:
-        """Return the blobs in which bodies were put away that no event is to name.
+    async def share(self, blobs: Iterable[BlobId]) -> None:
+        """Have events looked through before a sweep deletes blobs that none of them is to name.
 
-        A commit whose answer was lost may have named them: they are shared from now on, so that
-        events are looked through before a sweep deletes them.
+        A commit whose answer was lost may have named them after all.
         """
-        blobs = blobs_of(drafts)
         for blob_id in blobs:
             await self._blobs.share(blob_id)
-        return blobs
 
     async def records(
         self, log_id: LogId, rows: Sequence[Row], size: int | None = None

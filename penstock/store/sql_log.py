@@ -11,12 +11,12 @@ from sqlalchemy import Connection, literal_column, or_, select
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import AlreadyAnswered, StoreError
 from penstock.core.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
-from penstock.core.ids import LogId
+from penstock.core.ids import BlobId, LogId
 from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, loosen
 from penstock.store.database import Database
-from penstock.store.erasing.references import erased_since
+from penstock.store.erasing.references import erased_since, given_for
 from penstock.store.lease_units import (
     BuryDead,
     ReleaseLease,
@@ -311,7 +311,7 @@ class SqlLog:
         if advance is None:
             if error is None:
                 self._forget(unit.log_id, unit.progress.epoch)
-            self._loosen(unit.drafts)
+            self._loosen([*blobs_of(unit.drafts), *given_for(unit.entries)])
             appended.settle(error=error or lost(unit.log_id))
             return
         if progress is not None and progress.epoch == unit.progress.epoch:
@@ -348,20 +348,20 @@ class SqlLog:
             for listener in self._listeners:
                 listener(records)
         else:
-            self._loosen(drafts)
+            self._loosen(blobs_of(drafts))
         sent.settle(records or (), error=error)
 
-    def _loosen(self, drafts: Sequence[Draft]) -> None:
-        """Have bodies that were put away, and are in no event after all, looked through later."""
-        if blobs_of(drafts):
-            giving_up = asyncio.ensure_future(self._give_up_bytes(drafts))
+    def _loosen(self, blobs: Sequence[BlobId]) -> None:
+        """Have bytes that were put for events, and are in none after all, looked through later."""
+        if blobs:
+            giving_up = asyncio.ensure_future(self._give_up_bytes(blobs))
             self._giving_up.add(giving_up)
             giving_up.add_done_callback(self._giving_up.discard)
 
-    async def _give_up_bytes(self, drafts: Sequence[Draft]) -> None:
+    async def _give_up_bytes(self, blobs: Sequence[BlobId]) -> None:
         with suppress(StoreError):  # then they stay
-            blobs, at = await self._rows.give_up(drafts), self._clock.now()
-            await self._database.write(lambda connection: loosen(connection, blobs, at))
+            await self._rows.share(blobs)
+            await self._database.write(partial(loosen, blob_ids=blobs, at=self._clock.now()))
 
     async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Row]:
         try:

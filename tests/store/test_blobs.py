@@ -11,6 +11,7 @@ import pytest
 from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreError
 from penstock.core.ids import BlobId
 from penstock.store.blobs import Blobs, open_blobs
+from penstock.store.disk import Disk
 
 LARGE = bytes(range(256)) * 4096
 
@@ -156,3 +157,41 @@ def test_blobs_in_a_folder_do_not_load_what_reaches_buckets(tmp_path: Path) -> N
     command = [sys.executable, "-c", FOLDER, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "False\n"
+
+
+def names(folder: Path) -> set[str]:
+    return {each.name for each in folder.iterdir()}
+
+
+class HeldObjects(Disk):
+    """Writes nothing before it is let."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.is_asked, self.may_write = asyncio.Event(), asyncio.Event()
+
+    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
+        """Wait until it may write."""
+        self.is_asked.set()
+        await self.may_write.wait()
+        return await super().put(name, content, anew=anew)
+
+
+@pytest.mark.parametrize("is_put_elsewhere", [False, True])
+async def test_a_put_that_is_cancelled_leaves_nothing_of_its_own(
+    tmp_path: Path, *, is_put_elsewhere: bool
+) -> None:
+    """What another caller has put stays."""
+    objects = HeldObjects(tmp_path)
+    blobs = Blobs(objects)
+    cut = asyncio.create_task(blobs.put(b"text"))
+    await objects.is_asked.wait()
+    cut.cancel()
+    await asyncio.wait([cut])
+    if is_put_elsewhere:
+        await Blobs(Disk(tmp_path)).put(b"text")
+    objects.may_write.set()
+    for _ in range(9):
+        await Disk(tmp_path).find("nothing")  # a turn of the threads that the put needs, too
+    kept = {sha256(b"text").hexdigest()} if is_put_elsewhere else set()
+    assert names(tmp_path) == kept

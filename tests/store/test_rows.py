@@ -153,7 +153,7 @@ async def test_a_body_that_an_event_names_after_all_is_left(
     """The answer to a commit may be lost, and the append is refused when it is made again."""
     await log.append(await held(log), [note("x" * 1000)])
     (named,) = await bodies(database)
-    given = await rows.give_up([(AT, ONE, None, "note_emitted", "", BlobId(named))])
-    await database.write(lambda connection: loosen(connection, given, AT))
+    await rows.share([BlobId(named)])
+    await database.write(lambda connection: loosen(connection, [named], AT))
     await Erasure(database, blobs, clock).sweep()
     assert await blobs.exists(BlobId(named))

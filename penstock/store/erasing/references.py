@@ -1,16 +1,17 @@
 """Who refers to what: the blobs that events name, and the runs that calls of a log began."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from sqlalchemy import Connection, and_, func, or_, select
 
 from penstock.core.codec import decode, kind_of
-from penstock.core.events import CallSettled, Event, MessagesErased
+from penstock.core.events import CallSettled, Entry, Event, MessagesErased
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.task import FLOW
+from penstock.store.changes import put_for
 from penstock.store.tables import events, files, logs, media, questions, tasks
 
 
@@ -34,6 +35,13 @@ def files_of(event: Event) -> set[BlobId]:
         return set()
     named = {each.blob_id for each in event.files}
     return named | ({event.artifact_blob} if event.artifact_blob else set())
+
+
+def given_for(entries: Iterable[Entry]) -> set[BlobId]:
+    """Return the blobs that were put for entries: those that they and their changes name."""
+    named = [files_of(each.event) for each in entries]
+    changed = [put_for(each.change) for each in entries if each.change is not None]
+    return set().union(*named, *changed)
 
 
 def blobs_of(log_id: LogId, seen: int, connection: Connection) -> set[BlobId]:
