@@ -108,11 +108,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     def hides(self, path: str) -> bool:
         """Whether no agent reads or writes what is there."""
-        name = folded(path)
-        if _HIDDEN.search(name):
-            return True
-        private = _all_folded(self.private)
-        return any(name == each or name.startswith(f"{each}/") for each in private)
+        return _hidden_with(self.private).search(folded(path)) is not None
 
     @property
     def not_readable(self) -> str:
@@ -143,8 +139,10 @@ OPEN = Access()
 
 
 @lru_cache(maxsize=64)
-def _all_folded(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(folded, paths))
+def _hidden_with(places: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds a hidden name: one expression, because walks ask for each file."""
+    every = "|".join(re.escape(folded(each)) for each in places)
+    return re.compile(f"{_HIDDEN.pattern}|^(?:{every})(?=/|$)") if every else _HIDDEN
 
 
 def is_authored(path: str) -> bool:
