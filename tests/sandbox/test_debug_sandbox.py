@@ -61,3 +61,11 @@ def test_the_next_port_is_taken_if_one_is_not_free() -> None:
         port = taken.getsockname()[1]
         assert free_port(port) != port
     assert (free_port(0), free_port(1_000_000)) == (0, 0)
+
+
+def test_a_port_that_is_free_is_the_one_and_without_a_wish_it_is_any() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    assert port <= free_port(port) < port + 20
+    assert free_port(0) == 0

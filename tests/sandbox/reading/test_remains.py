@@ -15,6 +15,7 @@ from penstock.sandbox.reading.remains import forbidden, imports_alone, without
         ("namespace", "class A {}\nexport namespace A.B { '}' }", 18, "class A {}"),
         ("namespace", "module A { `${'}'}` }", 0, "var A;"),
         ("a parameter property", "constructor(public readonly a)", 28, "constructor(a)"),
+        ("a parameter property", "public a", 7, "a"),
         ("import ... =", "import a = require('b'); c", 0, "var a; c"),
         ("import ... =", "export import a = b.c;", 0, "export var a;"),
         ("export =", "export = a", 0, "a"),
