@@ -1,12 +1,14 @@
 """An instance of a blob is used again, unless a source has blown it up or stopped it."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.es_lexer import BLOB
+from penstock.sandbox.reading.es_lexer import BLOB, EsLexer
+from penstock.sandbox.reading.grammar import Grammar
 from penstock.sandbox.reading.lexer import Findings
 from penstock.sandbox.reading.reader import MEMORY_BYTES, Reader
 from penstock.sandbox.wasm.binding import Engine, Instance
@@ -75,3 +77,17 @@ def test_a_closed_one_holds_no_memory(reader: Reader[Findings]) -> None:
     assert reader.size > 0
     reader.close()
     assert reader.size == 0
+
+
+@pytest.mark.parametrize("kind", [EsLexer, Grammar])
+def test_a_blob_that_is_closed_leaves_no_thread_behind(
+    kind: Callable[[SystemClock, Path], EsLexer | Grammar], machine_code: Path
+) -> None:
+    before = {*threading.enumerate()}
+    blob = kind(SystemClock(), machine_code)
+    began = {*threading.enumerate()} - before
+    assert began
+    blob.close()
+    for thread in began:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in began)
