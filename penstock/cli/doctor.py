@@ -31,9 +31,11 @@ from penstock.core.text import count
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, gaps, little_space, look, read_back
+from penstock.store.list_checks import odd_logs, unfit_rows
 from penstock.store.projections import Page, TasksOf
 from penstock.store.quarantine import Suspect
 from penstock.store.rebuild import rebuild
+from penstock.store.rows import REBUILD
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 
@@ -239,7 +241,17 @@ async def _looked_at(
         made = await rebuild(database, log)
         findings.append(Finding(Mark.FINE, "lists", f"rebuilt from {count(made.logs, 'log')}"))
         findings += [Finding(Mark.WRONG, "lists", f"as before: {why}") for why in made.left]
-    return findings
+    return findings + await _lists(database, rebuilt=rebuilt)
+
+
+async def _lists(database: Database, *, rebuilt: bool) -> list[Finding]:
+    """Return the rows of lists that do not fit their logs, and logs that cannot be right."""
+    advice = "" if rebuilt else f". {REBUILD}"
+    unfit = [Finding(Mark.WRONG, "lists", said + advice) for said in await unfit_rows(database)]
+    erase = ". Restore the database from a copy, or: penstock erase --log LOG --yes"
+    odd = [Finding(Mark.WRONG, "logs", said + erase) for said in await odd_logs(database)]
+    fine = [] if rebuilt else [Finding(Mark.FINE, "lists", "all rows fit their logs")]
+    return [*(unfit or fine), *odd]
 
 
 def _ready(checks: Sequence[Check]) -> list[Finding]:

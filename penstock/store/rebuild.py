@@ -23,6 +23,9 @@ from penstock.store.rows import advice
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs, questions, sessions, tasks
 
+_NAMED_AT_ONCE = 500
+"""Names in one statement."""
+
 
 class Rebuilt(Struct, frozen=True):
     """What was made again, and what was not."""
@@ -56,7 +59,6 @@ async def _try_one(
 ) -> bool:
     """Do one log; False: something was written meanwhile. Raises StoreCorrupt."""
     records = await log.read(log_id)
-    _check_once(log_id, records)
     unit = partial(_again, projections, log_id, records)
     return await database.write(unit, order=log_id)
 
@@ -64,7 +66,11 @@ async def _try_one(
 def _again(
     projections: ProjectionWriter, log_id: LogId, records: Sequence[Record], connection: Connection
 ) -> bool:
-    """Do one log; False: something was written meanwhile."""
+    """Do one log; False: something was written meanwhile.
+
+    A row of a task or a question of this log goes whatever log it says that it is of.
+    """
+    own = sorted(_begun_once(log_id, records))
     head = connection.execute(select(logs.c.head).where(logs.c.log_id == log_id)).scalar()
     if head is None:
         return True
@@ -72,8 +78,11 @@ def _again(
         raise _damaged(log_id, len(records), head)
     if head > len(records):
         return False
-    for table in (tasks, questions):
+    for key in (tasks.c.task_id, questions.c.question_id):
+        table = key.table
         connection.execute(delete(table).where(table.c.log_id == log_id))
+        for start in range(0, len(own), _NAMED_AT_ONCE):
+            connection.execute(delete(table).where(key.in_(own[start : start + _NAMED_AT_ONCE])))
     connection.execute(delete(sessions).where(sessions.c.session_id == log_id))
     cursor = cursor_of(connection)
     for record in records:
@@ -82,8 +91,11 @@ def _again(
     return True
 
 
-def _check_once(log_id: LogId, records: Sequence[Record]) -> None:
-    """Raise StoreCorrupt for a task or a question that begins twice: the lists hold it once."""
+def _begun_once(log_id: LogId, records: Sequence[Record]) -> set[str]:
+    """Return the tasks and questions that begin in a log, by name.
+
+    Raises StoreCorrupt for one that begins twice: the lists hold it once.
+    """
     seen: set[str] = set()
     for record in records:
         match record.event:
@@ -102,6 +114,7 @@ def _check_once(log_id: LogId, records: Sequence[Record]) -> None:
                 details={"log": log_id, "event": record.seq},
             )
         seen.add(name)
+    return seen
 
 
 def _damaged(log_id: LogId, found: int, wanted: int) -> StoreCorrupt:
