@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from penstock.core.events import Record
 from penstock.core.ids import LogId
-from penstock.store.rows import Row, check_order, first_of, missing, records_of
+from penstock.store.rows import Row, check_order, first_of, head_of, missing, records_of
 from penstock.store.statements import Statements
 
 
@@ -72,7 +72,7 @@ def _is_there(unit: CheckRange, connection: Connection) -> bool:
 
 def _check_end(sql: Statements, connection: Connection, log_id: LogId, last: int) -> None:
     """Raise StoreCorrupt if the log goes on behind what was read as its end."""
-    head = connection.exec_driver_sql(sql.head, (log_id,)).scalar()
+    head = head_of(log_id, connection.exec_driver_sql(sql.head, (log_id,)).scalar())
     if head is None or head <= last:
         return
     came = connection.exec_driver_sql(sql.page, (log_id, last, 1)).first()

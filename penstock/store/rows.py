@@ -10,7 +10,9 @@ from penstock.core.codec import decode, encode, kind_of
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events import Entry, Record
 from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.text import cut
 from penstock.store.blobs import Blobs
+from penstock.store.row_checks import is_moment, is_number
 
 Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 """A row that has no place yet: at, task_id, path, kind, body, blob_id."""
@@ -131,6 +133,16 @@ def advice(log_id: LogId) -> str:
     )
 
 
+def head_of(log_id: LogId, stored: object) -> int | None:
+    """Return the number of a log's newest event; None for an unknown log. Raises StoreCorrupt."""
+    if stored is None or (isinstance(stored, int) and is_number(stored)):
+        return stored
+    raise StoreCorrupt(
+        f"the head of log {log_id!r} is {cut(repr(stored), 40)}. {advice(log_id)}",
+        details={"log": log_id},
+    )
+
+
 def missing(log_id: LogId, seq: int) -> StoreCorrupt:
     """Return the error of a log in which an event is missing."""
     return StoreCorrupt(
@@ -144,7 +156,9 @@ def record_of(log_id: LogId, row: Row) -> Record:
     seq, at, task_id, path, kind, body, _ = row
     try:
         event = decode(kind, body)
-    except ValueError as error:
+        if not (is_moment(at) and isinstance(task_id, str | None)):
+            raise ValueError(f"at {cut(repr(at), 40)} in {cut(repr(task_id), 40)}")  # noqa: TRY301
+    except (TypeError, ValueError) as error:
         raise StoreCorrupt(
             f"event {seq} of log {log_id!r} does not read back: {error}. {advice(log_id)}",
             details={"log": log_id, "event": seq},

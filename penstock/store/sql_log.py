@@ -40,7 +40,8 @@ from penstock.store.pending_append import PendingAppend
 from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.quarantine import Quarantine, Suspect
 from penstock.store.read_units import CheckRange, ReadPage
-from penstock.store.rows import Draft, Row, Rows, blobs_of
+from penstock.store.row_checks import moment_or_first
+from penstock.store.rows import Draft, Row, Rows, blobs_of, head_of
 from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
@@ -236,7 +237,7 @@ class SqlLog:
         head = await self._database.read(
             lambda connection: connection.exec_driver_sql(self._sql.head, (log_id,)).scalar()
         )
-        return int(head or 0)
+        return head_of(log_id, head) or 0
 
     async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
         """Return which of these logs were deleted, or lost text after the event known of each."""
@@ -268,7 +269,11 @@ class SqlLog:
         rows = await self._database.read(lambda connection: connection.execute(wanted).all())
         rows = sorted(rows, key=lambda row: (row.recoveries, row.recoveries and row.tried_at))
         return [  # of one time suspects of crashes come last, by turns
-            Pending(log_id=row.log_id, profile_id=row.profile_id, wake_at=row.wake_at)
+            Pending(
+                log_id=row.log_id,
+                profile_id=row.profile_id,
+                wake_at=moment_or_first(row.wake_at),
+            )
             for row in rows
         ]
 

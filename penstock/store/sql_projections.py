@@ -20,6 +20,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.projection_writer import plain
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
+from penstock.store.row_checks import check_columns, is_number, moment_or_first
 from penstock.store.rows import REBUILD, Rows, missing
 from penstock.store.tables import events, questions, sessions, tasks
 
@@ -61,6 +62,17 @@ _QUESTIONS = (
     .outerjoin(_EVENTS["answered"], _is("answered", questions))
 )
 _OLDEST_QUESTION = (questions.c.asked_at, questions.c.asked_seq, questions.c.question_id)
+
+_TASK_COLUMNS = {
+    "moments": ("created_at", "started_at", "ended_at"),
+    "numbers": ("first_seq", "started_seq", "ended_seq"),
+    "texts": ("task_id", "log_id", "kind", "status", "profile_id", "agent", "blocked_on"),
+}
+_QUESTION_COLUMNS = {
+    "moments": ("asked_at", "answered_at"),
+    "numbers": ("asked_seq", "answered_seq"),
+    "texts": ("question_id", "log_id", "task_id", "profile_id", "agent", "status", "answered_by"),
+}
 
 # built once: to build them for each look-up costs three times what running them does
 _FIND_TASK = _TASKS.where(tasks.c.task_id == bindparam("task_id"))
@@ -232,6 +244,7 @@ class SqlProjections:
 
     async def _task(self, row: Row[Any], *, unreadable: StoreCorrupt | None = None) -> TaskRecord:
         """Return a task; why its outcome does not read back stands for the outcome."""
+        check_columns(row, **_TASK_COLUMNS)
         status = _status(TaskStatus, row.status, row.task_id)
         ended: Event | None
         if unreadable is None:
@@ -258,6 +271,7 @@ class SqlProjections:
         )
 
     async def _question(self, row: Row[Any]) -> QuestionRecord:
+        check_columns(row, **_QUESTION_COLUMNS)
         asked = await self._event(row, "asked")
         if not isinstance(asked, QuestionAsked):
             raise StoreCorrupt(f"event {row.asked_seq} of log {row.log_id!r} asks no question")
@@ -302,9 +316,9 @@ def _session(row: Row[Any]) -> SessionRecord:
         profile_id=row.profile_id,
         agent=row.agent,
         title=plain(row.title),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        message_count=row.message_count,
+        created_at=moment_or_first(row.created_at),
+        updated_at=moment_or_first(row.updated_at),
+        message_count=row.message_count if is_number(row.message_count) else 0,
         status=TaskStatus(row.status) if known else None,
     )
 
