@@ -297,3 +297,17 @@ async def test_a_list_says_what_it_leaves_out(
     assert [each.status for each in tasks] == ["suspended", "succeeded"]
     assert total == 2
     assert (tasks[1].outcome or {})["error"]["code"] == "STORE_CORRUPT"
+
+
+@pytest.mark.slow("opens a project twice")
+async def test_a_run_whose_beginning_is_listed_under_another_task_says_so(tmp_path: Path) -> None:
+    runs = "/api/flows/look/runs"
+    async with flow_server(tmp_path) as server:
+        run = (await server.client.post(f"{runs}?wait=60", json={})).headers["x-task-id"]
+    moved = "UPDATE events SET task_id = 'other' WHERE log_id = :log AND kind = 'flow_told'"
+    database = await open_database(f"sqlite:///{tmp_path}/.penstock/penstock.db")
+    await database.write(partial(do, moved, run))
+    await database.close()
+    async with flow_server(tmp_path) as server:
+        shown = await server.client.get(f"{runs}/{run}")
+        assert (shown.status_code, shown.json()["error"]["code"]) == (503, "NOT_READY")

@@ -12,7 +12,7 @@ from penstock.app.run_feed import STATUS, run_result
 from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
 from penstock.chat.parts import blocked_part, question_part, question_record
-from penstock.chat.task_records import first_record, records_of
+from penstock.chat.task_records import first_record, records_of, unfit
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
@@ -128,6 +128,8 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
     records = await records_of(site.runtime.parts.log, task)
     told = [each.event for each in records if isinstance(each.event, FlowTold)]
     began = next((each.body for each in told if each.kind == "flow_started"), {})
+    if not began and any(isinstance(each.event, StepStarted) for each in records):
+        raise unfit(task)
     states = StepStates(task.task_id, began.get("steps", ()))
     for each in records:
         states.apply(each)
