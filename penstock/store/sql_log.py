@@ -267,13 +267,9 @@ class SqlLog:
         if among is not None:
             wanted = wanted.where(logs.c.log_id.in_(sorted(among)))
         rows = await self._database.read(lambda connection: connection.execute(wanted).all())
-        rows = sorted(rows, key=lambda row: (row.recoveries, row.recoveries and row.tried_at))
+        rows = sorted(rows, key=lambda row: [*map(moment_or_first, (row[3], row[3] and row[4]))])
         return [  # of one time suspects of crashes come last, by turns
-            Pending(
-                log_id=row.log_id,
-                profile_id=row.profile_id,
-                wake_at=moment_or_first(row.wake_at),
-            )
+            Pending(log_id=row[0], profile_id=row[1], wake_at=moment_or_first(row[2]))
             for row in rows
         ]
 
