@@ -129,6 +129,8 @@ def _objects(url: str) -> Objects:
     if url.startswith("file:"):
         return Disk(_folder_of(url))
     if "://" not in url:
+        if re.match(r"[a-z][a-z0-9+]+:", url):  # else "memory:" would make a folder of this name
+            raise ValueError("a scheme is followed by //")
         return Disk(Path(url).absolute())
     open_bucket: Callable[[str], Objects] = late("penstock.store.bucket:open_bucket")
     return open_bucket(url)

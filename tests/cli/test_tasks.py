@@ -135,7 +135,7 @@ def test_a_task_that_waits_for_a_run_names_it(
 async def cut_twice(url: str) -> None:
     """Leave a call behind at which two processes died, and another that waits for its turn."""
     database, clock = await open_database(url), FakeClock()
-    log = SqlLog(database, open_blobs("memory:"), clock)
+    log = SqlLog(database, open_blobs("memory:///"), clock)
     calls = [
         (LogId(name), CallRequested(tool_id="hello", input={}, profile_id=LOCAL))
         for name in ("a", "b")
@@ -152,7 +152,7 @@ async def cut_twice(url: str) -> None:
 async def block(url: str) -> None:
     """Leave a call behind whose tool was missing where it was to go on."""
     database = await open_database(url)
-    log = SqlLog(database, open_blobs("memory:"), FakeClock())
+    log = SqlLog(database, open_blobs("memory:///"), FakeClock())
     call = CallRequested(tool_id="pay", input={}, profile_id=LOCAL)
     await log.send(LogId("a"), [Entry(call, TaskId("a"))])
     lease = await log.acquire(LogId("a"), "me")
