@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.errors import StoreCorrupt
 from penstock.core.events import (
     Entry,
     Erased,
@@ -167,24 +166,6 @@ async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
     for name in (LOG, LogId("b")):
         await shelf.states.look_up(name)
         assert shelf.states.find(name) is None
-
-
-class Headed(MemoryLog):
-    """A log whose head says that there were more events than there are."""
-
-    async def head(self, log_id: LogId) -> int:
-        head = await super().head(log_id)
-        return head + 1 if head else 0
-
-
-async def test_a_log_that_ends_before_its_head_does_not_read_back() -> None:
-    log = Headed(FakeClock())
-    opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
-    await log.send(LOG, [Entry(opened), Entry(message(), ONE)])
-    states = StateCache(log, (), most=1)
-    with pytest.raises(StoreCorrupt, match=f"event 3 of log '{LOG}' is missing"):
-        await states.look_up(LOG)
-    assert states.find(LOG) is None
 
 
 async def test_a_log_that_is_deleted_while_it_is_looked_up_is_not_broken() -> None:
