@@ -3,13 +3,13 @@
 import asyncio
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from penstock.core.clock import Clock, Moment, SystemClock
-from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreError, StoreReadOnly
+from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreReadOnly
 from penstock.core.ids import BlobId
 from penstock.core.late import late
 from penstock.store.disk import Disk
@@ -31,7 +31,7 @@ class Blobs:
     def __init__(self, objects: Objects, clock: Clock | None = None) -> None:
         self._objects = objects
         self._clock = clock or SystemClock()
-        self._taking_back: set[asyncio.Task[None]] = set()
+        self._abandoned: set[BlobId] = set()
 
     @property
     def folder(self) -> Path | None:
@@ -39,19 +39,18 @@ class Blobs:
         return self._objects.folder
 
     async def put(self, data: bytes) -> BlobId:
-        """Keep the bytes; the same bytes have the same id.
+        """Store the bytes, and return their id: equal bytes have the same id.
 
-        A caller that is cancelled meanwhile leaves nothing: no event will name the bytes, and a
-        deletion of the conversation would not find them.
+        If the caller is cancelled meanwhile, the write may still finish in its thread. No event
+        will name these bytes, so they are noted for `take_abandoned`. They are not deleted here:
+        another caller may have put the same bytes in between, and its event would name nothing.
         """
         blob_id = await _hash(data)
         putting = asyncio.ensure_future(self._objects.put(blob_id, data, anew=True))
         try:
             is_new = await asyncio.shield(putting)
         except asyncio.CancelledError:
-            taking_back = asyncio.ensure_future(self._take_back(blob_id, putting))
-            self._taking_back.add(taking_back)
-            taking_back.add_done_callback(self._taking_back.discard)
+            putting.add_done_callback(partial(self._abandon, blob_id))
             raise
         if not is_new:
             await self.share(blob_id)
@@ -102,11 +101,17 @@ class Blobs:
         await self._objects.put(_TRIED, b"")
         await self._objects.delete(_TRIED)
 
-    async def _take_back(self, blob_id: BlobId, putting: "asyncio.Future[bool]") -> None:
-        """Delete the bytes of a cancelled put, unless somebody else has put them, too."""
-        with suppress(StoreError):  # then they are not there, or stay
-            if await putting and not await self.is_shared(blob_id):
-                await self.delete(blob_id)
+    def take_abandoned(self) -> set[BlobId]:
+        """Return, once, the bytes whose put was cancelled and finished all the same.
+
+        They may be in use: another caller may have put them too.
+        """
+        abandoned, self._abandoned = self._abandoned, set()
+        return abandoned
+
+    def _abandon(self, blob_id: BlobId, putting: "asyncio.Future[bool]") -> None:
+        if not putting.cancelled() and putting.exception() is None:
+            self._abandoned.add(blob_id)
 
     async def _mend(self, blob_id: BlobId, data: bytes) -> None:
         """Replace what a crash cut off before it was on disk, or somebody deleted just now."""

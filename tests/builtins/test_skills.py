@@ -232,7 +232,7 @@ async def test_a_file_of_a_skill_that_is_another_name_of_a_secret_is_refused(
     asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "text"}
     found = await desk.call("read_skill_resource", **asked)
     assert found.error is not None
-    assert str(found.error.message) == '"a.txt" is protected.'
+    assert str(found.error.message) == '"docs/a.txt" is protected.'
     (tmp_path / "docs/a.txt").unlink()
     os.mkfifo(tmp_path / "docs/a.txt")
     assert (await desk.call("read_skill_resource", **asked)).status == "failed"

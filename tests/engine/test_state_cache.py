@@ -168,19 +168,6 @@ async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
         assert shelf.states.find(name) is None
 
 
-async def test_a_log_that_is_deleted_while_it_is_looked_up_is_not_broken() -> None:
-    class Deleted(Headed):
-        heads = 0
-
-        async def head(self, log_id: LogId) -> int:
-            self.heads += 1
-            return 3 if self.heads == 1 else 0
-
-    states = StateCache(Deleted(FakeClock()), (), most=1)
-    await states.look_up(LOG)
-    assert states.find(LOG) is None
-
-
 async def test_a_log_that_loses_text_while_it_is_looked_up_is_not_kept() -> None:
     """What was read before the erasing is not at hand after it."""
 

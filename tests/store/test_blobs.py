@@ -11,7 +11,7 @@ import pytest
 from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreError
 from penstock.core.ids import BlobId
 from penstock.store.blobs import Blobs, open_blobs
-from penstock.store.disk import Disk
+from tests.kit.cancelled_put import cancelled_put
 
 LARGE = bytes(range(256)) * 4096
 
@@ -159,39 +159,8 @@ def test_blobs_in_a_folder_do_not_load_what_reaches_buckets(tmp_path: Path) -> N
     assert done.stdout == "False\n"
 
 
-def names(folder: Path) -> set[str]:
-    return {each.name for each in folder.iterdir()}
-
-
-class HeldObjects(Disk):
-    """Writes nothing before it is let."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.is_asked, self.may_write = asyncio.Event(), asyncio.Event()
-
-    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
-        """Wait until it may write."""
-        self.is_asked.set()
-        await self.may_write.wait()
-        return await super().put(name, content, anew=anew)
-
-
-@pytest.mark.parametrize("is_put_elsewhere", [False, True])
-async def test_a_put_that_is_cancelled_leaves_nothing_of_its_own(
-    tmp_path: Path, *, is_put_elsewhere: bool
-) -> None:
-    """What another caller has put stays."""
-    objects = HeldObjects(tmp_path)
-    blobs = Blobs(objects)
-    cut = asyncio.create_task(blobs.put(b"text"))
-    await objects.is_asked.wait()
-    cut.cancel()
-    await asyncio.wait([cut])
-    if is_put_elsewhere:
-        await Blobs(Disk(tmp_path)).put(b"text")
-    objects.may_write.set()
-    for _ in range(9):
-        await Disk(tmp_path).find("nothing")  # a turn of the threads that the put needs, too
-    kept = {sha256(b"text").hexdigest()} if is_put_elsewhere else set()
-    assert names(tmp_path) == kept
+async def test_a_put_that_is_cancelled_notes_the_bytes_that_it_still_wrote(tmp_path: Path) -> None:
+    blobs, cut = await cancelled_put(tmp_path, b"text")
+    assert blobs.take_abandoned() == {cut}
+    assert blobs.take_abandoned() == set()
+    assert await blobs.get(cut) == b"text", "another caller may have put them, too"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,12 @@ from penstock.store.blobs import Blobs
 from penstock.store.bucket import open_bucket
 from penstock.store.changes import Changes
 from penstock.store.database import Database
+from penstock.store.disk import Disk
 from penstock.store.erasing.erasure import Erasure
 from penstock.store.statements import Statements
 from penstock.store.sweeper import Sweeper
 from penstock.testing.clock import FakeClock
+from tests.kit.cancelled_put import cancelled_put
 
 HOUR = 3600
 TALK = Scope(ScopeKind.SESSION, "ses_1")
@@ -218,3 +221,20 @@ async def test_a_disk_that_fails_ends_no_sweeper(database: Database, clock: Fake
     await pass_by(database, clock, HOUR)
     assert not await blobs.exists(gone)
     await sweeper.close()
+
+
+@pytest.mark.parametrize("is_put_again", [False, True])
+async def test_bytes_of_a_cancelled_put_go_unless_another_caller_puts_them(
+    database: Database, clock: FakeClock, tmp_path: Path, *, is_put_again: bool
+) -> None:
+    """The second caller has not committed the event that names them when the sweep runs."""
+    blobs, cut = await cancelled_put(tmp_path, b"text", clock)
+    erasure = Erasure(database, blobs, clock)
+    await erasure.sweep(before=clock.now())
+    await clock.elapse(HOUR)
+    if is_put_again:
+        await Blobs(Disk(tmp_path), clock).put(b"text")
+    await clock.elapse(1)
+    await erasure.sweep(before=Moment(clock.now() - 1000))
+    found = await Disk(tmp_path).find(cut)
+    assert (found == b"text") is is_put_again

@@ -28,7 +28,7 @@ from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events import CallSettled, Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
-from penstock.store.changes import drop_log, drop_profile
+from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
 from penstock.store.erasing.blanks import half_of
 from penstock.store.erasing.loose import (
@@ -171,6 +171,7 @@ class Erasure:
         Raises StoreError.
         """
         now = self._clock.now()
+        await self._loosen_abandoned(now)
         if not await self._database.read(partial(is_untidy, before, now)):
             return 0
         loose = await self._database.write(partial(take_loose, before, now))
@@ -178,6 +179,17 @@ class Erasure:
         swept = [LooseBlob(each, now) for each in loose if each not in kept]
         await self._database.write(partial(forget, swept))
         return len(loose)
+
+    async def _loosen_abandoned(self, now: Moment) -> None:
+        """Note bytes whose put was cancelled, as if a file had given them up now.
+
+        They count as shared, so that a sweep looks for events that name them, and keeps them if
+        another caller puts them before they are due.
+        """
+        if abandoned := self._blobs.take_abandoned():
+            for blob_id in abandoned:
+                await self._blobs.share(blob_id)
+            await self._database.write(lambda each: loosen(each, abandoned, now))
 
     async def _delete(self, log_ids: Iterable[LogId]) -> None:
         """Delete the rows of logs in this order; the blobs that they named are due."""
