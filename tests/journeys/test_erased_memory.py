@@ -17,7 +17,10 @@ from penstock.testing.clock import settle
 from tests.kit.memory import holders
 from tests.kit.server import CHAT, CLOCK, HERE, InMemoryServer
 
-pytestmark = pytest.mark.slow("looks at every object of the process")
+pytestmark = [
+    pytest.mark.slow("looks at every object of the process"),
+    pytest.mark.serial,  # beside other tests the process has millions of objects
+]
 PARTS = ("pine", "apple", "9d2c")
 """The word is put together when it is wanted: else the tests themselves would have it."""
 
