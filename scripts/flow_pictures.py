@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter, DisplayCard
+from penstock.agents.agent_profile import AgentProfile, DisplayCard
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.cli.flow.board import CardBoard
@@ -121,7 +121,7 @@ async def _happened() -> Sequence[Record]:
     clock = FakeClock()
     place = MemoryStorage(clock=clock, flows=MemoryFlows({"flows/guide.yaml": FLOW}))
     agents = [
-        Agent(name, instructions="", charter=_charter(name, card)) for name, card in _CARDS.items()
+        Agent(name, instructions="", profile=_charter(name, card)) for name, card in _CARDS.items()
     ]
     model = ScriptedModel(_answer, clock=clock)
     async with memory_runtime(
@@ -134,9 +134,9 @@ async def _happened() -> Sequence[Record]:
         return await place.log.read(LogId(_RUN))
 
 
-def _charter(name: str, card: DisplayCard) -> Charter:
+def _charter(name: str, card: DisplayCard) -> AgentProfile:
     tools = {"scout": ("search",), "translator": ("dictionary",)}
-    return Charter(file=f"agents/{name}.md", card=card, tools=tools.get(name, ()))
+    return AgentProfile(file=f"agents/{name}.md", card=card, tools=tools.get(name, ()))
 
 
 async def _reply(runtime: Runtime, clock: FakeClock) -> Reply:

@@ -382,19 +382,3 @@ def test_what_tests_share_stands_in_the_kit() -> None:
     assert wrong == [], "\n".join(wrong)
     loose = {path.name for path in TESTS.glob("*.py") if not path.name.startswith("test_")}
     assert loose == {"conftest.py"}
-
-
-def test_every_class_in_the_glossary_stands_where_it_says() -> None:
-    text = (ROOT / "docs" / "words.md").read_text()
-    rows = re.findall(r"^\| (\*\*.+\*\*) \| (`\w+/[^|]+`) \|", text, flags=re.MULTILINE)
-    wrong = [
-        f"{word}: {places}"
-        for words, places in rows
-        for word in re.findall(r"\*\*(\w+)\*\*", words)
-        if not any(
-            word in defined(f"{PACKAGE}.{place.replace('/', '.')}")
-            for place in re.findall(r"`(.+?)`", places)
-        )
-    ]
-    assert wrong == [], "\n".join(wrong)
-    assert len(rows) > 100

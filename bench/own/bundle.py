@@ -6,7 +6,7 @@ from pathlib import Path
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.folder import Folder
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import WantedScript, load
+from penstock.sandbox.reading.modules import ScriptReference, load
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 
@@ -47,7 +47,7 @@ def write(folder: str, number: int) -> None:
 def load_all(context: Context, folder: str, number: int) -> None:
     files = Folder(Path(folder))
     for at in range(number):
-        wanted = WantedScript(files=files, entry=f"tool_{at}.mts", entrypoint="run")
+        wanted = ScriptReference(files=files, entry=f"tool_{at}.mts", entrypoint="run")
         found = load(wanted, context.scanner)
         assert found.problems == ()
         assert found.script is not None

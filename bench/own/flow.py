@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun
@@ -153,7 +153,10 @@ def _name(length: int) -> str:
 
 def _writer(model: Fake) -> Agent:
     return Agent(
-        "writer", instructions="You write.", model=model, charter=Charter(file="agents/writer.md")
+        "writer",
+        instructions="You write.",
+        model=model,
+        profile=AgentProfile(file="agents/writer.md"),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 
-from penstock.agents.charter import NO_FILE, Charter, Tier
+from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
@@ -46,7 +46,7 @@ class Agent:
     """Tools of its own, functions too, instead of the project's; None is the project's."""
     settings: ChatSettings = DEFAULTS
     """How it works in a chat: its budget, its loop, its permissions."""
-    charter: Charter = NO_FILE
+    profile: AgentProfile = NO_FILE
     """What its file says for flows."""
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Agent:
     @property
     def has_file(self) -> bool:
         """Whether a file says what it is: no other agent takes part in flows."""
-        return bool(self.charter.file)
+        return bool(self.profile.file)
 
     def model_name(self, wanted: str | None) -> str | None:
         """Return the name of the model that it works with; None is the project's default.
@@ -71,7 +71,7 @@ class Agent:
     @property
     def source(self) -> str:
         """`file`, `api` or `builtin`, as the wire has it."""
-        if self.charter.tier is Tier.BUILT_IN:
+        if self.profile.tier is Tier.BUILT_IN:
             return "builtin"
         return "file" if self.has_file else "api"
 
@@ -97,7 +97,7 @@ class AgentModels:
         own = agent.model
         if not (own is None or isinstance(own, str)) and requested in {None, own.card.model_id}:
             return own
-        name, level = agent.model_name(requested), agent.charter.thinking
+        name, level = agent.model_name(requested), agent.profile.thinking
         if name is None or self._models.has(name):
             model = self._models.get(name)
         else:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter, Tier
+from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.agents.folders import AgentFiles
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
@@ -16,7 +16,7 @@ BUILTIN = (
         ASSISTANT,
         description="Answers questions, and uses the project's tools.",
         instructions="You are a helpful assistant. Use the tools you have when they help.",
-        charter=Charter(tier=Tier.BUILT_IN),
+        profile=AgentProfile(tier=Tier.BUILT_IN),
     ),
 )
 """What every project has."""
@@ -91,7 +91,7 @@ class Catalog:
 def catalog_entries(catalog: Catalog) -> list[Json]:
     """Return what `agent_catalog` tells: the agents of files, by tier and name."""
     found = catalog.of_files()
-    by_tier = sorted(found, key=lambda each: (_TIERS.index(each.charter.tier), each.name))
+    by_tier = sorted(found, key=lambda each: (_TIERS.index(each.profile.tier), each.name))
     return [_entry(each) for each in by_tier]
 
 
@@ -101,22 +101,23 @@ def _missing(name: str, names: Collection[str]) -> NoReturn:
 
 
 def _entry(agent: Agent) -> Json:
-    charter = agent.charter
-    card, purpose = charter.card, charter.purpose
+    agent_profile = agent.profile
+    card, purpose = agent_profile.card, agent_profile.purpose
     entry = {
-        "inputs": [each.name for each in charter.inputs],
+        "inputs": [each.name for each in agent_profile.inputs],
         "outputs": [
-            {"name": each.name, **_told(description=each.description)} for each in charter.outputs
+            {"name": each.name, **_told(description=each.description)}
+            for each in agent_profile.outputs
         ],
         "card": _told(type=card.card_type, label=card.label, metric=card.metric),
     }
-    source = _told(source_path=charter.file) if charter.tier is Tier.LOCAL else {}
+    source = _told(source_path=agent_profile.file) if agent_profile.tier is Tier.LOCAL else {}
     return {
         "name": agent.name,
         "description": agent.description,
-        "tools": list(charter.tools),
+        "tools": list(agent_profile.tools),
         **{key: value for key, value in entry.items() if value},
-        "source_type": charter.tier.value,
+        "source_type": agent_profile.tier.value,
         **source,
         "architect": _told(
             use_when=purpose.use_when,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter, Tier
+from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.agents.file_checks import KnownNames, body_inputs, check_body, check_names
 from penstock.agents.file_fields import FIELDS, NAME, SELECTED
 from penstock.agents.file_kinds import converted, read_table
@@ -18,13 +18,13 @@ from penstock.core.text import one_line
 from penstock.manifest.fields import Node
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
 from penstock.manifest.manifest_folder import NOWHERE
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 
 WHAT = "the agent"
 MOST_CHAT_TURNS = 50
 """What a chat grants of `max_turns`."""
 NOTHING_KNOWN = KnownNames()
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
 class ParsedAgent(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class ParsedAgent(Struct, frozen=True, kw_only=True):
     """None if there is an error."""
     name: str = ""
     """What it would be called; empty when the file does not say it."""
-    place: Place = _TOP
+    place: SourceRange = _TOP
     """Where the file says its name."""
     findings: Sequence[Diagnostic] = ()
     """By line, of one line the errors first."""
@@ -56,17 +56,19 @@ def parse_agent(
         node.refuse("missing-field", said, at=_TOP, suggestion=hint)
     check_names(node, fields["name"], known)
     digest = sha256(text.encode()).hexdigest()
-    charter = _charter(fields, matter, Charter(tier=tier, file=file, content_hash=digest))
-    check_body(matter, charter)
+    agent_profile = _charter(
+        fields, matter, AgentProfile(tier=tier, file=file, content_hash=digest)
+    )
+    check_body(matter, agent_profile)
     return ParsedAgent(
-        agent=None if has_error(head.problems) else _agent(fields, matter, charter),
+        agent=None if has_error(head.problems) else _agent(fields, matter, agent_profile),
         name=fields["name"] if NAME.fullmatch(fields["name"]) else "",
         place=node.at("name").key_place,
         findings=in_file_order(head.problems),
     )
 
 
-def _charter(fields: Mapping[str, Any], matter: FrontMatter, origin: Charter) -> Charter:
+def _charter(fields: Mapping[str, Any], matter: FrontMatter, origin: AgentProfile) -> AgentProfile:
     purpose = fields["architect"]
     described = one_line(fields["description"])
     return replace(
@@ -88,11 +90,11 @@ def _charter(fields: Mapping[str, Any], matter: FrontMatter, origin: Charter) ->
     )
 
 
-def _agent(fields: Mapping[str, Any], matter: FrontMatter, charter: Charter) -> Agent:
-    turns = DEFAULTS.max_iterations if charter.max_turns is None else charter.max_turns
+def _agent(fields: Mapping[str, Any], matter: FrontMatter, agent_profile: AgentProfile) -> Agent:
+    turns = DEFAULTS.max_iterations if agent_profile.max_turns is None else agent_profile.max_turns
     is_declared = "tools" in matter.head.value
     settings = ChatSettings(
-        enabled_tools=charter.tools if is_declared else None,
+        enabled_tools=agent_profile.tools if is_declared else None,
         max_iterations=min(turns, MOST_CHAT_TURNS),
         selected_skills=fields[SELECTED],
         labels=fields["labels"],
@@ -103,7 +105,7 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, charter: Charter) -> 
         instructions=matter.body,
         model=fields["model"],
         settings=replace(settings, **fields["settings"]),
-        charter=charter,
+        profile=agent_profile,
     )
 
 

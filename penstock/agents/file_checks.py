@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.file_fields import SELECTED, THINKING
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.ids import ASSISTANT
@@ -16,15 +16,15 @@ from penstock.core.tool_names import SUBAGENT
 from penstock.manifest.authored_kinds import meant, named_items
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.front_matter import FrontMatter
-from penstock.manifest.source import Place
-from penstock.manifest.template import Kind, parse, single_braces
+from penstock.manifest.source import SourceRange
+from penstock.manifest.template import ValueSource, parse, single_braces
 from penstock.models.names import ROLES
 from penstock.tools.session_guard import ALWAYS, ARCHITECT, AUTHORING
 
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
 STANDARD_TOOLS = frozenset({SUBAGENT, *AUTHORING, *ALWAYS, *FILE_TOOLS})
 """Names that an agent file may always use."""
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
 class KnownNames(Struct, frozen=True, kw_only=True):
@@ -57,16 +57,16 @@ def check_names(node: Node, name: str, known: KnownNames) -> None:
         _warn(node.at("fork_session"), "no-effect", '"fork_session" is accepted and has no effect')
 
 
-def check_body(matter: FrontMatter, charter: Charter) -> None:
+def check_body(matter: FrontMatter, agent_profile: AgentProfile) -> None:
     """Note what the instructions read in vain, each once."""
-    declared = {each.name for each in charter.inputs}
+    declared = {each.name for each in agent_profile.inputs}
     template = parse(matter.body)
     singles = {each.text: each for each in reversed([*single_braces(matter.body)])}
     if not (template.refs or template.broken or singles):
         return
     places = _Lines(matter)
     for name, offset in {
-        ref.names[0]: ref.offset for ref in reversed(template.refs) if ref.kind is Kind.INPUT
+        ref.names[0]: ref.offset for ref in reversed(template.refs) if ref.kind is ValueSource.INPUT
     }.items():
         if name not in declared:
             said = f'the body reads "${{{{input.{name}}}}}", which inputs: does not declare'
@@ -80,7 +80,7 @@ def check_body(matter: FrontMatter, charter: Charter) -> None:
 
 def body_inputs(body: str) -> frozenset[str]:
     """Return the inputs that instructions read."""
-    return frozenset(ref.names[0] for ref in parse(body).refs if ref.kind is Kind.INPUT)
+    return frozenset(ref.names[0] for ref in parse(body).refs if ref.kind is ValueSource.INPUT)
 
 
 class _Lines:
@@ -95,7 +95,7 @@ class _Lines:
         """Note a warning at a place of the body."""
         line = bisect_right(self._starts, offset) - 1
         column = offset - self._starts[line] + 1
-        place = Place(line=self._matter.body_line + line, column=column)
+        place = SourceRange(line=self._matter.body_line + line, column=column)
         self._matter.head.problem(code, message, place, advice, severity=Severity.WARNING)
 
 
@@ -181,7 +181,12 @@ def _check_patterns(node: Node) -> None:
 
 
 def _warn(
-    node: Node, code: str, message: str, suggestion: str | None = None, *, at: Place | None = None
+    node: Node,
+    code: str,
+    message: str,
+    suggestion: str | None = None,
+    *,
+    at: SourceRange | None = None,
 ) -> None:
     place = node.key_place if at is None else at
     node.document.problem(code, message, place, suggestion, severity=Severity.WARNING)

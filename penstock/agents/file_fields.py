@@ -3,12 +3,12 @@
 import re
 from typing import Any
 
-from penstock.agents.charter import ArchitectNotes, DisplayCard
-from penstock.agents.file_kinds import Inputs, LenientRecord, Shown
+from penstock.agents.agent_profile import ArchitectNotes, DisplayCard
+from penstock.agents.file_kinds import AnyValue, Inputs, LenientRecord
 from penstock.agents.file_settings import AgentSettings
-from penstock.manifest.authored_kinds import AuthoredWhole, Names
+from penstock.manifest.authored_kinds import AuthoredInteger, Names
 from penstock.manifest.fields import Field, Kind
-from penstock.manifest.kinds import Flag, OneOf, Text
+from penstock.manifest.kinds import Boolean, OneOf, Text
 from penstock.manifest.outputs import Outputs
 from penstock.resources.project.access import OPEN, Access
 
@@ -35,7 +35,9 @@ def _access(
     return Access(read=read, write=write, deny=bash or ())
 
 
-CARD = tuple(_row(key, Shown(), "For displays.", "") for key in ("type", "label", "metric", "role"))
+CARD = tuple(
+    _row(key, AnyValue(), "For displays.", "") for key in ("type", "label", "metric", "role")
+)
 PURPOSE = (
     _row("use_when", _TEXT, "When to choose it; else the description.", ""),
     _row("produces", _TEXT, "What comes of it.", ""),
@@ -79,11 +81,11 @@ FIELDS = (
     ),
     _row("inputs", Inputs(), "What a step gives it: `${{input.NAME}}`.", ()),
     _row("outputs", Outputs(), "What it hands on with `finish`.", ()),
-    _row("interactive", Flag(), "Whether it may ask a person.", default=True),
+    _row("interactive", Boolean(), "Whether it may ask a person.", default=True),
     _row("output", _TEXT, "A hint what the file of its result is called.", ""),
     _row("context_files", _PATHS, "Files that it reads from the start.", ()),
     _row("context", _PATHS, "Another name of `context_files`.", ()),
-    _row("fork_session", Flag(), "Has no effect.", default=False),
+    _row("fork_session", Boolean(), "Has no effect.", default=False),
     _row(
         "access",
         LenientRecord(fields=ACCESS, build=_access),
@@ -99,7 +101,7 @@ FIELDS = (
     ),
     _row(
         "max_turns",
-        AuthoredWhole(low=1, high=MOST_TURNS),
+        AuthoredInteger(low=1, high=MOST_TURNS),
         "How often the model is asked in one visit; a chat grants 50.",
     ),
     _row(

@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.agents.charter import AgentInput
+from penstock.agents.agent_profile import AgentInput
 from penstock.agents.file_settings import parse_settings
 from penstock.core.canonical import compact
 from penstock.manifest.authored_kinds import part, warn_unknown
-from penstock.manifest.fields import WRONG, Field, Node, Wrong, quoted
+from penstock.manifest.fields import WRONG, Field, Invalid, Node, quoted
 from penstock.manifest.kinds import Text
 from penstock.manifest.outputs import IDENTIFIER, required
 
@@ -39,7 +39,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
 
     wanted: str = "a list of names or of {name, description}"
 
-    def read(self, node: Node) -> tuple[AgentInput, ...] | Wrong:
+    def read(self, node: Node) -> tuple[AgentInput, ...] | Invalid:
         """Return the inputs that could be read, each once."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
@@ -48,7 +48,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
         return tuple(reversed(named.values()))
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class AnyValue(Struct, frozen=True, kw_only=True):
     """Any value: displays show it as it is written."""
 
     wanted: str = "anything"

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.manifest.authored_kinds import AuthoredWhole, Names
-from penstock.manifest.fields import Field, Kind, Node, Wrong, quoted, read_fields
-from penstock.manifest.kinds import Flag, Number
+from penstock.manifest.authored_kinds import AuthoredInteger, Names
+from penstock.manifest.fields import Field, Invalid, Kind, Node, quoted, read_fields
+from penstock.manifest.kinds import Boolean, Number
 
 ELSEWHERE = {
     "enabled_tools": '"tools"',
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-class OrNull(Struct, frozen=True, kw_only=True):
+class Nullable(Struct, frozen=True, kw_only=True):
     """A value of another kind, or null for none."""
 
     kind: Kind
@@ -44,7 +44,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
 
     wanted: str = "a mapping of tool names to allow, ask or deny"
 
-    def read(self, node: Node) -> dict[str, str] | Wrong:
+    def read(self, node: Node) -> dict[str, str] | Invalid:
         """Return the tools that could be read, each with what is done."""
         if not isinstance(node.value, dict):
             return node.wrong_type(self.wanted)
@@ -64,7 +64,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         """What may stand in it."""
         return SETTINGS
 
-    def read(self, node: Node) -> dict[str, Any] | Wrong:
+    def read(self, node: Node) -> dict[str, Any] | Invalid:
         """Return what was given; a name that is no setting is an error."""
         if not isinstance(node.value, dict):
             return node.wrong_type(self.wanted)
@@ -94,45 +94,59 @@ def _row(key: str, kind: Kind, meaning: str) -> Field:
 
 
 SETTINGS = (
-    _row("tools_enabled", Flag(), "Whether it is offered tools."),
+    _row("tools_enabled", Boolean(), "Whether it is offered tools."),
     _row("llm_temperature", Number(low=0, high=2), "How freely it chooses its words."),
-    _row("llm_max_tokens", AuthoredWhole(low=1, high=200_000), "Tokens of one reply."),
+    _row("llm_max_tokens", AuthoredInteger(low=1, high=200_000), "Tokens of one reply."),
     _row("tool_permissions", Permissions(), "What it may call, what a person is asked for."),
     _row(
         "skills",
-        OrNull(kind=Names(wanted="a list of skill ids", item_wanted="a skill id")),
+        Nullable(kind=Names(wanted="a list of skill ids", item_wanted="a skill id")),
         "Skills that may be selected in a chat.",
     ),
-    _row("max_iterations", AuthoredWhole(low=1, high=50), "Replies with calls; beats `max_turns`."),
-    _row("max_parallel_tools", AuthoredWhole(low=1, high=32), "Calls of one reply at once."),
-    _row("loop_window", AuthoredWhole(low=1, high=100), "Calls among which equal ones count."),
     _row(
-        "loop_max_repeats", AuthoredWhole(low=0, high=100), "Equal calls that run; 0 is any number."
+        "max_iterations", AuthoredInteger(low=1, high=50), "Replies with calls; beats `max_turns`."
     ),
-    _row("loop_cycles", Flag(), "Whether cycles are stopped."),
-    _row("loop_no_progress", AuthoredWhole(low=0, high=50), "Rounds that may bring nothing new."),
+    _row("max_parallel_tools", AuthoredInteger(low=1, high=32), "Calls of one reply at once."),
+    _row("loop_window", AuthoredInteger(low=1, high=100), "Calls among which equal ones count."),
     _row(
-        "result_max_chars", AuthoredWhole(low=500, high=200_000), "Characters of a result it reads."
+        "loop_max_repeats",
+        AuthoredInteger(low=0, high=100),
+        "Equal calls that run; 0 is any number.",
+    ),
+    _row("loop_cycles", Boolean(), "Whether cycles are stopped."),
+    _row("loop_no_progress", AuthoredInteger(low=0, high=50), "Rounds that may bring nothing new."),
+    _row(
+        "result_max_chars",
+        AuthoredInteger(low=500, high=200_000),
+        "Characters of a result it reads.",
     ),
     _row(
         "context_max_tokens",
-        OrNull(kind=AuthoredWhole(low=1_000, high=2_000_000)),
+        Nullable(kind=AuthoredInteger(low=1_000, high=2_000_000)),
         "Tokens that it is sent at most.",
     ),
-    _row("budget_tool_calls", AuthoredWhole(low=1, high=1_000_000), "Calls of tools in one task."),
     _row(
-        "budget_model_calls", AuthoredWhole(low=1, high=100_000), "Calls of the model in one task."
+        "budget_tool_calls", AuthoredInteger(low=1, high=1_000_000), "Calls of tools in one task."
     ),
-    _row("budget_tokens", OrNull(kind=AuthoredWhole(low=1_000, high=10**9)), "Tokens of one task."),
+    _row(
+        "budget_model_calls",
+        AuthoredInteger(low=1, high=100_000),
+        "Calls of the model in one task.",
+    ),
+    _row(
+        "budget_tokens",
+        Nullable(kind=AuthoredInteger(low=1_000, high=10**9)),
+        "Tokens of one task.",
+    ),
     _row(
         "budget_cost_usd",
-        OrNull(kind=Number(low=0.001, high=10_000)),
+        Nullable(kind=Number(low=0.001, high=10_000)),
         "What one task may cost; its model needs a price.",
     ),
     _row("budget_seconds", Number(low=1, high=86_400), "How long one task may be at work."),
     _row(
         "question_ttl_seconds",
-        OrNull(kind=Number(low=60, high=31_536_000)),
+        Nullable(kind=Number(low=60, high=31_536_000)),
         "How long a question waits for a person.",
     ),
 )

@@ -7,12 +7,12 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.agents.file import NOTHING_KNOWN, ParsedAgent, parse_agent
 from penstock.agents.file_checks import KnownNames
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.bounded import UnreadReason, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.paths import escape_of
 
@@ -140,7 +140,7 @@ def _names(folder: Path) -> list[str]:
 
 def _read_file(path: Path, file: str, known: KnownNames, tier: Tier) -> ParsedAgent:
     content = read_bounded(path, MOST_BYTES)
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         return _refused(content.code, content.message, file)
     try:
         return parse_agent(content.decode(), file, known, tier)

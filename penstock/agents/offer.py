@@ -30,7 +30,7 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     caller: Caller
 
 
-class ToolShelf(Protocol):
+class ToolSource(Protocol):
     """The tools there are, and the rules about them; an Invoker is one."""
 
     @property
@@ -55,23 +55,23 @@ class OfferSource(Protocol):
 class TaskOffers:
     """The offers of one task: what was offered at its start, and what selected skills add."""
 
-    __slots__ = ("_caller", "_fixed", "_newest", "_preface", "_shelf", "agent")
+    __slots__ = ("_caller", "_fixed", "_newest", "_prompt_prefix", "_shelf", "agent")
 
     def __init__(
         self,
         agent: Agent,
-        shelf: ToolShelf,
+        shelf: ToolSource,
         caller: Caller,
         *,
         fixed: Sequence[str] | None,
-        preface: Sequence[str] = (),
+        prompt_prefix: Sequence[str] = (),
     ) -> None:
         self.agent = agent
         self._shelf = shelf
         self._caller = caller
         self._fixed = fixed
         """The tools that were offered at the start; None: there are none, nor any of skills."""
-        self._preface = preface
+        self._prompt_prefix = prompt_prefix
         self._newest: tuple[Selection, ToolOffer] | None = None
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
@@ -96,7 +96,7 @@ class TaskOffers:
     def _system(self, selection: Selection) -> str:
         skills = self._caller.skills
         said = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
-        return system_prompt(self.agent, said, preface=self._preface)
+        return system_prompt(self.agent, said, prompt_prefix=self._prompt_prefix)
 
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""
@@ -110,7 +110,7 @@ class TaskOffers:
         return [*found, *_not_hidden(usable, self._shelf.rules, caller)]
 
 
-def offered(agent: Agent, shelf: ToolShelf, profile: Profile) -> tuple[Tool, ...]:
+def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:
     """Return the tools that the agent's model is offered, in the order of the registry."""
     settings = agent.settings
     if not settings.tools_enabled:
@@ -128,7 +128,7 @@ def offered(agent: Agent, shelf: ToolShelf, profile: Profile) -> tuple[Tool, ...
 def _may_be_used(tool: Tool, agent: Agent, profile: Profile) -> bool:
     """Whether a tool is whole, its agent may use it in a chat, and the profile holds its needs."""
     spec = tool.spec
-    if spec.tool_id == ASK_USER and not agent.charter.is_interactive:
+    if spec.tool_id == ASK_USER and not agent.profile.is_interactive:
         return False
     if spec.is_broken or spec.tool_id in AUTHORING or spec.kind == PLUGIN:
         return False
@@ -166,7 +166,7 @@ def caller_for(
         permissions=agent.settings.tool_permissions,
         question_ttl_seconds=agent.settings.question_ttl_seconds,
         clip_at=agent.settings.result_max_chars,
-        access=agent.charter.access,
+        access=agent.profile.access,
     )
 
 

@@ -12,14 +12,14 @@ DATA_IS_NOT_ORDERS = (
 )
 
 
-def system_prompt(agent: Agent, skills: str = "", *, preface: Sequence[str] = ()) -> str:
+def system_prompt(agent: Agent, skills: str = "", *, prompt_prefix: Sequence[str] = ()) -> str:
     """Return what the model is told before anything else.
 
     `preface` stands before the agent's instructions, what the selected `skills` say after them.
     """
     own = agent.settings.llm_system_prompt
     instructions = agent.instructions if own is None else own
-    parts = [*preface, instructions, skills, DATA_IS_NOT_ORDERS]
+    parts = [*prompt_prefix, instructions, skills, DATA_IS_NOT_ORDERS]
     return "\n\n".join(each for each in parts if each)
 
 

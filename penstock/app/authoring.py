@@ -14,7 +14,7 @@ from penstock.flows.project.authoring import WrittenFlow, write_flow
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.reading.flow import read_flow
 from penstock.resources.project.files import ProjectFiles
-from penstock.tools.errands import Authoring
+from penstock.tools.callbacks import Authoring
 from penstock.tools.resources import ProjectFolder
 
 _MOST_TOLD = 100
@@ -72,7 +72,7 @@ class ProjectAuthoring:
         """Held while files are read: the last reading has seen what was written last."""
 
     @property
-    def errand(self) -> Authoring:
+    def callbacks(self) -> Authoring:
         """What tools may have done of this."""
         return Authoring(
             agents=lambda: catalog_entries(self.agents.catalog),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from penstock.builtins.families import FAMILIES, Surroundings, family_of, why_poorer, why_useless
+from penstock.builtins.families import FAMILIES, ProjectFeatures, family_of, why_poorer, why_useless
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.manifest.fields import quoted
 from penstock.manifest.references import MCP
@@ -40,7 +40,9 @@ def _global(tool: Tool) -> Tool:
     return with_spec(tool, replace(tool.spec, is_global=True, is_offered=True))
 
 
-def check_families(chosen: Iterable[str], there: Surroundings, file: Path) -> Iterator[Diagnostic]:
+def check_families(
+    chosen: Iterable[str], there: ProjectFeatures, file: Path
+) -> Iterator[Diagnostic]:
     """Yield a finding for each family that does not exist, or that nothing can be done with."""
     for each in chosen:
         said = f'{quoted(each)} in "{FAMILY_KEY}" of [tools]'
@@ -63,7 +65,7 @@ def check_families(chosen: Iterable[str], there: Surroundings, file: Path) -> It
             )
 
 
-def _shortage(family: str, there: Surroundings) -> str:
+def _shortage(family: str, there: ProjectFeatures) -> str:
     if why := why_useless(family, there):
         return f"offers nothing: {why}"
     why = why_poorer(family, there)

@@ -10,7 +10,7 @@ from penstock.core.call_errors import ToolFailed, VaultNotFound
 from penstock.core.envelope import Envelope, Json, Status
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
-from penstock.resources.vault import SecretNote, Vault
+from penstock.resources.vault import SecretListing, Vault
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
@@ -141,7 +141,7 @@ class MockedVault:
                 "to use the vault of the project"
             ) from None
 
-    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
         """Return which secrets the mocks have."""
         return await self._vault.notes(scope)
 

@@ -23,14 +23,14 @@ LEAST_DESCRIPTION = 20
 """Fewer characters do not say when a tool is to be called."""
 
 
-class _Shelf(Struct, frozen=True, kw_only=True):
+class _OfferedTools(Struct, frozen=True, kw_only=True):
     registry: Registry
     rules: Rules
 
 
 def check_offers(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     """Yield a warning for each agent that is offered many tools, and each vague description."""
-    shelf = _Shelf(
+    shelf = _OfferedTools(
         registry=Registry(project.every_tool),
         rules=Rules(entry.rule() for entry in settings.rules),
     )
@@ -44,7 +44,7 @@ def check_offers(settings: Settings, project: Project) -> Iterator[Diagnostic]:
                 code="many-tools",
                 message=f'agent "{agent.name}" is offered {len(tools)} tools, more than '
                 f"{MOST_OFFERED}: a model chooses worse among many, and each request pays for all",
-                file=agent.charter.file or FILE,
+                file=agent.profile.file or FILE,
                 line=1,
                 severity=Severity.WARNING,
                 suggestion="list the ones it needs under tools: in its file",

@@ -18,7 +18,7 @@ from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.guards import guards_of
 from penstock.app.plugins.load import Plugin, load_plugins
 from penstock.app.project import Project, check_root, load_project
-from penstock.app.project_parts import Inventory, Storage
+from penstock.app.project_parts import ProjectParts, Storage
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
@@ -50,7 +50,7 @@ from penstock.tools.skills import Skills
 from penstock.tools.tool import Tool
 
 
-class Extras(Struct, frozen=True, kw_only=True):
+class Additions(Struct, frozen=True, kw_only=True):
     """What a program brings along, on top of what the project's files say."""
 
     tools: tuple[Tool, ...] = ()
@@ -58,7 +58,7 @@ class Extras(Struct, frozen=True, kw_only=True):
     models: tuple[Model, ...] = ()
 
 
-NOTHING_ADDED = Extras()
+NOTHING_ADDED = Additions()
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
         succeeded
     """
     chosen = load(check_root(Path(directory)), **settings)
-    added = Extras(tools=as_tools(tools), agents=tuple(agents), models=tuple(models))
+    added = Additions(tools=as_tools(tools), agents=tuple(agents), models=tuple(models))
     project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
     async with open_project(chosen, project, added) as runtime:
         yield runtime
@@ -115,7 +115,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 
 @asynccontextmanager
 async def open_project(
-    settings: Settings, project: Project, added: Extras = NOTHING_ADDED
+    settings: Settings, project: Project, added: Additions = NOTHING_ADDED
 ) -> AsyncIterator[Runtime]:
     """Open a project whose settings and files are read, and go on with what was left undone.
 
@@ -152,13 +152,15 @@ async def _swept(runtime: Runtime) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _prepared(settings: Settings, project: Project, added: Extras) -> AsyncIterator[Runtime]:
+async def _prepared(
+    settings: Settings, project: Project, added: Additions
+) -> AsyncIterator[Runtime]:
     check_strict(settings, project)
     world = World(SystemClock(), settings.all_limits, new_id)
-    inventory = inventory_of(settings, project, added)
+    project_parts = project_parts_of(settings, project, added)
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
-        runtime = assemble(world, storage, inventory)
+        runtime = assemble(world, storage, project_parts)
         if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
@@ -221,7 +223,7 @@ def check_strict(settings: Settings, project: Project) -> None:
         raise DeclarationError(sort(errors))
 
 
-def inventory_of(settings: Settings, project: Project, added: Extras) -> Inventory:
+def project_parts_of(settings: Settings, project: Project, added: Additions) -> ProjectParts:
     """Return what the project and the program bring."""
     limits, egress = settings.all_limits, settings.egress
     models = settings.find_models()
@@ -234,7 +236,7 @@ def inventory_of(settings: Settings, project: Project, added: Extras) -> Invento
         agents.add(agent)
     plugins = project.plugins
     flows = flows_of(settings, agents, plugins.flows_dirs)
-    return Inventory(
+    return ProjectParts(
         registry=Registry(
             [*project.every_tool, *with_global_tools(added.tools, settings.global_tools)],
             project.bundle.named_permissions,
@@ -244,7 +246,7 @@ def inventory_of(settings: Settings, project: Project, added: Extras) -> Invento
         agents=agents,
         models=models,
         skills=Skills(project.every_skill, settings.root),
-        preface=project.preface,
+        prompt_prefix=project.prompt_prefix,
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),

@@ -10,7 +10,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
-from penstock.agents.preface import Preface, PromptScript
+from penstock.agents.prompt_prefix import PromptPrefix, PromptScript
 from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
 from penstock.app.model_roles import check_roles
 from penstock.app.plugins.api import PluginApi
@@ -19,7 +19,7 @@ from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
-from penstock.builtins.families import FAMILIES, Surroundings, offer_builtins
+from penstock.builtins.families import FAMILIES, ProjectFeatures, offer_builtins
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skill_read import with_handbooks
 from penstock.builtins.workflow import with_seconds
@@ -64,7 +64,7 @@ class Project(Struct, frozen=True, kw_only=True):
     """What its manifests say."""
     sandbox: ProjectSandbox | None = None
     """Where its scripts run; to be closed by who runs them."""
-    preface: Preface | None = None
+    prompt_prefix: PromptPrefix | None = None
     """What stands first in every system prompt."""
     plugins: PluginApi = field(default_factory=PluginApi)
     """What plugins have registered."""
@@ -149,10 +149,10 @@ def load_project(
     bundle = load_bundle(root, _neighbours(loaded, given, settings))
     sandbox = sandbox or sandbox_of(settings)
     bundle, scripts = _scripts(bundle, settings, sandbox)
-    preface = None
+    prompt_prefix = None
     if bundle.prompts is not None:
-        bundle, preface = _preface(bundle, bundle.prompts, settings, sandbox)
-        preface.permissions = _permissions(bundle, python)
+        bundle, prompt_prefix = _prompt_prefix(bundle, bundle.prompts, settings, sandbox)
+        prompt_prefix.permissions = _permissions(bundle, python)
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     handbooks = _handbooks(root, plugins)
@@ -170,7 +170,7 @@ def load_project(
         builtin_tools=_builtin_tools(settings, there, handbooks),
         bundle=bundle,
         sandbox=sandbox,
-        preface=preface,
+        prompt_prefix=prompt_prefix,
         plugins=plugins,
         diagnostics=(
             *agents.diagnostics,
@@ -210,7 +210,7 @@ def _reserved(plugins: PluginApi) -> dict[str, str]:
 
 
 def _check_settings(
-    settings: Settings, tools: Collection[str], there: Surroundings
+    settings: Settings, tools: Collection[str], there: ProjectFeatures
 ) -> Iterator[Diagnostic]:
     """Yield what settings name that does not exist, or that nothing can be done with."""
     file = settings.root / FILE
@@ -220,7 +220,7 @@ def _check_settings(
 
 
 def _builtin_tools(
-    settings: Settings, there: Surroundings, handbooks: Handbooks
+    settings: Settings, there: ProjectFeatures, handbooks: Handbooks
 ) -> tuple[Tool, ...]:
     tools = with_handbooks(with_seconds(TOOLS, settings.limits.workflow_seconds), handbooks)
     offered = offer_builtins(tools, settings.tools.builtin, there)
@@ -234,11 +234,11 @@ def _surroundings(
     *,
     agents: AgentFiles,
     handbooks: Handbooks,
-) -> Surroundings:
+) -> ProjectFeatures:
     """Return what there is for built-in tools to work with."""
     books = (handbooks.get(name) for name in handbooks.names)
     flows = find_flows(settings.root, plugins.flows_dirs).files.values()
-    return Surroundings(
+    return ProjectFeatures(
         has_skills=bool(bundle.skills),
         has_handbooks=any(
             book and book.files and book.folder.parent != HANDBOOKS for book in books
@@ -294,13 +294,13 @@ def _scripts(
     return with_engines(found[0], sandbox), found[1]
 
 
-def _preface(
+def _prompt_prefix(
     bundle: Bundle, prompts: Prompts, settings: Settings, sandbox: Sandbox
-) -> tuple[Bundle, Preface]:
+) -> tuple[Bundle, PromptPrefix]:
     """Return the bundle with what is wrong with its prompt script, and what prompts begin with."""
     resolver = prompts.resolver
     if resolver is None:
-        return bundle, Preface(prompts.preamble)
+        return bundle, PromptPrefix(prompts.preamble)
     read = late("penstock.tools.scripts.manifests:load_prompt_script")
     script, problems, reached = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
@@ -312,7 +312,7 @@ def _preface(
         broken_nouns=broken,
         reached=bundle.reached | reached,
     )
-    return bundle, Preface(prompts.preamble, asked)
+    return bundle, PromptPrefix(prompts.preamble, asked)
 
 
 def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> ProjectNames:

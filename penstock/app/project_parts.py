@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.agents.catalog import Catalog
 from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import KnownNames
-from penstock.agents.preface import Preface
+from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.app.authoring import ignore
 from penstock.chat.database_parts import DatabaseParts
 from penstock.core.envelope import Json
@@ -63,7 +63,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     media: Media | None = None
 
 
-class Inventory(Struct, frozen=True, kw_only=True):
+class ProjectParts(Struct, frozen=True, kw_only=True):
     """What a project brings: tools and rules, agents, models."""
 
     registry: Registry
@@ -71,7 +71,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     agents: Catalog
     models: Models
     skills: Skills = NO_SKILLS
-    preface: Preface | None = None
+    prompt_prefix: PromptPrefix | None = None
     """What stands first in every system prompt."""
     web_url: str = ""
     """Where its web page is."""

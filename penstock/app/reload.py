@@ -66,7 +66,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         parts.agents.take(project.agent_files)
         broken = project.bundle.broken_nouns
         if "prompts" not in broken:
-            parts.participants.renew(project.preface)
+            parts.participants.renew(project.prompt_prefix)
         if "permissions" not in broken and parts.database_parts is not None:
             parts.database_parts.keys.renew(project.bundle.permissions)
         parts.materials.renew(project.handbooks)

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.chat.message import Reply
-from penstock.chat.parts import blocked_part, question_part
+from penstock.chat.representations import blocked_part, question_part
 from penstock.core.clock import to_iso
 from penstock.core.events import (
     CallSettled,
@@ -17,7 +17,13 @@ from penstock.core.events import (
     TaskBlocked,
     TaskEnded,
 )
-from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import (
+    AgentStarted,
+    FlowNotified,
+    FlowStarted,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.step import ABORTED, Outcome, StepResult
@@ -131,7 +137,7 @@ class RunFeed:
                 self._begin_flow(path, event)
             case StepStarted():
                 yield from self._begin(record, event)
-            case AgentBegan():
+            case AgentStarted():
                 yield from self._agent(path, event, record.at)
             case TaskEnded():
                 self.is_over = True
@@ -141,7 +147,7 @@ class RunFeed:
                 yield from self._ask(event, record.at)
             case QuestionAnswered():
                 yield self._answered(event, record.at)
-            case FlowTold():
+            case FlowNotified():
                 yield from self._told(path, event, record.at)
             case TaskBlocked(blocked_on=missing):
                 yield {"type": "flow_blocked"} | blocked_part(missing)
@@ -176,7 +182,7 @@ class RunFeed:
         if not waits:
             yield _started(visit)
 
-    def _agent(self, path: str, began: AgentBegan, at: int) -> Iterator[Body]:
+    def _agent(self, path: str, began: AgentStarted, at: int) -> Iterator[Body]:
         """Show that an agent is at work: that of a visit, or one that it called."""
         visit = self._visits.get(path)
         if visit is None:
@@ -225,7 +231,7 @@ class RunFeed:
         visit.parked += at - since
         return visit.frame("flow_question_answered", **body)
 
-    def _told(self, path: str, told: FlowTold, at: int) -> Iterator[Body]:
+    def _told(self, path: str, told: FlowNotified, at: int) -> Iterator[Body]:
         if told.kind == STEP_WAITS:
             return
         body = dict(told.body)

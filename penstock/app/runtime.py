@@ -33,7 +33,7 @@ from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
-from penstock.tools.errands import Errands
+from penstock.tools.callbacks import Callbacks
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import SCRIPT
 from penstock.tools.skills import Skills
@@ -69,7 +69,7 @@ class RuntimeParts(Struct, frozen=True, kw_only=True):
     """What agents of flows are given to read."""
     flow_work: FlowWork
     """Conducts the runs of flows."""
-    errands: Errands
+    callbacks: Callbacks
     """What tools have done by what is built on their door."""
     authoring: ProjectAuthoring | None = None
     """Writes agents and flows of the project's folder; None where there is no folder."""

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_text import parse_json
-from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.bounded import UnreadReason, read_bounded
 
 _MOST_BYTES = 1 << 20
 PathInSettings = tuple[str, ...]
@@ -68,7 +68,7 @@ def settings_error(problems: list[str]) -> ConfigError:
 
 def _read(file: Path) -> str:
     content = read_bounded(file, _MOST_BYTES)
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         if content.is_missing:
             return ""
         raise ConfigError(f"{file.name}: {content.message}.")

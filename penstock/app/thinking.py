@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter, Tier
+from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.app.project import Project
 from penstock.app.settings import Settings
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import ConfigError
 from penstock.manifest.fields import quoted
 from penstock.manifest.front_matter import parse_front_matter
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
 def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic]:
@@ -22,11 +22,11 @@ def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic
     models = settings.find_models()
     names = ModelNames(roles=settings.models.roles)
     for agent in project.agent_files.agents:
-        if agent.charter.tier is not Tier.LOCAL:
+        if agent.profile.tier is not Tier.LOCAL:
             continue
         unheeding = _unheeding(agent, models, names)
         if unheeding is not None:
-            yield _finding(settings, agent.charter, unheeding)
+            yield _finding(settings, agent.profile, unheeding)
 
 
 def find_unheeding(settings: Settings, name: str, level: str | None) -> str | None:
@@ -44,7 +44,7 @@ def find_unheeding(settings: Settings, name: str, level: str | None) -> str | No
 def _unheeding(agent: Agent, models: Models, names: ModelNames) -> str | None:
     """Return the model that does not heed what an agent wants."""
     wanted = agent.model if isinstance(agent.model, str) else None
-    if (agent.charter.thinking or names.thinking(wanted)) is None:
+    if (agent.profile.thinking or names.thinking(wanted)) is None:
         return None
     return _deaf(wanted, models, names)
 
@@ -57,14 +57,14 @@ def _deaf(wanted: str | None, models: Models, names: ModelNames) -> str | None:
         return None
 
 
-def _finding(settings: Settings, charter: Charter, model: str) -> Diagnostic:
-    text = (settings.root / charter.file).read_text(encoding="utf-8")
-    keys = parse_front_matter(text, charter.file).head.values
+def _finding(settings: Settings, agent_profile: AgentProfile, model: str) -> Diagnostic:
+    text = (settings.root / agent_profile.file).read_text(encoding="utf-8")
+    keys = parse_front_matter(text, agent_profile.file).head.values
     place = keys.get(("thinking",)) or keys.get(("model",)) or _TOP
     return Diagnostic(
         code="thinking-unheeded",
         message=f"the model {quoted(model)} cannot be told how much to think; it is not",
-        file=charter.file,
+        file=agent_profile.file,
         line=place.line,
         column=place.column,
         severity=Severity.WARNING,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.app.mocked_tools import MockedEgress, MockedTool, MockedVault
 from penstock.app.mocks import Mocks
-from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
+from penstock.app.opening import NOTHING_ADDED, open_storage, project_parts_of
 from penstock.app.project import Project, load_project, sandbox_of
 from penstock.app.project_parts import Storage
 from penstock.app.protected_files import protect
@@ -136,14 +136,14 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
         if plan.mocks.has_vault or not plan.keeps:
             assert alone.vault is not None  # noqa: S101  open_storage gives one
             storage = replace(storage, vault=MockedVault(alone.vault, keeps=plan.keeps))
-        inventory = inventory_of(settings, project, NOTHING_ADDED)
-        assert inventory.egress is not None  # noqa: S101  inventory_of gives one
-        inventory = replace(
-            inventory,
-            registry=Registry(_stand_in(each, plan) for each in inventory.registry),
-            egress=MockedEgress(plan.mocks.fetch, inventory.egress),
+        project_parts = project_parts_of(settings, project, NOTHING_ADDED)
+        assert project_parts.egress is not None  # noqa: S101  inventory_of gives one
+        project_parts = replace(
+            project_parts,
+            registry=Registry(_stand_in(each, plan) for each in project_parts.registry),
+            egress=MockedEgress(plan.mocks.fetch, project_parts.egress),
         )
-        runtime = assemble(world, storage, inventory)
+        runtime = assemble(world, storage, project_parts)
         protect(runtime, project)
         if project.sandbox is not None:
             closing.push_async_callback(project.sandbox.close)

@@ -14,12 +14,12 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent, AgentModels
 from penstock.app.authoring import ProjectAgents, ProjectAuthoring
 from penstock.app.dry_runs import DryRuns
-from penstock.app.project_parts import Inventory, Storage
+from penstock.app.project_parts import ProjectParts, Storage
 from penstock.app.runtime import Runtime, RuntimeParts
 from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.commands import CommandWork, MakeLink
 from penstock.chat.inbox import Inbox
-from penstock.chat.needs import Needs
+from penstock.chat.requirements import Requirements
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_closer import TaskCloser
@@ -33,7 +33,7 @@ from penstock.core.slash import is_answered_by_model
 from penstock.core.world import World
 from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
@@ -53,8 +53,8 @@ from penstock.flows.steps.step_runner import StepRunner
 from penstock.flows.work import FlowWork
 from penstock.resources.links import Links
 from penstock.tools.artifacts import Artifacts
+from penstock.tools.callbacks import Callbacks, FlowRequest, Runs, SubagentRequest
 from penstock.tools.direct import DirectTools
-from penstock.tools.errands import AgentErrand, Errands, RunErrand, Runs
 from penstock.tools.invoker import Invoker
 from penstock.tools.python.function import as_tools
 from penstock.tools.registry import Registry
@@ -120,25 +120,25 @@ class TaskDispatcher:
             self._flows.close(held, task, ended)
 
 
-def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
+def assemble(world: World, storage: Storage, project_parts: ProjectParts) -> Runtime:
     """Return a runtime over a project. It starts work once its launcher is open."""
-    return Assembly(world, storage, inventory).runtime()
+    return Assembly(world, storage, project_parts).runtime()
 
 
 class Assembly:
     """The parts of one runtime, each constructed when another part first needs it."""
 
-    def __init__(self, world: World, storage: Storage, inventory: Inventory) -> None:
+    def __init__(self, world: World, storage: Storage, project_parts: ProjectParts) -> None:
         self._world = world
         self._storage = storage
-        self._inventory = inventory
+        self._project_parts = project_parts
         self._bus = Bus()
         self._slots = Slots(world.limits)
-        self._models = AgentModels(inventory.models, inventory.model_names)
+        self._models = AgentModels(project_parts.models, project_parts.model_names)
 
     def runtime(self) -> Runtime:
         """Return the runtime, after its listeners are connected: the bus is notified first."""
-        storage, inventory = self._storage, self._inventory
+        storage, project_parts = self._storage, self._project_parts
         storage.log.listen(self._bus.publish)
         storage.log.listen(self._activations.hear)
         if storage.database_parts is not None:
@@ -153,22 +153,22 @@ class Assembly:
             bus=self._bus,
             relay=Relay(storage.log.live_text, self._bus, self._world),
             launcher=self._launcher,
-            agents=inventory.agents,
-            models=inventory.models,
+            agents=project_parts.agents,
+            models=project_parts.models,
             invoker=self._invoker,
             invoker_of=self._invokers.of,
             key=storage.key,
             participants=self._participants,
-            skills=inventory.skills,
-            flow_files=inventory.flow_files,
+            skills=project_parts.skills,
+            flow_files=project_parts.flow_files,
             flow_work=self._flow_work,
             materials=self._materials,
-            errands=self._errands,
+            callbacks=self._callbacks,
             authoring=self._authoring,
             database_parts=storage.database_parts,
-            confinement=inventory.confinement,
+            confinement=project_parts.confinement,
         )
-        return Runtime(parts, self._inbox, inventory.local)
+        return Runtime(parts, self._inbox, project_parts.local)
 
     # ---- tools ----
 
@@ -176,7 +176,7 @@ class Assembly:
     def _invoker(self) -> Invoker:
         resources = self._resources
         return Invoker(
-            self._inventory.registry, self._inventory.rules, resources, world=self._world
+            self._project_parts.registry, self._project_parts.rules, resources, world=self._world
         )
 
     @cached_property
@@ -185,7 +185,7 @@ class Assembly:
 
     @cached_property
     def _resources(self) -> Resources:
-        world, storage, inventory = self._world, self._storage, self._inventory
+        world, storage, project_parts = self._world, self._storage, self._project_parts
         return Resources(
             artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
             blobs=storage.blobs,
@@ -194,26 +194,26 @@ class Assembly:
             vault=storage.vault,
             media=storage.media,
             links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
-            egress=inventory.egress,
-            channels=inventory.channels,
-            web_url=inventory.web_url,
-            project=inventory.project,
-            errands=self._errands,
+            egress=project_parts.egress,
+            channels=project_parts.channels,
+            web_url=project_parts.web_url,
+            project=project_parts.project,
+            callbacks=self._callbacks,
         )
 
     @cached_property
-    def _errands(self) -> Errands:
+    def _callbacks(self) -> Callbacks:
         """What tools start above their own floor. Each looks its part up when it is called."""
-        authoring = None if self._authoring is None else self._authoring.errand
-        return Errands(run_agent=self._run_agent, runs=self._run_errands, authoring=authoring)
+        authoring = None if self._authoring is None else self._authoring.callbacks
+        return Callbacks(run_agent=self._run_agent, runs=self._run_callbacks, authoring=authoring)
 
-    async def _run_agent(self, errand: AgentErrand, ledger: Ledger) -> Json:
-        return await self._subagents.run(errand, ledger)
+    async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:
+        return await self._subagents.run(request, ledger)
 
     @cached_property
-    def _run_errands(self) -> Runs:
-        async def begin(errand: RunErrand) -> TaskId:
-            return await self._tool_runs.begin(errand)
+    def _run_callbacks(self) -> Runs:
+        async def begin(request: FlowRequest) -> TaskId:
+            return await self._tool_runs.begin(request)
 
         async def end(run_id: TaskId, waiter: TaskId) -> Envelope | None:
             return await self._tool_runs.end(run_id, waiter)
@@ -225,57 +225,59 @@ class Assembly:
 
     @cached_property
     def _tool_runs(self) -> ToolRuns:
-        return ToolRuns(self._inbox, self._inventory.flows.find, self._slots)
+        return ToolRuns(self._inbox, self._project_parts.flows.find, self._slots)
 
     @cached_property
     def _authoring(self) -> ProjectAuthoring | None:
         """What writes agents and flows, where there is a folder for them."""
-        inventory = self._inventory
-        folder, flows = inventory.project, inventory.flow_files
+        project_parts = self._project_parts
+        folder, flows = project_parts.project, project_parts.flow_files
         if folder is None or flows is None:
             return None
-        config = inventory.flow_settings.config
+        config = project_parts.flow_settings.config
         return ProjectAuthoring(
             folder,
-            ProjectAgents(inventory.agents, inventory.nameable, inventory.packages),
+            ProjectAgents(project_parts.agents, project_parts.nameable, project_parts.packages),
             flows,
             dry_runs=DryRuns(
-                agents=inventory.agents, flows=flows, world=self._world, config=config
+                agents=project_parts.agents, flows=flows, world=self._world, config=config
             ),
-            tell=inventory.rediscovered,
+            tell=project_parts.rediscovered,
         )
 
     # ---- agents and flows ----
 
     @cached_property
     def _participants(self) -> Participants:
-        inventory = self._inventory
+        project_parts = self._project_parts
         return Participants(
-            lambda _, name: inventory.agents.get(name),
+            lambda _, name: project_parts.agents.get(name),
             self._invokers.of,
             self._models.of,
-            skills=inventory.skills,
-            preface=inventory.preface,
+            skills=project_parts.skills,
+            prompt_prefix=project_parts.prompt_prefix,
         )
 
     @cached_property
     def _materials(self) -> Materials:
-        return Materials(handbooks=self._inventory.handbooks, folder=self._inventory.project)
+        return Materials(
+            handbooks=self._project_parts.handbooks, folder=self._project_parts.project
+        )
 
     @cached_property
     def _agent_sessions(self) -> AgentSessions:
         environment = AgentEnvironment(
-            get_agent=self._inventory.agents.worker,
+            get_agent=self._project_parts.agents.worker,
             model=self._models.of,
             materials=self._materials,
-            guards=self._inventory.guards,
+            guards=self._project_parts.guards,
             remark=self._models.remark,
         )
         return AgentSessions(environment, self._invoker, world=self._world, bus=self._bus)
 
     @cached_property
     def _subagents(self) -> Subagents:
-        return Subagents(self._agent_sessions, self._inventory.agents)
+        return Subagents(self._agent_sessions, self._project_parts.agents)
 
     @cached_property
     def _steps(self) -> StepRunner:
@@ -284,42 +286,44 @@ class Assembly:
         def invoker_with(tool: Tool) -> Invoker:
             return shared.over(Registry([*shared.registry, tool]))
 
-        code = CodeSteps(self._inventory.code_environment, invoker_with)
-        shell = ShellSteps(self._inventory.project, shared.threads)
+        code = CodeSteps(self._project_parts.code_environment, invoker_with)
+        shell = ShellSteps(self._project_parts.project, shared.threads)
         return StepRunner(self._agent_sessions, code, shell, self._world)
 
     @cached_property
     def _flow_work(self) -> FlowWork:
         return FlowWork(
-            library=self._inventory.flows,
+            library=self._project_parts.flows,
             steps=self._steps,
             world=self._world,
             key=self._storage.key,
             slots=self._slots,
             close=TaskCloser(self._storage.key).end,
-            settings=self._inventory.flow_settings,
-            gate=self._inventory.gate,
+            settings=self._project_parts.flow_settings,
+            gate=self._project_parts.gate,
         )
 
     # ---- tasks ----
 
     @cached_property
     def _work(self) -> TaskDispatcher:
-        world, inventory, key = self._world, self._inventory, self._storage.key
+        world, project_parts, key = self._world, self._project_parts, self._storage.key
         chat = ChatWork(self._participants, world, self._bus, key=key)
         calls = DirectCalls(self._invoker, self._participants, world.clock, key=key)
         commands = CommandWork(
             calls,
             DirectTools(self._invoker),
-            _web_link(self._storage, inventory),
-            wanted_by=partial(wanted_by, inventory.flows),
+            _web_link(self._storage, project_parts),
+            wanted_by=partial(wanted_by, project_parts.flows),
             world=world,
         )
         return TaskDispatcher(chat, CallWork(calls), commands, self._flow_work)
 
     @cached_property
     def _activations(self) -> Activations:
-        needs = Needs(self._participants, self._inventory.registry, self._inventory.agents.worker)
+        needs = Requirements(
+            self._participants, self._project_parts.registry, self._project_parts.agents.worker
+        )
         notifier = RunNotifier(self._storage.log, self._wake)
         body = TaskBody(
             work=self._work.work,
@@ -344,10 +348,10 @@ class Assembly:
         return Inbox(storage.log, storage.projections, starter, bus=self._bus, world=self._world)
 
 
-def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
+def _web_link(storage: Storage, project_parts: ProjectParts) -> MakeLink | None:
     if storage.database_parts is None:
         return None
-    make, place = storage.database_parts.web_links.make, inventory.web_url.rstrip("/")
+    make, place = storage.database_parts.web_links.make, project_parts.web_url.rstrip("/")
 
     async def link(session_id: SessionId, profile: Profile) -> str:
         return f"{place}/link/{await make(session_id, profile)}"

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
-from penstock.core.flow_events import FlowTold
+from penstock.core.flow_events import FlowNotified
 from penstock.core.schema import Problem
 from penstock.tools.builtin import TEXT, Act, BuiltIn, builtin, offered_without
-from penstock.tools.errands import Authoring
+from penstock.tools.callbacks import Authoring
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.resources import NO_PROJECT
@@ -101,12 +101,12 @@ async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
     answer: Json = await threads.run(write)
     if answer["written"]:
         found = await threads.run(_authoring(invocation).rediscover)
-        invocation.ledger.add(FlowTold(kind=REDISCOVERED, body=found), invocation.call.path)
+        invocation.ledger.add(FlowNotified(kind=REDISCOVERED, body=found), invocation.call.path)
     return answer
 
 
 def _authoring(invocation: Invocation) -> Authoring:
-    authoring = invocation.inside.resources.errands.authoring
+    authoring = invocation.inside.resources.callbacks.authoring
     if authoring is None:
         raise ToolNotConfigured(NO_PROJECT)
     return authoring

@@ -59,7 +59,7 @@ WORKBOOKS = frozenset(each for each in FAMILIES["sheets"] if each.startswith("ex
 """The tools that need the extra `sheets`."""
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class ProjectFeatures(Struct, frozen=True, kw_only=True):
     """What a project has for built-in tools to work with."""
 
     has_skills: bool = False
@@ -76,7 +76,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 def offer_builtins(
-    tools: Iterable[Tool], families: Collection[str], there: Surroundings
+    tools: Iterable[Tool], families: Collection[str], there: ProjectFeatures
 ) -> tuple[Tool, ...]:
     """Return the built-in tools, each marked whether chats of this project are offered it."""
     chosen = {each for name in families for each in FAMILIES.get(name, ())}
@@ -84,7 +84,7 @@ def offer_builtins(
     return tuple(_offered(each, is_offered=each.spec.tool_id in wanted) for each in tools)
 
 
-def core(there: Surroundings) -> frozenset[str]:
+def core(there: ProjectFeatures) -> frozenset[str]:
     """Return the tools that every chat of such a project is offered."""
     found = {ASK_USER, "read_tool_result_artifact"}
     if there.has_skills:
@@ -103,7 +103,7 @@ def family_of(tool_id: str) -> str:
     return next((name for name, ids in FAMILIES.items() if tool_id in ids), "")
 
 
-def why_useless(family: str, there: Surroundings) -> str:
+def why_useless(family: str, there: ProjectFeatures) -> str:
     """Return what a family lacks in a project to be of any use; nothing if it lacks nothing."""
     if family == "shell" and not there.has_shell:
         return "shell commands are off; set shell = true under [flows]"
@@ -112,14 +112,14 @@ def why_useless(family: str, there: Surroundings) -> str:
     return ""
 
 
-def why_poorer(family: str, there: Surroundings) -> str:
+def why_poorer(family: str, there: ProjectFeatures) -> str:
     """Return what a family lacks in a project to offer all of its tools; nothing if it has it."""
     if family == "sheets" and not there.has_workbooks:
         return "excel_* need openpyxl, which is not installed; pip install 'penstock[sheets]'"
     return ""
 
 
-def _useless(there: Surroundings) -> set[str]:
+def _useless(there: ProjectFeatures) -> set[str]:
     found = {each for name in FAMILIES if why_useless(name, there) for each in FAMILIES[name]}
     return found if there.has_workbooks else found | WORKBOOKS
 

@@ -13,7 +13,7 @@ from penstock.core.changes import FileChanges, MediaChange
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
-from penstock.resources.links import Label
+from penstock.resources.links import LinkLabel
 from penstock.store.blobs import Blobs
 from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
 from penstock.tools.invocation import Invocation
@@ -176,7 +176,7 @@ def _link(kept: MediaChange, invocation: Invocation, name: str | None = None) ->
     if links is None:
         raise ToolNotConfigured("no links are signed here")
     ends = min(links.end(), kept.expires_at)
-    link = links.to(kept.blob_id, ends, Label(kept.media_type, name or kept.filename or ""))
+    link = links.to(kept.blob_id, ends, LinkLabel(kept.media_type, name or kept.filename or ""))
     return {"download_url": invocation.inside.resources.web_url + link, "expires_at": to_iso(ends)}
 
 

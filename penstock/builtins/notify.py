@@ -30,7 +30,7 @@ from penstock.resources.channels import (
 )
 from penstock.resources.egress import EgressCaller, HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
-from penstock.resources.links import Label
+from penstock.resources.links import LinkLabel
 from penstock.tools.builtin import NAME, TEXT, builtin, fields_of
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -191,7 +191,7 @@ async def _enclosure(
         media_type=kept.media_type,
         is_image=is_image,
         link=resources.web_url
-        + resources.links.to(kept.blob_id, label=Label(kept.media_type, name)),
+        + resources.links.to(kept.blob_id, label=LinkLabel(kept.media_type, name)),
         content=content,
         upload_id=upload_id,
     )

@@ -13,7 +13,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events import SkillsSelected
 from penstock.core.schema import Problem
-from penstock.manifest.bounded import TOO_LARGE, Unread, read_bounded
+from penstock.manifest.bounded import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.resources import Resource
 from penstock.manifest.skill import SkillManifest
 from penstock.resources.project.access import OPEN
@@ -187,7 +187,7 @@ def _read(files: ProjectFiles | None, file: Path, shown: str, most: int) -> byte
         name = file.relative_to(files.root).as_posix()
         return files.read(replace(files.readable(name), told=shown), most)
     content = read_bounded(file, most)
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         reason = "too_large" if content.code == TOO_LARGE else "not_found"
         raise tool_failure(reason, f"{shown!r}: {content.message}")
     return content

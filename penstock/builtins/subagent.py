@@ -7,7 +7,7 @@ from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
 from penstock.core.tool_names import SUBAGENT
 from penstock.tools.builtin import TEXT, fields_of
-from penstock.tools.errands import AgentErrand
+from penstock.tools.callbacks import SubagentRequest
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 
@@ -50,20 +50,20 @@ class Subagent:
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what the agent gave to `finish`; its questions are asked where the call is."""
-        run_agent = invocation.inside.resources.errands.run_agent
+        run_agent = invocation.inside.resources.callbacks.run_agent
         if run_agent is None:
             raise ToolNotConfigured(
                 "no agents can be put to work here: open a project folder, penstock.open(directory)"
             )
         secrets = invocation.caller.secrets
-        errand = AgentErrand(
+        request = SubagentRequest(
             agent=input["agent"],
             task=secrets.text(input["task"]),
             inputs=secrets.json(input.get("inputs", {})),
             path=invocation.call.path,
             caller=invocation.caller,
         )
-        return await run_agent(errand, invocation.ledger)
+        return await run_agent(request, invocation.ledger)
 
     def preview(self, output: Any) -> str | None:
         """Return how it ended, in the agent's own words."""

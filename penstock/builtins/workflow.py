@@ -24,7 +24,7 @@ from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import await_run
 from penstock.tools.builtin import fields_of
-from penstock.tools.errands import RunErrand, Runs
+from penstock.tools.callbacks import FlowRequest, Runs
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
@@ -68,7 +68,7 @@ class ExecuteWorkflow:
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what became of the run."""
-        runs = invocation.inside.resources.errands.runs
+        runs = invocation.inside.resources.callbacks.runs
         if runs is None:
             raise ToolNotConfigured(
                 "no flows can be run here: open a project folder, penstock.open(directory)"
@@ -94,7 +94,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
     depth = brief.depth + 1 if isinstance(brief, FlowRequested) else 1
     if depth > most:
         raise DepthExceeded(f"runs that start each other are nested more than {most} deep")
-    errand = RunErrand(
+    request = FlowRequest(
         command=command,
         task=task,
         inputs={name: value for name, value in given.items() if name != "task"},
@@ -105,7 +105,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
         is_autonomous=invocation.caller.is_autonomous,
     )
     try:
-        return await runs.begin(errand)
+        return await runs.begin(request)
     except NotFound as error:
         raise ToolFailed(
             str(error), "NOT_FOUND", suggestion="Name a workflow of this project."

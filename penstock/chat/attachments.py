@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.chat.parts import LinkTo
+from penstock.chat.representations import LinkTo
 from penstock.core.events import CallSettled, StoredFile
 
 TOOL = "send_media_attachment"

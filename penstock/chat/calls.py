@@ -17,7 +17,7 @@ from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Budget
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw

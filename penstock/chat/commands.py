@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.chat.calls import DirectCalls
-from penstock.chat.pairs import needs, read_input, usage
-from penstock.chat.parts import envelope_part
+from penstock.chat.key_values import needs, read_input, usage
+from penstock.chat.representations import envelope_part
 from penstock.chat.session import profile_of
 from penstock.core.call import CallPath, Origin, ToolCall
 from penstock.core.call_errors import CallError, NotAvailable
@@ -21,12 +21,12 @@ from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.question import Question, QuestionKind
 from penstock.core.signals import Suspend
-from penstock.core.slash import NEW, Wanted, begins_afresh, command_parts
+from penstock.core.slash import NEW, MissingArguments, begins_afresh, command_parts
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.core.world import World
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_ends import usage_of
 from penstock.engine.task_state import TaskState
@@ -36,7 +36,7 @@ CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 """Makes a link to a conversation, for who holds a profile."""
 COMMANDS = (CALL, WEB, NEW)
-WantedBy = Callable[[str], Mapping[str, Wanted]]
+WantedBy = Callable[[str], Mapping[str, MissingArguments]]
 """What a flow, named by its command, needs to begin: `task`, and inputs by their names. Raises
 NotFound, with the nearest one.
 """

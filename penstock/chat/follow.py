@@ -16,7 +16,7 @@ from penstock.core.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
+from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
 from penstock.store.log import Log
 
 PAGE = 500
@@ -230,7 +230,7 @@ async def texts(
     A reply that a failure took back is said again from its beginning. `rests` says whether the task
     still waits where it was suspended: the log also holds questions that were answered.
     """
-    saying = Saying()
+    saying = YieldedReply()
     async with aclosing(follow(source, log_id, task_id=task_id)) as items:
         async for item in items:
             if piece := saying.of(item):
@@ -242,7 +242,7 @@ async def texts(
                     return
 
 
-class Saying:
+class YieldedReply:
     """What was yielded of the reply on its way, which may come live, from the log, or as both."""
 
     def __init__(self) -> None:
@@ -262,7 +262,7 @@ class Saying:
 
     def _added(self, item: Live) -> str:
         match item:
-            case ReplyBegun(reply=reply) if reply.path is None:
+            case ReplyStarted(reply=reply) if reply.path is None:
                 is_same = reply.base == self._base  # a reader that was too slow gets it again
                 self._base, self._skip = reply.base, self._said if is_same else 0
                 self._said = self._said if is_same else 0
@@ -279,7 +279,7 @@ class Saying:
 
 def so_far(reply: LiveReply) -> list[Live]:
     """Return a reply on its way from its beginning, with neighbouring pieces of a kind as one."""
-    items: list[Live] = [ReplyBegun(reply)]
+    items: list[Live] = [ReplyStarted(reply)]
     units, runs = 0, list[Delta]()
     for kind, text in reply.pieces:
         units += len(text)

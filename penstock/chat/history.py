@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.chat.attachments import Attachments
-from penstock.chat.parts import LinkTo, call_part, result_part
+from penstock.chat.representations import LinkTo, call_part, result_part
 from penstock.chat.subagent_filter import SubagentFilter
 from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import Moment, to_iso

@@ -32,7 +32,7 @@ _COLUMNS = ("seq", "at", "task_id", "path", "kind", "body", "blob_id")
 _KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class MetricsRange(Struct, frozen=True, kw_only=True):
     """Which agent, and from when until when."""
 
     agent: str
@@ -40,7 +40,7 @@ class Span(Struct, frozen=True, kw_only=True):
     until: Moment
 
 
-class Times(Struct):
+class DurationHistogram(Struct):
     """How long calls took, in buckets: a million of them take no more room than a hundred."""
 
     buckets: Counter[int] = field(default_factory=Counter)
@@ -78,7 +78,7 @@ def _bucket(duration_ms: int) -> int:
     return duration_ms // scale * scale + scale // 2
 
 
-class Tally(Struct):
+class ToolMetrics(Struct):
     """What is known about one tool."""
 
     calls: int = 0
@@ -88,7 +88,7 @@ class Tally(Struct):
     """By the loop guard; not among the failed."""
     rejected: int = 0
     """By a person; not among the failed."""
-    times: Times = field(default_factory=Times)
+    times: DurationHistogram = field(default_factory=DurationHistogram)
     arguments: int = 0
     """Tokens that models wrote to call it."""
     results: int = 0
@@ -141,13 +141,15 @@ class Metrics:
         self._database = database
         self._rows = Rows(blobs, 0)
 
-    async def of_tools(self, span: Span, definitions: Mapping[str, int]) -> dict[str, Tally]:
+    async def of_tools(
+        self, span: MetricsRange, definitions: Mapping[str, int]
+    ) -> dict[str, ToolMetrics]:
         """Return a tally for each tool that was called or offered.
 
         `definitions` says how many tokens it takes to offer a tool. Events are read a page at a
         time; one that does not read back is passed over, and named to operators.
         """
-        count, log_id, seq = Count(definitions), LogId(""), 0
+        count, log_id, seq = MetricsCounter(definitions), LogId(""), 0
         while rows := await self._page(span, log_id, seq):
             for row in rows:
                 if row.log_id != log_id:
@@ -157,7 +159,7 @@ class Metrics:
                     count.take(record.task_id, record.path, record.event)
         return count.found()
 
-    async def _page(self, span: Span, log_id: LogId, seq: int) -> Sequence[RowOf[Any]]:
+    async def _page(self, span: MetricsRange, log_id: LogId, seq: int) -> Sequence[RowOf[Any]]:
         """Return the next events, in the order of their logs."""
         each = events.c
         wanted = (
@@ -180,7 +182,7 @@ class Metrics:
         return record
 
 
-class Count:
+class MetricsCounter:
     """Counts what happened, task by task in the order of the log.
 
     What agents do that a chat put to work is not counted: it is no use of its tools.
@@ -190,7 +192,7 @@ class Count:
 
     def __init__(self, definitions: Mapping[str, int]) -> None:
         self._definitions = definitions
-        self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self._tallies: defaultdict[str, ToolMetrics] = defaultdict(ToolMetrics)
         self._offered: dict[str | None, tuple[str, ...]] = {}
         self._subagents: defaultdict[str | None, SubagentFilter] = defaultdict(SubagentFilter)
 
@@ -218,16 +220,16 @@ class Count:
             case _:
                 pass
 
-    def found(self) -> dict[str, Tally]:
+    def found(self) -> dict[str, ToolMetrics]:
         """Return what there is of each tool, by its name."""
         return dict(sorted(self._tallies.items()))
 
 
 def count(
     happened: Iterable[tuple[str | None, CallPath | None, Event]], definitions: Mapping[str, int]
-) -> dict[str, Tally]:
+) -> dict[str, ToolMetrics]:
     """Count what happened in one log."""
-    count = Count(definitions)
+    count = MetricsCounter(definitions)
     for task_id, path, event in happened:
         count.take(task_id, path, event)
     return count.found()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.core.events import Record
 from penstock.core.ids import LogId
-from penstock.engine.bus import Delta, DeltaKind, LiveReply, ReplyBegun
+from penstock.engine.bus import Delta, DeltaKind, LiveReply, ReplyStarted
 from penstock.store.live_text import ENDS_OF_REPLIES, NOWHERE, LiveText, TextPiece, TextPosition
 
 _ALL = 2**62
@@ -36,16 +36,16 @@ class RemoteReplies:
         if self._reply and any(type(record.event) in ENDS_OF_REPLIES for record in records):
             self._reply = None
 
-    async def listen(self) -> Sequence[ReplyBegun | Delta]:
+    async def listen(self) -> Sequence[ReplyStarted | Delta]:
         """Return what is new, in order; what is said here already is for the bus to tell."""
-        items: list[ReplyBegun | Delta] = []
+        items: list[ReplyStarted | Delta] = []
         for piece in await self._live_text.read(self._log_id, after=self._spot):
             reply = self._reply_of(piece)
             if piece.spot.units - len(piece.text) != reply.units:
                 break
             if reply is not self._reply:
                 self._reply = reply
-                items.append(ReplyBegun(reply))
+                items.append(ReplyStarted(reply))
             self._spot = piece.spot
             if piece.text:
                 kind = DeltaKind(piece.kind)

@@ -11,11 +11,11 @@ from penstock.core.events import CancelRequested, Entry, Event
 from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Log
-from penstock.tools.errands import RunErrand
+from penstock.tools.callbacks import FlowRequest
 
 Look = Callable[[str], object]
 """Looks for a flow by its command. Raises NotFound."""
@@ -29,25 +29,25 @@ class ToolRuns:
         self._look = look
         self._slots = slots
 
-    async def begin(self, errand: RunErrand) -> TaskId:
+    async def begin(self, request: FlowRequest) -> TaskId:
         """Begin a run, or return the one that the same call began before. Raises NotFound.
 
         The name of the run comes from the call, so that this holds however long people take.
         """
-        run_id = TaskId(f"task_{errand.key}")
-        if await self._has_begun(run_id, errand.profile):
+        run_id = TaskId(f"task_{request.key}")
+        if await self._has_begun(run_id, request.profile):
             return run_id
-        self._look(errand.command)
+        self._look(request.command)
         run = NewRun(
-            command=errand.command,
-            task=errand.task,
-            inputs=errand.inputs,
-            depth=errand.depth,
-            waiter=errand.waiter,
-            autonomous=True if errand.is_autonomous else None,
+            command=request.command,
+            task=request.task,
+            inputs=request.inputs,
+            depth=request.depth,
+            waiter=request.waiter,
+            autonomous=True if request.is_autonomous else None,
         )
         with suppress(NameTaken):
-            await self._inbox.start_flow(run, errand.profile, task_id=run_id)
+            await self._inbox.start_flow(run, request.profile, task_id=run_id)
         return run_id
 
     async def end(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:

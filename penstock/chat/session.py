@@ -6,7 +6,7 @@ from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
-from penstock.agents.preface import Preface
+from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.agents.turn import AgentModel, Turns, open_turns
 from penstock.chat.task_closer import TaskCloser
 from penstock.core.envelope import ErrorDetail
@@ -28,7 +28,7 @@ from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
@@ -46,7 +46,7 @@ FindInvoker = Callable[[Agent], Invoker]
 class Participants:
     """Who takes part: agents, their tools, their models, their skills."""
 
-    __slots__ = ("agent", "invoker", "model", "preface", "skills")
+    __slots__ = ("agent", "invoker", "model", "prompt_prefix", "skills")
 
     def __init__(
         self,
@@ -55,18 +55,18 @@ class Participants:
         model: FindModel,
         *,
         skills: Skills = NO_SKILLS,
-        preface: Preface | None = None,
+        prompt_prefix: PromptPrefix | None = None,
     ) -> None:
         self.agent = agent
         self.invoker = invoker
         self.model = model
         self.skills = skills
-        self.preface = preface
+        self.prompt_prefix = prompt_prefix
         """What the project says first; None is nothing."""
 
-    def renew(self, preface: Preface | None) -> None:
+    def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the preface of a newer edition of the project from now on."""
-        self.preface = preface
+        self.prompt_prefix = prompt_prefix
 
 
 class ChatWork:
@@ -163,13 +163,15 @@ class ChatWork:
         )
         has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
         fixed = task.started.offered if task.started else ()
-        preface: tuple[str, ...] = ()
-        if participants.preface is not None:
-            preface = await participants.preface.of(held, task, profile, self._world.clock)
+        prompt_prefix: tuple[str, ...] = ()
+        if participants.prompt_prefix is not None:
+            prompt_prefix = await participants.prompt_prefix.of(
+                held, task, profile, self._world.clock
+            )
         caller = caller_for(agent, profile, fixed, skills)
         invoker = participants.invoker(agent)
         return TaskOffers(
-            agent, invoker, caller, fixed=fixed if has_tools else None, preface=preface
+            agent, invoker, caller, fixed=fixed if has_tools else None, prompt_prefix=prompt_prefix
         )
 
     def _ended(self, task: TaskState, answer: FinalReply) -> TaskEnded:

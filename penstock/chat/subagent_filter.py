@@ -2,7 +2,7 @@
 
 from penstock.core.call import CallPath, is_below
 from penstock.core.events import CallRetried, CallSettled, Event, ReplyReceived, ReplyRestarted
-from penstock.core.flow_events import AgentBegan, AgentReminded
+from penstock.core.flow_events import AgentReminded, AgentStarted
 
 
 class SubagentFilter:
@@ -16,7 +16,7 @@ class SubagentFilter:
     def has(self, event: Event, path: CallPath | None) -> bool:
         """Whether an event is about an agent in a frame; the call around it is the chat's."""
         match event:
-            case AgentBegan():
+            case AgentStarted():
                 self._frames[path or ""] = None
                 return True
             case ReplyReceived() | ReplyRestarted() | AgentReminded():

@@ -9,7 +9,7 @@ from penstock.core.canonical import compact
 from penstock.core.events import CallSettled, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
 from penstock.core.task import TaskStatus
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.suspend import withdraw
 from penstock.engine.task_ends import usage_of

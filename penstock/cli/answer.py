@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.cli.arguments.completion import questions, replies
 from penstock.cli.arguments.input import read_value
 from penstock.cli.arguments.options import AsJson, ProjectFolder, taking

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.agents.offer import definition, offered
 from penstock.app.runtime import Runtime
 from penstock.cli.arguments.project import ReadProject
@@ -119,4 +119,4 @@ def _text(value: Any) -> str:
 
 def _is_of_flows(agent: Agent) -> bool:
     """Whether it is one of the agents that every project has for its flows."""
-    return agent.has_file and agent.charter.tier is Tier.BUILT_IN
+    return agent.has_file and agent.profile.tier is Tier.BUILT_IN

@@ -80,7 +80,7 @@ def chat(options: Options) -> None:
     with Background() as background:
         runtime = background.enter(context)
         try:
-            talk = _Talk(runtime, background, as_json=options.as_json)
+            talk = _ChatRun(runtime, background, as_json=options.as_json)
             talk.begin(options)
             code = talk.alone(message) if _is_single(message) else talk.together()
         except KeyboardInterrupt:
@@ -90,7 +90,7 @@ def chat(options: Options) -> None:
     raise typer.Exit(code)
 
 
-class _Talk:
+class _ChatRun:
     """One run of the command."""
 
     def __init__(self, runtime: Runtime, background: Background, *, as_json: bool) -> None:

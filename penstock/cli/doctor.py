@@ -33,7 +33,7 @@ from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, gaps, little_space, look, read_back
 from penstock.store.list_checks import odd_logs, unfit_rows
 from penstock.store.projections import Page, TasksOf
-from penstock.store.quarantine import Suspect
+from penstock.store.quarantine import QuarantinedLog
 from penstock.store.rebuild import rebuild
 from penstock.store.rows import REBUILD
 from penstock.store.sql_log import SqlLog
@@ -60,7 +60,7 @@ MOST_LOGS = 200
 """Read wholly, of those in which something is to be done."""
 
 
-class Mark(StrEnum):
+class FindingLevel(StrEnum):
     """How a finding is."""
 
     FINE = "ok"
@@ -71,12 +71,16 @@ class Mark(StrEnum):
 class Finding(Struct, frozen=True):
     """One line of the report."""
 
-    mark: Mark
+    mark: FindingLevel
     about: str
     said: str
 
 
-_STYLES = {Mark.FINE: ("✓", "green"), Mark.NOTE: ("·", "yellow"), Mark.WRONG: ("✗", "bold red")}
+_STYLES = {
+    FindingLevel.FINE: ("✓", "green"),
+    FindingLevel.NOTE: ("·", "yellow"),
+    FindingLevel.WRONG: ("✗", "bold red"),
+}
 
 
 def doctor(
@@ -87,18 +91,20 @@ def doctor(
     try:
         found = find(project)
     except ConfigError as error:
-        findings.append(Finding(Mark.WRONG, "project", str(error)))
+        findings.append(Finding(FindingLevel.WRONG, "project", str(error)))
     else:
         findings += [*_project(found), *_models(found), *_scripts(found), *_disk(found)]
         findings += asyncio.run(_database(found, rebuilt=rebuilt))
     _print(findings, as_json=as_json)
-    raise typer.Exit(int(any(each.mark is Mark.WRONG for each in findings)))
+    raise typer.Exit(int(any(each.mark is FindingLevel.WRONG for each in findings)))
 
 
 def _print(findings: Sequence[Finding], *, as_json: bool) -> None:
     if as_json:
         rows = [{"mark": f.mark.value, "about": f.about, "said": f.said} for f in findings]
-        print_json({"findings": rows, "ok": all(f.mark is not Mark.WRONG for f in findings)})
+        print_json(
+            {"findings": rows, "ok": all(f.mark is not FindingLevel.WRONG for f in findings)}
+        )
         return
     console = Console(highlight=False)
     for finding in findings:
@@ -109,14 +115,14 @@ def _print(findings: Sequence[Finding], *, as_json: bool) -> None:
 
 def _installed() -> Iterator[Finding]:
     said = f"{version('penstock')} on Python {platform.python_version()}"
-    yield Finding(Mark.FINE, "penstock", said)
+    yield Finding(FindingLevel.FINE, "penstock", said)
     for extra, packages in EXTRAS.items():
         missing = [name for name in packages if not _has(name)]
         if missing:
             said = f"not installed, {', '.join(missing)} missing: pip install 'penstock[{extra}]'"
-            yield Finding(Mark.NOTE, f"extra {extra}", said)
+            yield Finding(FindingLevel.NOTE, f"extra {extra}", said)
         else:
-            yield Finding(Mark.FINE, f"extra {extra}", "installed")
+            yield Finding(FindingLevel.FINE, f"extra {extra}", "installed")
 
 
 def _has(package: str) -> bool:
@@ -131,9 +137,9 @@ def _project(found: ReadProject) -> Iterator[Finding]:
     project = found.project
     agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
     said = f"{project.root}: {agents}; {count(len(project.tools), 'tool')} of its own"
-    yield Finding(Mark.FINE, "project", said)
+    yield Finding(FindingLevel.FINE, "project", said)
     for each in project.diagnostics:
-        mark = Mark.WRONG if each.severity is Severity.ERROR else Mark.NOTE
+        mark = FindingLevel.WRONG if each.severity is Severity.ERROR else FindingLevel.NOTE
         yield Finding(mark, "file", str(each))
 
 
@@ -147,12 +153,12 @@ def _models(found: ReadProject) -> Iterator[Finding]:
         try:
             card = models.get(name).card
         except ConfigError as error:
-            yield Finding(Mark.WRONG, f"model {name}", str(error))
+            yield Finding(FindingLevel.WRONG, f"model {name}", str(error))
         else:
             said = f"{card.provider} {card.name}{is_default}"
             entry = settings.models.entries.get(name)
             silent = _unreachable(entry.base_url) if entry and entry.base_url else ""
-            mark = Mark.WRONG if silent else Mark.FINE
+            mark = FindingLevel.WRONG if silent else FindingLevel.FINE
             yield Finding(mark, f"model {name}", said + silent)
 
 
@@ -173,23 +179,23 @@ def _scripts(found: ReadProject) -> Iterator[Finding]:
     for engine in chosen.allow:
         missing = missing_engine(engine)
         is_default = engine == chosen.engine
-        mark = Mark.WRONG if is_default else Mark.NOTE
+        mark = FindingLevel.WRONG if is_default else FindingLevel.NOTE
         said = missing or ("ready (the default)" if is_default else "ready")
-        yield Finding(mark if missing else Mark.FINE, f"engine {engine}", said)
+        yield Finding(mark if missing else FindingLevel.FINE, f"engine {engine}", said)
     if not chosen.hardened or sandbox is None:
         said = "scripts are not confined by the operating system: [sandbox] hardened is false"
-        yield Finding(Mark.NOTE, "hardened", said)
+        yield Finding(FindingLevel.NOTE, "hardened", said)
         return
     yield from confining(
-        sandbox.layers, lacks=Mark.NOTE if chosen.hardened == "auto" else Mark.WRONG
+        sandbox.layers, lacks=FindingLevel.NOTE if chosen.hardened == "auto" else FindingLevel.WRONG
     )
 
 
-def confining(layers: Mapping[str, str], *, lacks: Mark) -> Iterator[Finding]:
+def confining(layers: Mapping[str, str], *, lacks: FindingLevel) -> Iterator[Finding]:
     """Say of each layer of confinement whether this machine has it, or why not."""
     for layer, why in layers.items():
         said = f"this machine lacks it: {why}" if why else "confines scripts"
-        yield Finding(lacks if why else Mark.FINE, f"hardened {layer}", said)
+        yield Finding(lacks if why else FindingLevel.FINE, f"hardened {layer}", said)
 
 
 def _disk(found: ReadProject) -> Iterator[Finding]:
@@ -200,13 +206,13 @@ def _disk(found: ReadProject) -> Iterator[Finding]:
             probe.write(b"x" * 4096)
     except OSError as error:
         said = f"{place} cannot be written: {error.strerror}"
-        yield Finding(Mark.WRONG, "disk", said)
+        yield Finding(FindingLevel.WRONG, "disk", said)
         return
     if little := little_space([place], found.settings.limits.free_bytes):
-        yield Finding(Mark.WRONG, "disk", f"{place}: {little}")
+        yield Finding(FindingLevel.WRONG, "disk", f"{place}: {little}")
     else:
         free = shutil.disk_usage(place).free // MIB
-        yield Finding(Mark.FINE, "disk", f"{place} is writable, {free:,} MiB free")
+        yield Finding(FindingLevel.FINE, "disk", f"{place} is writable, {free:,} MiB free")
 
 
 async def _database(found: ReadProject, *, rebuilt: bool) -> list[Finding]:
@@ -215,7 +221,7 @@ async def _database(found: ReadProject, *, rebuilt: bool) -> list[Finding]:
         async with AsyncExitStack() as closing:
             return await _looked_at(found, closing, rebuilt=rebuilt)
     except PenstockError as error:
-        return [Finding(Mark.WRONG, "database", f"{place}: {error}")]
+        return [Finding(FindingLevel.WRONG, "database", f"{place}: {error}")]
 
 
 async def _looked_at(
@@ -229,36 +235,40 @@ async def _looked_at(
     closing.push_async_callback(database.close)
     health = await check(database)
     if health.problems:
-        return [Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
+        return [Finding(FindingLevel.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
     sizes = f"{count(health.logs, 'log')}, {count(health.events, 'event')}"
     said = f"{place}: revision {health.revision}, {sizes}"
     blobs = open_blobs(settings.blob_place)
-    findings = [Finding(Mark.FINE, "database", said), *await _events(database, blobs)]
+    findings = [Finding(FindingLevel.FINE, "database", said), *await _events(database, blobs)]
     findings += _ready(await look(database, blobs))
     log = SqlLog(database, blobs, SystemClock())
     findings += await _tasks(log, SqlProjections(database, blobs))
     if rebuilt:
         made = await rebuild(database, log)
-        findings.append(Finding(Mark.FINE, "lists", f"rebuilt from {count(made.logs, 'log')}"))
-        findings += [Finding(Mark.WRONG, "lists", f"as before: {why}") for why in made.left]
+        findings.append(
+            Finding(FindingLevel.FINE, "lists", f"rebuilt from {count(made.logs, 'log')}")
+        )
+        findings += [Finding(FindingLevel.WRONG, "lists", f"as before: {why}") for why in made.left]
     return findings + await _lists(database, rebuilt=rebuilt)
 
 
 async def _lists(database: Database, *, rebuilt: bool) -> list[Finding]:
     """Return the rows of lists that do not fit their logs, and logs that cannot be right."""
     advice = "" if rebuilt else f". {REBUILD}"
-    unfit = [Finding(Mark.WRONG, "lists", said + advice) for said in await unfit_rows(database)]
+    unfit = [
+        Finding(FindingLevel.WRONG, "lists", said + advice) for said in await unfit_rows(database)
+    ]
     erase = ". Restore the database from a copy, or: penstock erase --log LOG --yes"
-    odd = [Finding(Mark.WRONG, "logs", said + erase) for said in await odd_logs(database)]
-    fine = [] if rebuilt else [Finding(Mark.FINE, "lists", "all rows fit their logs")]
+    odd = [Finding(FindingLevel.WRONG, "logs", said + erase) for said in await odd_logs(database)]
+    fine = [] if rebuilt else [Finding(FindingLevel.FINE, "lists", "all rows fit their logs")]
     return [*(unfit or fine), *odd]
 
 
 def _ready(checks: Sequence[Check]) -> list[Finding]:
     """Return what a server would say of itself at `/api/ready`."""
-    failed = [Finding(Mark.WRONG, each.name, each.why) for each in checks if each.why]
+    failed = [Finding(FindingLevel.WRONG, each.name, each.why) for each in checks if each.why]
     names = ", ".join(each.name for each in checks)
-    return failed or [Finding(Mark.FINE, "ready", f"{names}: all work")]
+    return failed or [Finding(FindingLevel.FINE, "ready", f"{names}: all work")]
 
 
 async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
@@ -270,7 +280,7 @@ async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
             f"{task.task_id} is blocked until a process has {names_of(task.blocked_on)}; "
             f"penstock tasks cancel {task.task_id} gives it up"
         )
-        findings.append(Finding(Mark.NOTE, "tasks", said))
+        findings.append(Finding(FindingLevel.NOTE, "tasks", said))
     for pending in await log.pending(limit=MOST_LOGS):
         try:
             await log.read(pending.log_id)
@@ -278,19 +288,19 @@ async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
             found, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MOST_LOGS))
             waiting = [each.task_id for each in found if not each.status.is_final]
             said = f"{', '.join(waiting) or 'what waits'} cannot go on: {error}"
-            findings.append(Finding(Mark.WRONG, "tasks", said))
+            findings.append(Finding(FindingLevel.WRONG, "tasks", said))
     return findings or [
-        Finding(Mark.FINE, "tasks", "the logs of those that are to go on read back")
+        Finding(FindingLevel.FINE, "tasks", "the logs of those that are to go on read back")
     ]
 
 
-def _suspect(suspect: Suspect) -> Finding:
+def _suspect(suspect: QuarantinedLog) -> Finding:
     does = "is watched while it runs" if suspect.is_at_work else "waits for its turn to run"
     said = (
         f"{suspect.log_id} is quarantined: the process died {suspect.deaths} times in a row while "
         f"it ran, {count(suspect.alone, 'time')} with no other suspect; it {does}"
     )
-    return Finding(Mark.NOTE, "tasks", said)
+    return Finding(FindingLevel.NOTE, "tasks", said)
 
 
 async def _events(database: Database, blobs: Blobs) -> list[Finding]:
@@ -302,7 +312,9 @@ async def _events(database: Database, blobs: Blobs) -> list[Finding]:
     found = []
     if broken:
         said = f"{', '.join(broken)}: does not read back, of the newest {read}."
-        found.append(Finding(Mark.WRONG, "events", said + advice))
+        found.append(Finding(FindingLevel.WRONG, "events", said + advice))
     if missing:
-        found.append(Finding(Mark.WRONG, "events", f"missing: {'; '.join(missing)}.{advice}"))
-    return found or [Finding(Mark.FINE, "events", f"the newest {read} read back")]
+        found.append(
+            Finding(FindingLevel.WRONG, "events", f"missing: {'; '.join(missing)}.{advice}")
+        )
+    return found or [Finding(FindingLevel.FINE, "events", f"the newest {read} read back")]

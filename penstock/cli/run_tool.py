@@ -14,7 +14,7 @@ from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
 from penstock.app.trial import Trial, TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.cli.arguments.completion import every_tool
 from penstock.cli.arguments.input import read_object
 from penstock.cli.arguments.options import (

@@ -7,7 +7,7 @@ import typer
 
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
-from penstock.chat.parts import event_part, quarantine_part, question_record, task_part
+from penstock.chat.representations import event_part, quarantine_part, question_record, task_part
 from penstock.chat.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.cli.arguments.completion import tasks

@@ -28,7 +28,7 @@ from penstock.cli.terminal.render import print_table
 from penstock.core.ids import LogId
 from penstock.core.text import count
 from penstock.engine.state import SessionState
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.models.model import ToolDefinition
 from penstock.models.usage import tool_tokens
@@ -68,7 +68,7 @@ Offered = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
+class ListOptions:
     """What `penstock tools list` takes."""
 
     skill: OfSkill = None
@@ -80,8 +80,8 @@ class Listing:
     as_json: AsJson = False
 
 
-@taking(Listing)
-def list_tools(options: Listing) -> None:
+@taking(ListOptions)
+def list_tools(options: ListOptions) -> None:
     """List the tools of the project, and the built-in ones."""
     read = find(options.project)
     tell_findings(read.project)
@@ -126,7 +126,7 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
         say(pretty(part))
 
 
-class Shelf(Struct, frozen=True, kw_only=True):
+class ProjectTools(Struct, frozen=True, kw_only=True):
     """The tools of a project that is read, with its rules."""
 
     registry: Registry
@@ -162,7 +162,7 @@ def _granted(project: Project, skill_id: str) -> frozenset[str]:
     return selection.tools | selection.inline | selection.script_tools
 
 
-def _is_wanted(spec: ToolSpec, options: Listing, granted: Collection[str] | None) -> bool:
+def _is_wanted(spec: ToolSpec, options: ListOptions, granted: Collection[str] | None) -> bool:
     if options.builtin and spec.kind != "builtin":
         return False
     if options.state is not None:
@@ -177,7 +177,7 @@ def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_jso
     """Show what the model of an agent is sent when a conversation begins, as chats make it."""
     agents = Catalog()
     agents.take(read.project.agent_files)
-    shelf = Shelf(
+    shelf = ProjectTools(
         registry=Registry(read.project.every_tool),
         rules=Rules(entry.rule() for entry in read.settings.rules),
     )
@@ -201,7 +201,7 @@ def _family(tool: ToolDefinition) -> str:
     return (family_of(tool.name) or "core") if tool.is_builtin else ""
 
 
-def _at_start(agent: Agent, read: ReadProject, shelf: Shelf) -> Sequence[ToolDefinition]:
+def _at_start(agent: Agent, read: ReadProject, shelf: ProjectTools) -> Sequence[ToolDefinition]:
     profile, state = read.settings.local.profile, SessionState(LogId(""))
     skills = Skills(read.project.every_skill, read.settings.root)
     fixed = [each.spec.tool_id for each in offered(agent, shelf, profile)]
@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, Struct):
         return {name: _plain(each) for name, each in asdict(value).items()}
-    if isinstance(value, Place):
+    if isinstance(value, SourceRange):
         return dataclasses.asdict(value)
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}

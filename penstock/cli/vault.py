@@ -19,7 +19,7 @@ from penstock.core.profile import LOCAL
 from penstock.core.scope import Scope, ScopeKind
 from penstock.core.text import count
 from penstock.resources.cipher import open_cipher
-from penstock.resources.vault import SecretNote, SqlVault, Vault, warning_of
+from penstock.resources.vault import SecretListing, SqlVault, Vault, warning_of
 from penstock.store.database import open_database
 
 Value = TypeVar("Value")
@@ -113,7 +113,7 @@ def _tell(part: dict[str, Any], said: str, *, as_json: bool) -> None:
         say(said)
 
 
-def _part(secret: SecretNote) -> dict[str, Any]:
+def _part(secret: SecretListing) -> dict[str, Any]:
     return _named(secret.scope, secret.key) | {"updated_at": to_iso(secret.updated_at)}
 
 

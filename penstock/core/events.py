@@ -10,11 +10,11 @@ from penstock.core.changes import Change
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.flow_events import (
-    AgentBegan,
     AgentReminded,
+    AgentStarted,
+    FlowNotified,
     FlowRequested,
     FlowStarted,
-    FlowTold,
     RunEnded,
     StepSettled,
     StepStarted,
@@ -324,9 +324,9 @@ Event = (
     | FlowStarted
     | StepStarted
     | StepSettled
-    | FlowTold
+    | FlowNotified
     | RunEnded
-    | AgentBegan
+    | AgentStarted
     | AgentReminded
     | Erased
     | MessagesErased

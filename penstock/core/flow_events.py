@@ -99,7 +99,7 @@ class StepSettled(Struct, frozen=True, kw_only=True):
     usage: Usage = NOTHING_SPENT
 
 
-class FlowTold(Struct, frozen=True, kw_only=True):
+class FlowNotified(Struct, frozen=True, kw_only=True):
     """Something that readers of a run are shown; no state depends on it."""
 
     kind: str
@@ -107,7 +107,7 @@ class FlowTold(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-class AgentBegan(Struct, frozen=True, kw_only=True):
+class AgentStarted(Struct, frozen=True, kw_only=True):
     """An agent of its own takes up a task, in a frame of the log. Its path is the frame."""
 
     agent: str
@@ -128,5 +128,5 @@ class AgentReminded(Struct, frozen=True, kw_only=True):
     message: str
 
 
-FlowEvent = FlowStarted | StepStarted | StepSettled | FlowTold
+FlowEvent = FlowStarted | StepStarted | StepSettled | FlowNotified
 """What a run is folded from."""

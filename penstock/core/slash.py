@@ -13,7 +13,7 @@ INFORMATIONAL = ("call", "web")
 """Commands that, with nothing behind them, only tell something."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class MissingArguments(Struct, frozen=True, kw_only=True):
     """What a command needs to begin, and who wrote it did not say."""
 
     question: str

@@ -21,12 +21,12 @@ from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Blocked, Cancel, LeaseLost
 from penstock.core.task import Missing, names_of
 from penstock.core.world import World
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.state_cache import StateCache
 from penstock.engine.suspend import withdraw
-from penstock.engine.task_body import Lack, TaskBody
+from penstock.engine.task_body import MissingParts, TaskBody
 from penstock.engine.task_ends import cancelled, crashed, failed, internal_error
 from penstock.engine.task_state import TaskState
 from penstock.engine.task_stop import TaskStop
@@ -53,7 +53,7 @@ class Activations:
         """Leases that were taken when a task began, and when; `run` comes for them."""
         self._owed: dict[LogId, Lease] = {}
         """Leases that the store did not take back; it is asked again before the log is taken."""
-        self._blocked: dict[LogId, Lack] = {}
+        self._blocked: dict[LogId, MissingParts] = {}
         """Logs that were left because something was missing here."""
         self._is_closing = False
 

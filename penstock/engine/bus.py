@@ -39,7 +39,7 @@ class LiveReply(Struct):
     pieces: list[tuple[DeltaKind, str]] = field(default_factory=list)
 
 
-class ReplyBegun(Struct, frozen=True):
+class ReplyStarted(Struct, frozen=True):
     """A model is about to be asked."""
 
     reply: LiveReply
@@ -55,7 +55,7 @@ class Delta(Struct, frozen=True):
     """Of the reply, this piece included."""
 
 
-Live = Record | ReplyBegun | Delta
+Live = Record | ReplyStarted | Delta
 _MOMENT = 0.02
 """Seconds by which who waits may be woken late."""
 
@@ -220,7 +220,7 @@ class Bus:
         if reply.path is None:
             self._replies[reply.log_id] = reply
         for reader in self._readers.get(reply.log_id, ()):
-            reader.put(ReplyBegun(reply))
+            reader.put(ReplyStarted(reply))
 
     def say(self, reply: LiveReply, kind: DeltaKind, text: str) -> None:
         """Pass a piece of a reply on."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from penstock.core.events import (
 )
 from penstock.core.question import Question, QuestionStatus
 from penstock.engine.budget import Budget
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 
 _ATTEMPT = re.compile(r"~\d+")

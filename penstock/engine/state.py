@@ -31,11 +31,11 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.flow_events import (
-    AgentBegan,
     AgentReminded,
+    AgentStarted,
+    FlowNotified,
     FlowRequested,
     FlowStarted,
-    FlowTold,
     RunEnded,
     StepSettled,
     StepStarted,
@@ -108,9 +108,9 @@ class SessionState:
                 task.settle(event, path, self.tick)
             case ReplyReceived():
                 task.hear(event, path, self.selected)
-            case AgentBegan() | AgentReminded() if path:
+            case AgentStarted() | AgentReminded() if path:
                 task.tell_agent(event, path)
-            case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
+            case FlowStarted() | StepStarted() | StepSettled() | FlowNotified():
                 task.story.append((path, event))
             case CallStarted() | CallRetried() if path:
                 task.enter(event, path, self.tick)
@@ -137,7 +137,7 @@ class SessionState:
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
                     task.notes[note] = task.notes.get(note, 0) + 1
-            case CallStarted() | CallRetried() | NoteEmitted() | AgentBegan() | AgentReminded():
+            case CallStarted() | CallRetried() | NoteEmitted() | AgentStarted() | AgentReminded():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
                 pass
@@ -187,7 +187,7 @@ class SessionState:
                 pass
             case PromptResolved() | SecretGiven() | FlowRequested() | FlowStarted() | StepStarted():
                 pass
-            case StepSettled() | FlowTold() | AgentBegan() | AgentReminded() | RunEnded():
+            case StepSettled() | FlowNotified() | AgentStarted() | AgentReminded() | RunEnded():
                 pass
             case _:
                 assert_never(event)

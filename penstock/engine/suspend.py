@@ -6,7 +6,7 @@ from penstock.core.events import QuestionAnswered, TaskSuspended
 from penstock.core.ids import QuestionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import Suspend
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import TaskState
 

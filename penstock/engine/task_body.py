@@ -7,7 +7,7 @@ from msgspec import Struct
 from penstock.core.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import Missing
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
 
@@ -23,7 +23,7 @@ class Need(Struct, frozen=True):
     """The agent works for a flow or a tool, so it is one of those that have a file."""
 
 
-class Lack(Struct, frozen=True):
+class MissingParts(Struct, frozen=True):
     """What a task needs and this process does not have: names only, so it is cheap to keep."""
 
     needs: tuple[Need, ...]
@@ -38,12 +38,12 @@ async def ignore_end(held: HeldLog, task: TaskState) -> None:
     """Do nothing when a task ends."""
 
 
-def lack_nothing(state: SessionState, task: TaskState) -> Lack | None:
+def lack_nothing(state: SessionState, task: TaskState) -> MissingParts | None:
     """Let every task go on."""
     return None
 
 
-def have_nothing(log_id: LogId, lack: Lack) -> bool:
+def have_nothing(log_id: LogId, lack: MissingParts) -> bool:
     """Leave every blocked task blocked."""
     return False
 
@@ -56,9 +56,9 @@ class TaskBody(Struct, frozen=True, kw_only=True):
     when there is more to do. May raise Cancel when the task is to end."""
     end: Callable[[HeldLog, TaskState, TaskEnded], None]
     """Close what is open in the task, and add this end."""
-    lacks: Callable[[SessionState, TaskState], Lack | None] = lack_nothing
+    lacks: Callable[[SessionState, TaskState], MissingParts | None] = lack_nothing
     """Return what the task needs to resume and this process does not have; None if nothing."""
-    has: Callable[[LogId, Lack], bool] = have_nothing
+    has: Callable[[LogId, MissingParts], bool] = have_nothing
     """Return whether this process has by now what a task of the log lacked. Asked in every sweep
     for every blocked log."""
     tell: Callable[[HeldLog, TaskState], Awaitable[None]] = ignore_end

@@ -20,8 +20,8 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.flow_events import (
-    AgentBegan,
     AgentReminded,
+    AgentStarted,
     FlowEvent,
     FlowRequested,
 )
@@ -57,7 +57,7 @@ class TaskState:
     """The agent that the task is for."""
     agents: dict[CallPath, Dialogue] = field(init=False)
     """Agents that work for the task, each in a frame of its own."""
-    begun_agents: dict[CallPath, AgentBegan] = field(init=False)
+    begun_agents: dict[CallPath, AgentStarted] = field(init=False)
     """How the agents in frames began."""
     story: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
     """What happened in the run of a flow, for the run to be folded from."""
@@ -99,7 +99,7 @@ class TaskState:
     """What tools put into their state, by tool and key."""
     secrets: dict[SecretGiven, None] = field(init=False)
     """Which secrets tools were given, in the order of the first time."""
-    preface: str | None = None
+    prompt_prefix: str | None = None
     """What the project's script says in the system prompt; None while it was not asked."""
 
     __getattr__ = _first_use
@@ -162,7 +162,7 @@ class TaskState:
             self.cost_usd = None if usage.cost_usd is None else self.cost_usd + usage.cost_usd
         self.dialogue_at(frame).hear(reply, selected)
 
-    def tell_agent(self, event: AgentBegan | AgentReminded, frame: CallPath) -> None:
+    def tell_agent(self, event: AgentStarted | AgentReminded, frame: CallPath) -> None:
         """Begin an agent in a frame, or tell it once more what it is to do."""
         if isinstance(event, AgentReminded):
             self.agents[frame].remind(event.message)
@@ -217,7 +217,7 @@ class TaskState:
         elif isinstance(event, SecretGiven):
             self.secrets[event] = None
         else:
-            self.preface = event.text
+            self.prompt_prefix = event.text
 
     def wait(self, event: TaskSuspended | TaskBlocked) -> None:
         """Take in that nothing moves until somebody answers, a run has ended, or elsewhere."""

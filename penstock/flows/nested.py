@@ -10,8 +10,8 @@ from penstock.core.flow_events import FlowStarted
 from penstock.core.step import ABORTED, Outcome, StepResult, StepStatus
 from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
-from penstock.flows.project.kept import referred_flows
 from penstock.flows.project.library import FlowLibrary, FlowSource
+from penstock.flows.project.snapshot import referred_flows
 from penstock.flows.reading.flow import flow_of
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run

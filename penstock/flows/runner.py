@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath, is_below
-from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, FlowStarted, StepSettled, StepStarted
 from penstock.core.signals import Blocked, Suspend
 from penstock.core.step import Outcome
 from penstock.core.world import World
@@ -16,8 +16,8 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
 from penstock.flows.nested import failed_inside, in_frames, referred_starts, result_of_last
-from penstock.flows.project.kept import promised_ids
 from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, source_of
+from penstock.flows.project.snapshot import promised_ids
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runs.costs import STEP_WAITS
 from penstock.flows.runs.frame_events import FrameEvents
@@ -26,7 +26,7 @@ from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
-from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_context import StepContext, VisitResult
 from penstock.flows.steps.step_runner import StepRunner
 
 _LOOK_SECONDS = 0.2
@@ -60,7 +60,7 @@ class FlowRunner(Struct):
     shared: RunContext
     depth: int = 1
     """How deep the flow stands inside others."""
-    _tasks: dict[asyncio.Task[Visited | None], str] = field(default_factory=dict)
+    _tasks: dict[asyncio.Task[VisitResult | None], str] = field(default_factory=dict)
     """What is under way: visits, and waits between tries, which come to nothing."""
     _idle_steps: IdleSteps = field(default_factory=IdleSteps)
     _due: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ class FlowRunner(Struct):
         finally:
             await self._stop()
 
-    async def _some_over(self) -> "list[asyncio.Task[Visited | None]]":
+    async def _some_over(self) -> "list[asyncio.Task[VisitResult | None]]":
         """Return what is over, as it was begun; nothing after a while, if an answer may have come.
 
         Of what is over at the same time, the order is not left to chance.
@@ -200,12 +200,12 @@ class FlowRunner(Struct):
     def _take_up(self, step_id: str) -> None:
         self._tasks[asyncio.create_task(self._visit(step_id))] = step_id
 
-    async def _visit(self, step_id: str) -> Visited:
+    async def _visit(self, step_id: str) -> VisitResult:
         """Carry out a visit, or what follows a failed one."""
         most = self.shared.world.limits.flow_visits
         if self.shared.frame_events.number(self._frame(step_id)) > most:
             text = f"more than {most} steps were started in one run"
-            return Visited(ended=failed("visit_limit", text, is_hard=True))
+            return VisitResult(ended=failed("visit_limit", text, is_hard=True))
         step = self.run.flow.by_id[step_id]
         context = replace(
             self.context, frame=self._frame(step_id), visit=self.run.plan.visits[step_id]
@@ -214,7 +214,7 @@ class FlowRunner(Struct):
             return await self._refer(step, context)
         return await self.shared.steps.visit(step, context)
 
-    def _take(self, task: "asyncio.Task[Visited | None]") -> None:
+    def _take(self, task: "asyncio.Task[VisitResult | None]") -> None:
         """Write down how a visit ended, with all that follows from it."""
         step_id = self._tasks.pop(task)
         error = task.exception()
@@ -236,7 +236,7 @@ class FlowRunner(Struct):
         elif self.run.plan.status is None:
             self._settle(step_id, visited)
 
-    def _settle(self, step_id: str, visited: Visited) -> None:
+    def _settle(self, step_id: str, visited: VisitResult) -> None:
         step, visit = self.run.flow.by_id[step_id], self.run.plan.visits[step_id]
         frame = self._frame(step_id)
         withdraw(self.ledger.held, self.ledger.task, below=frame)
@@ -283,11 +283,11 @@ class FlowRunner(Struct):
 
     # ---- flows in flows ----
 
-    async def _refer(self, step: FlowRef, context: StepContext) -> Visited:
+    async def _refer(self, step: FlowRef, context: StepContext) -> VisitResult:
         """Conduct the flows that a step refers to, one after another."""
         if self.depth >= (most := self.shared.world.limits.flow_depth):
             text = f"flows stand inside each other more than {most} deep"
-            return Visited(ended=failed("ref_depth", text, is_hard=True))
+            return VisitResult(ended=failed("ref_depth", text, is_hard=True))
         if not self.shared.frame_events.flows(context.frame):
             values = self.run.values()
             path, library = values.text(step.path), self.shared.library
@@ -296,7 +296,7 @@ class FlowRunner(Struct):
             )
             context.warn_of_missing(values, step.step_id)
             if isinstance(found, VisitOutcome):
-                return Visited(ended=found)
+                return VisitResult(ended=found)
             for frame, started in in_frames(found, context.frame, is_glob=is_glob(path)):
                 self.ledger.add(started, frame)
         newest: FlowRunner | None = None
@@ -305,9 +305,9 @@ class FlowRunner(Struct):
             newest.fold()
             await newest.conduct()
             if newest.run.plan.status is not RunStatus.SUCCESS:
-                return Visited(ended=failed_inside(newest.run))
+                return VisitResult(ended=failed_inside(newest.run))
         result = result_of_last(newest.run if newest is not None else None)
-        return Visited(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result))
+        return VisitResult(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result))
 
     def _inside(self, frame: CallPath) -> "Iterator[tuple[str, FlowRunner]]":
         """Yield who conducts the flows inside a frame, each with its number in a glob."""
@@ -336,7 +336,7 @@ class FlowRunner(Struct):
 
     # ---- what readers are told ----
 
-    def _tell_loop(self, step: AnyStep, visited: Visited, frame: CallPath) -> None:
+    def _tell_loop(self, step: AnyStep, visited: VisitResult, frame: CallPath) -> None:
         route = visited.route
         if isinstance(step, Fork) and visited.is_left_to_agent and visited.answer is not None:
             body = {
@@ -379,7 +379,7 @@ class FlowRunner(Struct):
         self._tell(STEP_WAITS, body, self._frame(step_id))
 
     def _tell(self, kind: str, body: Mapping[str, object], frame: CallPath) -> None:
-        self.ledger.add(FlowTold(kind=kind, body=dict(body)), frame)
+        self.ledger.add(FlowNotified(kind=kind, body=dict(body)), frame)
 
     async def _stop(self) -> None:
         """Cut what still runs, because the run has ended, or this activation does."""

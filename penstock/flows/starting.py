@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.core.schema import Problem
-from penstock.core.slash import Wanted
+from penstock.core.slash import MissingArguments
 from penstock.core.step import ValueType
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput, Shell
@@ -79,12 +79,12 @@ def begin(
     return RunStart(flow=flow, started=started)
 
 
-def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, Wanted]:
+def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, MissingArguments]:
     """Return what a flow needs, by its command. Raises NotFound, with the nearest one."""
     return wanted_of(library.find(command), command)
 
 
-def wanted_of(source: FlowSource, command: str) -> Mapping[str, Wanted]:
+def wanted_of(source: FlowSource, command: str) -> Mapping[str, MissingArguments]:
     """Return what to ask a person who starts a flow without it: `task`, and inputs by their names.
 
     A flow that cannot run wants nothing.
@@ -93,7 +93,7 @@ def wanted_of(source: FlowSource, command: str) -> Mapping[str, Wanted]:
     if flow is None:
         return {}
     wanted = {each.name: _wanted(each) for each in flow.inputs if each.is_required}
-    task = {TASK: Wanted(question=_question(flow, command))} if flow.needs_task else {}
+    task = {TASK: MissingArguments(question=_question(flow, command))} if flow.needs_task else {}
     return {} if source.errors else task | wanted
 
 
@@ -103,11 +103,11 @@ def errors_text(errors: Sequence[Diagnostic]) -> str:
     return said + (f" and {len(errors) - _SAID} more" if len(errors) > _SAID else "")
 
 
-def _wanted(given: RunInput) -> Wanted:
+def _wanted(given: RunInput) -> MissingArguments:
     is_text = given.value_type is ValueType.STRING
     about = one_line(given.description) or "what is it to be?"
     form = "" if is_text else f" ({given.value_type})"
-    return Wanted(question=f"{given.name}{form}: {about}", is_text=is_text)
+    return MissingArguments(question=f"{given.name}{form}: {about}", is_text=is_text)
 
 
 def _question(flow: Flow, command: str) -> str:

@@ -11,22 +11,22 @@ from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import NotFound
 from penstock.core.events import TaskEnded, TaskStarted
-from penstock.core.flow_events import FlowRequested, FlowStarted, FlowTold
+from penstock.core.flow_events import FlowNotified, FlowRequested, FlowStarted
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import AnyStep
-from penstock.flows.project.kept import promised_ids
 from penstock.flows.project.library import FlowLibrary, source_of
+from penstock.flows.project.snapshot import promised_ids
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.frame_events import FrameEvents
@@ -234,7 +234,7 @@ def _unreadable(task: TaskState) -> TaskEnded:
     return failed(task, ErrorDetail(code=FAILED, message=said))
 
 
-def _told(begun: RunStart, command: str) -> FlowTold:
+def _told(begun: RunStart, command: str) -> FlowNotified:
     started, steps = begun.started, begun.flow.steps
     body = {
         "flowName": command,
@@ -243,7 +243,7 @@ def _told(begun: RunStart, command: str) -> FlowTold:
         "autonomous": started.autonomous,
         "steps": [_card(each) for each in steps],
     }
-    return FlowTold(kind="flow_started", body=body)
+    return FlowNotified(kind="flow_started", body=body)
 
 
 def _card(step: AnyStep) -> dict[str, str]:

@@ -7,16 +7,16 @@ from msgspec import Struct, field
 
 from penstock.core.diagnostics import Severity, nearest
 from penstock.manifest import kinds
-from penstock.manifest.fields import OWN, WRONG, Kind, Node, Wrong, quoted
-from penstock.manifest.source import Place
+from penstock.manifest.fields import OWN, WRONG, Invalid, Kind, Node, quoted
+from penstock.manifest.source import SourceRange
 
 MOST_UNKNOWN = 100
 """Keys of one mapping that are named; of the others their number is told."""
-Item = tuple[str, Place]
+Item = tuple[str, SourceRange]
 """A text of a list, and where it stands."""
 
 
-class AuthoredWhole(kinds.Whole, frozen=True, kw_only=True):
+class AuthoredInteger(kinds.Integer, frozen=True, kw_only=True):
     """A whole number between two others, in the words of flows and agents."""
 
     noun: str = "a whole number"
@@ -29,7 +29,7 @@ class Names(Struct, frozen=True, kw_only=True):
     item_wanted: str = "text"
     is_split: bool = True
 
-    def read(self, node: Node) -> tuple[str, ...] | Wrong:
+    def read(self, node: Node) -> tuple[str, ...] | Invalid:
         """Return the texts that could be read; nothing at all is none."""
         if node.value is None or (self.is_split and isinstance(node.value, str)):
             return tuple(text for text, _ in named_items(node))
@@ -41,13 +41,13 @@ class Names(Struct, frozen=True, kw_only=True):
         return tuple(text for text, _ in named_items(node))
 
 
-class Word(Struct, frozen=True, kw_only=True):
+class AuthoredChoice(Struct, frozen=True, kw_only=True):
     """One of some words; the words are told as a sentence has them."""
 
     words: Sequence[str]
     wanted: str = field(default="text")
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the word."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)

@@ -10,7 +10,7 @@ from penstock.core.exhaustion import raise_exhaustion
 TOO_LARGE = "file-too-large"
 
 
-class Unread(Struct, frozen=True, kw_only=True):
+class UnreadReason(Struct, frozen=True, kw_only=True):
     """Why a file was not read, as a finding says it."""
 
     code: str
@@ -19,7 +19,7 @@ class Unread(Struct, frozen=True, kw_only=True):
     """There is nothing of that name."""
 
 
-def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unread:
+def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | UnreadReason:
     """Return the whole of a file of at most so many bytes; no more than that is ever read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -33,9 +33,9 @@ def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unrea
     if len(content) <= most:
         return content
     message = f"{what} has {size} bytes; the limit is {most}"
-    return Unread(code=TOO_LARGE, message=message)
+    return UnreadReason(code=TOO_LARGE, message=message)
 
 
-def _unreadable(why: str | None, *, is_missing: bool = False) -> Unread:
+def _unreadable(why: str | None, *, is_missing: bool = False) -> UnreadReason:
     message = f"the file cannot be read: {why}"
-    return Unread(code="file-unreadable", message=message, is_missing=is_missing)
+    return UnreadReason(code="file-unreadable", message=message, is_missing=is_missing)

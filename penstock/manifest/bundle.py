@@ -13,7 +13,7 @@ from penstock.manifest.fields import Node, quoted
 from penstock.manifest.file import ParsedManifest, read_file
 from penstock.manifest.permissions import PermissionCatalog, written_ids
 from penstock.manifest.prompts import Prompts
-from penstock.manifest.reach import check_cycles, check_script_tools
+from penstock.manifest.reachability import check_cycles, check_script_tools
 from penstock.manifest.references import (
     ParsedSkill,
     ParsedTool,

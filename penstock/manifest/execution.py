@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.manifest.fields import Field, Node, Wrong
+from penstock.manifest.fields import Field, Invalid, Node
 from penstock.manifest.kinds import OneOf, RecordKind, Text, exactly_one
 from penstock.manifest.paths import SCRIPTS, FilePathKind
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 
 MOST_SOURCE_BYTES = 262_144
 ENGINES = ("wasm", "deno")
@@ -25,17 +25,17 @@ class Execution(Struct, frozen=True, kw_only=True):
     """The function that is called."""
     engine: str | None = None
     """The engine it wants; None is the project's."""
-    script_at: Place
+    script_at: SourceRange
     """Where the first character of the source, or the path of the file, stands."""
     is_verbatim: bool = True
     """The lines of the source are lines of the manifest; else only its beginning has a place."""
 
-    def place_of(self, line: int, column: int) -> Place:
+    def place_of(self, line: int, column: int) -> SourceRange:
         """Return where a character of the source stands in the manifest."""
         at = self.script_at
         if not self.is_verbatim:
             return at
-        return Place(line=at.line + line - 1, column=at.column + column - 1)
+        return SourceRange(line=at.line + line - 1, column=at.column + column - 1)
 
 
 def _execution(node: Node, values: dict[str, Any]) -> Execution:
@@ -61,7 +61,7 @@ class Entrypoint(Struct, frozen=True, kw_only=True):
 
     wanted: str = "the name of an exported function"
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the name."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)

@@ -9,19 +9,19 @@ from msgspec import Struct
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.text import cut
 from penstock.manifest.manifest_folder import ManifestFolder
-from penstock.manifest.source import Document, Place, YamlPath
+from penstock.manifest.source import Document, SourceRange, YamlPath
 
 FOUND_CHARACTERS = 60
 OWN = "x-"
 """Keys that begin so are an author's own, and ignored."""
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
-class Wrong:
+class Invalid:
     """Stands for a value that could not be read; its problem is noted."""
 
 
-WRONG: Final = Wrong()
+WRONG: Final = Invalid()
 
 
 class Node(Struct, kw_only=True):
@@ -46,12 +46,12 @@ class Node(Struct, kw_only=True):
         return f'"{self.name}"' if self.path else self.what
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceRange:
         """Return where the value stands."""
         return self.document.values.get(self.path, _TOP)
 
     @property
-    def key_place(self) -> Place:
+    def key_place(self) -> SourceRange:
         """Return where its key stands; of an item of a list, the item."""
         return self.document.keys.get(self.path, self.place)
 
@@ -78,30 +78,35 @@ class Node(Struct, kw_only=True):
         )
 
     def refuse(
-        self, code: str, message: str, *, at: Place | None = None, suggestion: str | None = None
-    ) -> Wrong:
+        self,
+        code: str,
+        message: str,
+        *,
+        at: SourceRange | None = None,
+        suggestion: str | None = None,
+    ) -> Invalid:
         """Note an error at the value, or at the place."""
         self.document.problem(code, message, at or self.place, suggestion)
         return WRONG
 
-    def warn(self, code: str, message: str, *, at: Place | None = None) -> None:
+    def warn(self, code: str, message: str, *, at: SourceRange | None = None) -> None:
         """Note a warning at the value, or at the place."""
         self.document.problem(code, message, at or self.place, severity=Severity.WARNING)
 
-    def wrong_type(self, wanted: str) -> Wrong:
+    def wrong_type(self, wanted: str) -> Invalid:
         """Note that the value is of another type."""
         return self._unfit("wrong-type", wanted, found(self.value))
 
-    def bad_value(self, wanted: str, seen: str | None = None) -> Wrong:
+    def bad_value(self, wanted: str, seen: str | None = None) -> Invalid:
         """Note that the value is of the right type, and wrong."""
         return self._unfit("bad-value", wanted, seen or found(self.value))
 
-    def too_long(self, wanted: str, most: int) -> Wrong:
+    def too_long(self, wanted: str, most: int) -> Invalid:
         """Note that the value is a list of more items than may be."""
         hint = f"it has {len(self.value)} items, the limit is {most}"
         return self._unfit("bad-value", wanted, found(self.value), hint)
 
-    def _unfit(self, code: str, wanted: str, seen: str, suggestion: str | None = None) -> Wrong:
+    def _unfit(self, code: str, wanted: str, seen: str, suggestion: str | None = None) -> Invalid:
         said = f'"{self.name}" must be {wanted}, found {seen}'
         return self.refuse(code, said, suggestion=suggestion)
 

@@ -7,15 +7,15 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.manifest import permissions, prompts, skill, tool
-from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.bounded import UnreadReason, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.fields import Node, found
 from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.paths import escape_of
-from penstock.manifest.source import Document, Place, parse_yaml
+from penstock.manifest.source import Document, SourceRange, parse_yaml
 
 MOST_BYTES = 262_144
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 _READERS: Mapping[str, tuple[str, Callable[[Node], Any]]] = {
     "tool": (tool.WHAT, tool.read_tool),
     "skill": (skill.WHAT, skill.read_skill),
@@ -55,7 +55,7 @@ def _document(root: Path, path: str) -> Document:
         document.problems.append(escape)
         return document
     content = read_bounded(root / path, MOST_BYTES, "the manifest")
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         document.problem(content.code, content.message, _TOP)
         return document
     try:

@@ -3,11 +3,11 @@
 from msgspec import Struct
 
 from penstock.core.diagnostics import Severity
-from penstock.manifest.loose import read_loose
-from penstock.manifest.source import FENCE, Document, Place, parse_yaml
+from penstock.manifest.lenient_front_matter import read_loose
+from penstock.manifest.source import FENCE, Document, SourceRange, parse_yaml
 
 TWICE = "yaml-duplicate-key"
-_NOWHERE = Place(line=1, column=1)
+_NOWHERE = SourceRange(line=1, column=1)
 
 
 class FrontMatter(Struct, frozen=True, kw_only=True):
@@ -55,11 +55,11 @@ def _head(text: str, file: str, first_line: int) -> tuple[Document, bool]:
         return document, False
     at = document.values.get((), _NOWHERE)
     for problem in document.problems[:1]:
-        at = Place(line=problem.line, column=problem.column, end_column=problem.end_column)
+        at = SourceRange(line=problem.line, column=problem.column, end_column=problem.end_column)
     return read_loose(text, file, first_line=first_line, failed=at), True
 
 
 def _without(file: str, line: int, code: str, message: str) -> FrontMatter:
     head = Document(file=file)
-    head.problem(code, message, Place(line=line, column=1), severity=Severity.ERROR)
+    head.problem(code, message, SourceRange(line=line, column=1), severity=Severity.ERROR)
     return FrontMatter(head=head)

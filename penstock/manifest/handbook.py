@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
-from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.bounded import UnreadReason, read_bounded
 from penstock.manifest.discover import leads_to_folder
-from penstock.manifest.loose import read_loose
+from penstock.manifest.lenient_front_matter import read_loose
 from penstock.manifest.paths import escape_of
-from penstock.manifest.source import FENCE, Document, Place, YamlPath, parse_yaml
+from penstock.manifest.source import FENCE, Document, SourceRange, YamlPath, parse_yaml
 
 INDEX = "SKILL.md"
 FILE_BYTES = 256 * 1024
@@ -31,7 +31,7 @@ _ITEM = re.compile(r"^[ \t]*[-*][ \t]+(.+)$")
 _WRAPPED = re.compile(r"^[ \t]+\S")
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^()]*)\)")
 _TAIL = re.compile(r" - | — |: ")
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 NAMES = ("name", "file", "path")
 """Keys of an item of `files:` that name the file; the first that is there counts."""
 
@@ -43,7 +43,7 @@ class Topic:
     name: str
     """Relative to the handbook's directory."""
     description: str = ""
-    place: Place = field(default=_TOP, compare=False)
+    place: SourceRange = field(default=_TOP, compare=False)
     """Where it is named."""
 
 
@@ -176,7 +176,7 @@ def find_folders(folder: Path) -> list[str]:
 def read_text(path: Path) -> str:
     """Return a text file. Raises OSError, or ValueError when it is none, or too large."""
     content = read_bounded(path, FILE_BYTES)
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         raise FileNotFoundError(path) if content.is_missing else ValueError(content.message)
     if b"\0" in content:
         raise ValueError(f"{path.name} is not text of at most {FILE_BYTES} bytes")
@@ -207,9 +207,11 @@ def _head(text: str, file: str, first_line: int) -> Document:
     if document.value is None and document.is_read and not document.problems:
         document.value = {}
     if document.problems or not isinstance(document.value, dict):
-        at = document.values.get((), Place(line=first_line, column=1))
+        at = document.values.get((), SourceRange(line=first_line, column=1))
         for problem in document.problems[:1]:
-            at = Place(line=problem.line, column=problem.column, end_column=problem.end_column)
+            at = SourceRange(
+                line=problem.line, column=problem.column, end_column=problem.end_column
+            )
         document = read_loose(text, file, first_line=first_line, failed=at)
     return document
 
@@ -247,7 +249,7 @@ def _from_body(body: str, first_line: int) -> Iterator[Topic]:
         name, *about = _TAIL.split(_plain(item[1]), maxsplit=1)
         wrapped = takewhile(partial(_is_wrapped, lines), range(at + 1, len(lines)))
         about += (_plain(lines[each]) for each in wrapped)
-        place = Place(line=begin + at, column=item.start(1) + 1, end_column=item.end(1) + 1)
+        place = SourceRange(line=begin + at, column=item.start(1) + 1, end_column=item.end(1) + 1)
         yield Topic(name.strip(), " ".join(about).strip(), place)
 
 

@@ -18,9 +18,9 @@ from penstock.manifest.handbook import (
     read_text,
 )
 from penstock.manifest.paths import escape_of
-from penstock.manifest.source import Document, Place, YamlPath
+from penstock.manifest.source import Document, SourceRange, YamlPath
 
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 _NO_TEXT = f"is not text of at most {FILE_BYTES} bytes"
 _MOST_SEEN = 2000
 """Files of a handbook among which the nearest name is looked for."""

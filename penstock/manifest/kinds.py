@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.manifest.fields import WRONG, Field, Kind, Node, Wrong, quoted, read_fields
+from penstock.manifest.fields import WRONG, Field, Invalid, Kind, Node, quoted, read_fields
 
 ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -21,7 +21,7 @@ class Text(Struct, frozen=True, kw_only=True):
     most_bytes: int | None = None
     form: re.Pattern[str] | None = None
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the text."""
         text = node.value
         if not isinstance(text, str):
@@ -34,13 +34,13 @@ class Text(Struct, frozen=True, kw_only=True):
         return text
 
 
-class Label(Struct, frozen=True, kw_only=True):
+class NonEmptyText(Struct, frozen=True, kw_only=True):
     """A text that is not empty, and has no space around it."""
 
     wanted: str
     most: int = 128
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the text."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)
@@ -55,7 +55,7 @@ class Id(Struct, frozen=True, kw_only=True):
     noun: str
     wanted: str = "a string"
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the id."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)
@@ -66,7 +66,7 @@ class Id(Struct, frozen=True, kw_only=True):
         return node.value
 
 
-class Whole(Struct, frozen=True, kw_only=True):
+class Integer(Struct, frozen=True, kw_only=True):
     """A whole number between two others."""
 
     low: int
@@ -78,7 +78,7 @@ class Whole(Struct, frozen=True, kw_only=True):
         """What it must be."""
         return f"{self.noun} from {self.low} to {self.high}"
 
-    def read(self, node: Node) -> int | Wrong:
+    def read(self, node: Node) -> int | Invalid:
         """Return the number."""
         if type(node.value) is not int:
             return node.wrong_type(self.wanted)
@@ -96,7 +96,7 @@ class Number(Struct, frozen=True, kw_only=True):
         """What it must be."""
         return f"a number from {self.low} to {self.high}"
 
-    def read(self, node: Node) -> float | Wrong:
+    def read(self, node: Node) -> float | Invalid:
         """Return the number."""
         number = node.value
         if type(number) is not int and type(number) is not float:
@@ -104,12 +104,12 @@ class Number(Struct, frozen=True, kw_only=True):
         return number if self.low <= number <= self.high else node.bad_value(self.wanted)
 
 
-class Flag(Struct, frozen=True, kw_only=True):
+class Boolean(Struct, frozen=True, kw_only=True):
     """True or false, and no other word for them."""
 
     wanted: str = "true or false"
 
-    def read(self, node: Node) -> bool | Wrong:
+    def read(self, node: Node) -> bool | Invalid:
         """Return the value."""
         return node.value if isinstance(node.value, bool) else node.wrong_type(self.wanted)
 
@@ -142,7 +142,7 @@ class ListOf(Struct, frozen=True, kw_only=True):
     most: int
     least: int = 0
 
-    def read(self, node: Node) -> tuple[Any, ...] | Wrong:
+    def read(self, node: Node) -> tuple[Any, ...] | Invalid:
         """Return the items that could be read."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
@@ -161,7 +161,7 @@ class SetOf(Struct, frozen=True, kw_only=True):
     words: Sequence[str]
     wanted: str
 
-    def read(self, node: Node) -> frozenset[str] | Wrong:
+    def read(self, node: Node) -> frozenset[str] | Invalid:
         """Return the words."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)

@@ -9,13 +9,15 @@ from msgspec import Struct
 from penstock.core.schema import check_schema
 from penstock.core.step import RESERVED, Output, ValueType
 from penstock.core.text import cut
-from penstock.manifest.authored_kinds import Word, part, warn, warn_unknown
-from penstock.manifest.fields import FOUND_CHARACTERS, WRONG, Kind, Node, Wrong, quoted
-from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.authored_kinds import AuthoredChoice, part, warn, warn_unknown
+from penstock.manifest.fields import FOUND_CHARACTERS, WRONG, Invalid, Kind, Node, quoted
+from penstock.manifest.kinds import Boolean, Text
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 OUTPUT_FIELDS = ("name", "description", "type", "pattern", "required")
-VALUE_TYPE = Word(words=tuple(ValueType), wanted="string, number, boolean, object or array")
+VALUE_TYPE = AuthoredChoice(
+    words=tuple(ValueType), wanted="string, number, boolean, object or array"
+)
 _TYPES: dict[ValueType, tuple[type, ...]] = {
     ValueType.STRING: (str,),
     ValueType.NUMBER: (int, float),
@@ -30,7 +32,7 @@ class Outputs(Struct, frozen=True, kw_only=True):
 
     wanted: str = "a list of names or of {name, description, type, pattern, required}"
 
-    def read(self, node: Node) -> tuple[Output, ...] | Wrong:
+    def read(self, node: Node) -> tuple[Output, ...] | Invalid:
         """Return the outputs that could be read, each once."""
         if node.value is None:
             return ()
@@ -80,7 +82,7 @@ def _output(node: Node) -> Output | None:
         description=part(node, "description", Text(wanted="text"), ""),
         value_type=None if word is None else ValueType(word),
         pattern=pattern,
-        is_required=part(node, "required", Flag(), is_promised),
+        is_required=part(node, "required", Boolean(), is_promised),
     )
 
 

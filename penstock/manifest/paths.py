@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.manifest.discover import shown
-from penstock.manifest.fields import Node, Wrong, quoted
+from penstock.manifest.fields import Invalid, Node, quoted
 from penstock.manifest.manifest_folder import ManifestFolder
 
 SCRIPTS = (".mts", ".mjs", ".ts", ".js")
@@ -19,7 +19,7 @@ class FilePathKind(Struct, frozen=True, kw_only=True):
     endings: tuple[str, ...] = ()
     """None is any."""
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the path as it is written, with `/`."""
         path = node.value
         if not isinstance(path, str):

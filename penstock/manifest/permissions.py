@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from penstock.manifest.fields import Field, Node, quoted, read_fields
-from penstock.manifest.kinds import Label, ListOf, RecordKind, Text, from_fields
+from penstock.manifest.kinds import ListOf, NonEmptyText, RecordKind, Text, from_fields
 
 WHAT = "a permissions manifest"
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
@@ -105,9 +105,14 @@ def _refuse_doubles(noun: str, ids: list[Node]) -> None:
 
 def _named(key: str, noun: str) -> Iterator[Field]:
     yield Field(
-        key=key, kind=Label(wanted=f"a {noun} id"), required=True, meaning=f"The {noun}'s id."
+        key=key,
+        kind=NonEmptyText(wanted=f"a {noun} id"),
+        required=True,
+        meaning=f"The {noun}'s id.",
     )
-    yield Field(key="name", kind=Label(wanted="a name"), required=True, meaning="What people see.")
+    yield Field(
+        key="name", kind=NonEmptyText(wanted="a name"), required=True, meaning="What people see."
+    )
     yield Field(key="description", kind=Text(most=4096), meaning="What it is for.")
 
 

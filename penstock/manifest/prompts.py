@@ -5,10 +5,10 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.manifest.execution import Entrypoint
-from penstock.manifest.fields import Field, Node, Wrong, read_fields
-from penstock.manifest.kinds import RecordKind, Whole, from_fields
+from penstock.manifest.fields import Field, Invalid, Node, read_fields
+from penstock.manifest.kinds import Integer, RecordKind, from_fields
 from penstock.manifest.paths import FilePathKind
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 
 WHAT = "a prompts manifest"
 MOST_BYTES = 65_536
@@ -20,7 +20,7 @@ class PromptResolver(Struct, frozen=True, kw_only=True):
     script_file: str
     entrypoint: str
     timeout_ms: int
-    script_at: Place
+    script_at: SourceRange
     """Where the path stands."""
 
 
@@ -50,7 +50,7 @@ class _Preamble(Struct, frozen=True, kw_only=True):
 
     wanted: str = "a string of 1 to 65536 bytes that is not blank"
 
-    def read(self, node: Node) -> str | Wrong:
+    def read(self, node: Node) -> str | Invalid:
         """Return the text."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)
@@ -92,7 +92,7 @@ RESOLVER_FIELDS = (
     ),
     Field(
         key="timeout_ms",
-        kind=Whole(low=1, high=60_000),
+        kind=Integer(low=1, high=60_000),
         required=True,
         meaning="How long it may take.",
     ),

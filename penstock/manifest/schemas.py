@@ -5,7 +5,7 @@ from msgspec import Struct
 from penstock.core.envelope import Json
 from penstock.core.schema import check_schema, pointer, remote_refs
 from penstock.core.text import cut
-from penstock.manifest.fields import WRONG, Node, Wrong, found, quoted
+from penstock.manifest.fields import WRONG, Invalid, Node, found, quoted
 
 POINTER_CHARACTERS = 500
 """Of the path to what is wrong: names in a schema may be as long as its author likes."""
@@ -18,7 +18,7 @@ class JsonSchema(Struct, frozen=True, kw_only=True):
     """It must have the type `object`, as the input of a tool has."""
     wanted: str = "a JSON Schema object"
 
-    def read(self, node: Node) -> Json | Wrong:
+    def read(self, node: Node) -> Json | Invalid:
         """Return the schema as it is written."""
         schema = node.value
         if not isinstance(schema, dict):

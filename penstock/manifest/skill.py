@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from penstock.manifest.bounded import TOO_LARGE, Unread, read_bounded
-from penstock.manifest.fields import Field, Node, Wrong, quoted, read_fields
+from penstock.manifest.bounded import TOO_LARGE, UnreadReason, read_bounded
+from penstock.manifest.fields import Field, Invalid, Node, quoted, read_fields
 from penstock.manifest.kinds import (
-    Flag,
+    Boolean,
     Id,
     ListOf,
     OneOf,
@@ -89,7 +89,7 @@ def _read_instruction(node: Node) -> str | None:
     """Return the text of the file, or note why it cannot be one."""
     wanted = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
     content = read_bounded(node.home.folder / node.value, MOST_INSTRUCTION_BYTES)
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         if content.code == TOO_LARGE:
             node.bad_value(wanted, "a larger file")
         else:
@@ -110,7 +110,7 @@ class _Definitions(Struct, frozen=True, kw_only=True):
 
     wanted: str = "a list of tool manifests"
 
-    def read(self, node: Node) -> tuple[()] | Wrong:
+    def read(self, node: Node) -> tuple[()] | Invalid:
         """Note what is no list, or a too long one."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
@@ -194,7 +194,7 @@ FIELDS = (
     ),
     Field(
         key="completion_verification",
-        kind=Flag(),
+        kind=Boolean(),
         meaning="Kept for a later version.",
     ),
 )

@@ -51,7 +51,7 @@ _Event = Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceRange:
     """Where a value stands, from 1; a range ends in front of its end, in the line it begins in."""
 
     line: int
@@ -59,7 +59,7 @@ class Place:
     end_column: int = dataclasses.field(default=0, compare=False)
 
 
-class Places(Mapping[YamlPath, Place]):
+class SourceMap(Mapping[YamlPath, SourceRange]):
     """Where the parts of a document stand, by path; a Place is made when somebody asks for it."""
 
     def __init__(self, text: str = "", first_line: int = 1) -> None:
@@ -78,12 +78,12 @@ class Places(Mapping[YamlPath, Place]):
         """Keep where a part of one line stands, all counted from 0."""
         self._spans[path] = (line, column, line, end, "")
 
-    def __getitem__(self, path: YamlPath) -> Place:
+    def __getitem__(self, path: YamlPath) -> SourceRange:
         """Return where the part begins, and where it ends in that line."""
         line, column, end_line, end_column, style = self._spans[path]
         is_within = style is not None and line == end_line
         last = end_column if is_within else len(self.line(line))
-        return Place(
+        return SourceRange(
             line=line + self._first_line,
             column=column + 1,
             end_column=max(last, column + 1) + 1,
@@ -107,12 +107,12 @@ class Places(Mapping[YamlPath, Place]):
             self._lines = LINE_END.split(self._text)
         return self._lines[number].rstrip() if number < len(self._lines) else ""
 
-    def within(self, line: int = 0, column: int = 0) -> Place:
+    def within(self, line: int = 0, column: int = 0) -> SourceRange:
         """Return a place counted from 0, or the end of the text if that ends before."""
         last = len(LINE_END.split(self._text)) - 1
         if line > last:
             line, column = last, len(self.line(last))
-        return Place(line=line + self._first_line, column=column + 1)
+        return SourceRange(line=line + self._first_line, column=column + 1)
 
     def is_verbatim(self, path: YamlPath, text: str) -> bool:
         """Whether the lines of a text stand as lines of the file, each as it is."""
@@ -120,7 +120,7 @@ class Places(Mapping[YamlPath, Place]):
         begins = self.content(path, text).column - 1
         return style == "|" or self.line(line)[begins:].startswith(text)
 
-    def content(self, path: YamlPath, text: str) -> Place:
+    def content(self, path: YamlPath, text: str) -> SourceRange:
         """Return where the first character of a text stands, past its quote or its `|`."""
         line, _, end_line, _, style = self._spans[path]
         place = self[path]
@@ -130,7 +130,7 @@ class Places(Mapping[YamlPath, Place]):
         while number < end_line and not self.line(number):
             number += 1
         indent = _indent(self.line(number)) - _indent(text.lstrip("\n"))
-        return Place(line=line + 1 + self._first_line, column=indent + 1)
+        return SourceRange(line=line + 1 + self._first_line, column=indent + 1)
 
 
 class Document(Struct, kw_only=True):
@@ -140,16 +140,16 @@ class Document(Struct, kw_only=True):
     value: Any = None
     is_read: bool = False
     """There is a value, be it null; reading did not end before."""
-    keys: Places = field(default_factory=Places)
+    keys: SourceMap = field(default_factory=SourceMap)
     """Where the key of a value stands; an item of a list has none."""
-    values: Places = field(default_factory=Places)
+    values: SourceMap = field(default_factory=SourceMap)
     problems: list[Diagnostic] = field(default_factory=list)
 
     def problem(
         self,
         code: str,
         message: str,
-        at: Place,
+        at: SourceRange,
         suggestion: str | None = None,
         *,
         severity: Severity = Severity.ERROR,
@@ -177,7 +177,9 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     booleans.
     """
     text = text.removeprefix("\ufeff")
-    document = Document(file=file, keys=Places(text, first_line), values=Places(text, first_line))
+    document = Document(
+        file=file, keys=SourceMap(text, first_line), values=SourceMap(text, first_line)
+    )
     try:
         _Builder(document, first_line).build(iter(_LOADER(text).get_event, None))
     except yaml.MarkedYAMLError as error:
@@ -187,19 +189,19 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     except yaml.YAMLError as error:
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="replace")
         lines = LINE_END.split(before)
-        at = Place(line=first_line + len(lines) - 1, column=len(lines[-1]) + 1)
+        at = SourceRange(line=first_line + len(lines) - 1, column=len(lines[-1]) + 1)
         said = str(error).splitlines()[0]
         document.problem("yaml-syntax", f"not valid YAML: {said}", at)
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + first_line
         said = f"not UTF-8 at character {error.start}"
-        document.problem("file-encoding", said, Place(line=line, column=1))
+        document.problem("file-encoding", said, SourceRange(line=line, column=1))
     except DeclarationError as refused:
         document.problems += refused.diagnostics
     return document
 
 
-def _told(error: yaml.MarkedYAMLError, places: Places) -> tuple[str, Any]:
+def _told(error: yaml.MarkedYAMLError, places: SourceMap) -> tuple[str, Any]:
     """Return what is wrong with YAML in the words of its author, and where."""
     mark, said = error.problem_mark or error.context_mark, str(error.problem)
     if error.context == "while scanning a quoted scalar" and "end of stream" in said:
@@ -282,10 +284,10 @@ class _Builder:
         finding = Diagnostic(code=code, message=message, file=file, line=at.line, column=at.column)
         return DeclarationError([finding])
 
-    def _place(self, event: _Event) -> Place:
+    def _place(self, event: _Event) -> SourceRange:
         start, end = event.start_mark, event.end_mark
         is_within = isinstance(event, yaml.ScalarEvent) and start.line == end.line
-        return Place(
+        return SourceRange(
             line=start.line + self._first_line,
             column=start.column + 1,
             end_column=end.column + 1 if is_within else start.column + 2,

@@ -29,7 +29,7 @@ _LONGEST_KEPT = 8_192
 """Longer ones are parsed each time: what is kept is bounded."""
 
 
-class Kind(StrEnum):
+class ValueSource(StrEnum):
     """Where a value comes from. The values are the prefixes of the file."""
 
     TASK = "task"
@@ -43,10 +43,10 @@ class Kind(StrEnum):
 
 LOOP_MEMBERS = ("iteration", "max")
 FORK_MEMBERS = ("answer", "notes")
-_MEMBERS = {Kind.LOOP: LOOP_MEMBERS, Kind.FORK: FORK_MEMBERS}
+_MEMBERS = {ValueSource.LOOP: LOOP_MEMBERS, ValueSource.FORK: FORK_MEMBERS}
 
 
-class Fault(StrEnum):
+class PlaceholderFault(StrEnum):
     """Why a place names no value. The values are codes of diagnostics."""
 
     UNKNOWN = "template-unknown"
@@ -54,10 +54,10 @@ class Fault(StrEnum):
     TOO_DEEP = "template-too-deep"
 
 
-class Ref(Struct, frozen=True):
+class Placeholder(Struct, frozen=True):
     """A place that names a value."""
 
-    kind: Kind
+    kind: ValueSource
     names: tuple[str, ...]
     """What follows the prefix."""
     text: str
@@ -66,15 +66,15 @@ class Ref(Struct, frozen=True):
     """Where it begins, in characters."""
 
 
-class Broken(Struct, frozen=True):
+class BrokenPlaceholder(Struct, frozen=True):
     """A place that names nothing; it is left as it is."""
 
-    fault: Fault
+    fault: PlaceholderFault
     text: str
     offset: int
 
 
-Piece = str | Ref | Broken
+Piece = str | Placeholder | BrokenPlaceholder
 
 
 class SingleBrace(Struct, frozen=True):
@@ -93,12 +93,12 @@ def single_braces(text: str) -> Iterator[SingleBrace]:
         yield SingleBrace(found[0], f"{OPENING}{found[1]}{CLOSING}", found.start())
 
 
-class Missing:
+class MissingValue:
     """A value that is not there."""
 
 
-MISSING = Missing()
-LookUp = Callable[[Ref], Any]
+MISSING = MissingValue()
+LookUp = Callable[[Placeholder], Any]
 """The value of a place, or MISSING, which is inserted as nothing."""
 
 
@@ -108,14 +108,14 @@ class Template(Struct, frozen=True):
     pieces: tuple[Piece, ...]
 
     @property
-    def refs(self) -> list[Ref]:
+    def refs(self) -> list[Placeholder]:
         """The places that name a value."""
-        return [piece for piece in self.pieces if isinstance(piece, Ref)]
+        return [piece for piece in self.pieces if isinstance(piece, Placeholder)]
 
     @property
-    def broken(self) -> list[Broken]:
+    def broken(self) -> list[BrokenPlaceholder]:
         """The places that name nothing."""
-        return [piece for piece in self.pieces if isinstance(piece, Broken)]
+        return [piece for piece in self.pieces if isinstance(piece, BrokenPlaceholder)]
 
     def expand(self, look_up: LookUp) -> str:
         """Return the text with a value in every place: text as it is, others as compact JSON."""
@@ -123,14 +123,14 @@ class Template(Struct, frozen=True):
 
     def value(self, look_up: LookUp) -> Any:
         """Return what the template comes to: typed, when it is nothing but one place."""
-        if len(self.pieces) == 1 and isinstance(self.pieces[0], Ref):
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], Placeholder):
             found = look_up(self.pieces[0])
             return "" if found is MISSING else found
         return self.expand(look_up)
 
     def _texts(self, look_up: LookUp) -> Iterator[str]:
         for piece in self.pieces:
-            if isinstance(piece, Ref):
+            if isinstance(piece, Placeholder):
                 yield shown(look_up(piece))
             else:
                 yield piece if isinstance(piece, str) else piece.text
@@ -190,31 +190,31 @@ class _Ends:
         return self._closing
 
 
-def _place(text: str, start: int, ends: _Ends) -> Ref | Broken:
+def _place(text: str, start: int, ends: _Ends) -> Placeholder | BrokenPlaceholder:
     end = ends.after(start)
     if end < 0:
-        return Broken(Fault.UNCLOSED, OPENING, start)
+        return BrokenPlaceholder(PlaceholderFault.UNCLOSED, OPENING, start)
     written = text[start : end + len(CLOSING)]
     inside = written[len(OPENING) : -len(CLOSING)].strip(" \t")
     named = _named(inside)
-    if isinstance(named, Fault):
-        return Broken(named, written, start)
+    if isinstance(named, PlaceholderFault):
+        return BrokenPlaceholder(named, written, start)
     kind, names = named
-    return Ref(kind, names, written, start)
+    return Placeholder(kind, names, written, start)
 
 
-def _named(inside: str) -> tuple[Kind, tuple[str, ...]] | Fault:
+def _named(inside: str) -> tuple[ValueSource, tuple[str, ...]] | PlaceholderFault:
     """Return what a place names, or why it names nothing."""
     prefix = "flow.input" if inside.startswith("flow.input.") else inside.split(".", 1)[0]
-    if prefix not in set(Kind) or prefix == inside != Kind.TASK:
-        return Fault.UNKNOWN
-    kind = Kind(prefix)
+    if prefix not in set(ValueSource) or prefix == inside != ValueSource.TASK:
+        return PlaceholderFault.UNKNOWN
+    kind = ValueSource(prefix)
     names = tuple(inside[len(prefix) + 1 :].split(".")) if inside != prefix else ()
     if any(not _NAME.fullmatch(name) for name in names):
-        return Fault.UNKNOWN
-    most = {Kind.TASK: 0, Kind.LOOP: 2, Kind.FORK: 2}.get(kind, 1)
-    if kind is not Kind.RESULT and len(names) > most:
-        return Fault.TOO_DEEP
+        return PlaceholderFault.UNKNOWN
+    most = {ValueSource.TASK: 0, ValueSource.LOOP: 2, ValueSource.FORK: 2}.get(kind, 1)
+    if kind is not ValueSource.RESULT and len(names) > most:
+        return PlaceholderFault.TOO_DEEP
     if kind in _MEMBERS and (len(names) < most or names[1] not in _MEMBERS[kind]):
-        return Fault.UNKNOWN
+        return PlaceholderFault.UNKNOWN
     return kind, names

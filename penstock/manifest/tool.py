@@ -10,17 +10,17 @@ from penstock.core.envelope import Json
 from penstock.core.retry import ONCE, RetryPolicy
 from penstock.manifest.bindings import STATE, VAULT, StateBinding, VaultKey, refuse_overlaps
 from penstock.manifest.execution import EXECUTION, Execution
-from penstock.manifest.fields import Field, Node, Wrong, read_fields
+from penstock.manifest.fields import Field, Invalid, Node, read_fields
 from penstock.manifest.kinds import (
-    Flag,
+    Boolean,
     Id,
-    Label,
+    Integer,
     ListOf,
+    NonEmptyText,
     Number,
     OneOf,
     RecordKind,
     Text,
-    Whole,
     from_fields,
     refuse_doubles,
 )
@@ -81,7 +81,7 @@ class ToolManifest(Struct, frozen=True, kw_only=True):
     """The skill in which it is defined inline."""
 
 
-def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Wrong:
+def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Invalid:
     """Return the tool in a mapping; what is wrong is noted, and a default stands for it.
 
     WRONG only if it is no mapping.
@@ -127,13 +127,13 @@ class _Approval(Struct, frozen=True, kw_only=True):
 RETRY_FIELDS = (
     Field(
         key="max_attempts",
-        kind=Whole(low=1, high=10),
+        kind=Integer(low=1, high=10),
         default=ONCE.max_attempts,
         meaning="The first included.",
     ),
     Field(
         key="initial_backoff_ms",
-        kind=Whole(low=0, high=600_000),
+        kind=Integer(low=0, high=600_000),
         default=ONCE.initial_backoff_ms,
         meaning="The wait before the second attempt.",
     ),
@@ -145,7 +145,7 @@ RETRY_FIELDS = (
     ),
     Field(
         key="max_backoff_ms",
-        kind=Whole(low=0, high=600_000),
+        kind=Integer(low=0, high=600_000),
         default=ONCE.max_backoff_ms,
         meaning="No wait is longer.",
     ),
@@ -153,17 +153,17 @@ RETRY_FIELDS = (
 LIMIT_FIELDS = (
     Field(
         key="memory_mb",
-        kind=Whole(low=16, high=512),
+        kind=Integer(low=16, high=512),
         meaning="Of one sandbox; left out, `limits.script_memory_mb` of the project.",
     ),
     Field(
         key="nested_calls",
-        kind=Whole(low=0, high=10_000),
+        kind=Integer(low=0, high=10_000),
         meaning="New calls of other tools in one call; left out, `limits.nested_calls`.",
     ),
     Field(
         key="log_bytes",
-        kind=Whole(low=0, high=1_048_576),
+        kind=Integer(low=0, high=1_048_576),
         meaning="What the script may write with `console`; left out, `limits.log_bytes`.",
     ),
 )
@@ -173,7 +173,9 @@ TOOL_IDS = ListOf(
 )
 REQUIRES_PERMISSIONS = Field(
     key="requires_permissions",
-    kind=ListOf(item=Label(wanted="a permission id"), wanted="a list of permission ids", most=200),
+    kind=ListOf(
+        item=NonEmptyText(wanted="a permission id"), wanted="a list of permission ids", most=200
+    ),
     default=(),
     meaning="The profile must hold all of them.",
 )
@@ -205,7 +207,7 @@ FIELDS = (
     Field(key="execution", kind=EXECUTION, required=True, meaning="What runs."),
     Field(
         key="timeout_ms",
-        kind=Whole(low=1, high=3_600_000),
+        kind=Integer(low=1, high=3_600_000),
         meaning="Of one attempt, nested calls included; waiting for people is free. Left out, "
         "`limits.timeout_ms`.",
     ),
@@ -219,7 +221,7 @@ FIELDS = (
     Field(key="state", kind=STATE, default=(), meaning="The durable values it may reach."),
     Field(
         key="direct_call",
-        kind=Flag(),
+        kind=Boolean(),
         default=False,
         meaning="Callable by `/call`, by programs, and by any script; changes nothing for models.",
     ),
@@ -239,7 +241,7 @@ FIELDS = (
     ),
     Field(
         key="idempotent",
-        kind=Flag(),
+        kind=Boolean(),
         default=False,
         meaning="May run again after a crash, with the same idempotency key.",
     ),
@@ -275,7 +277,7 @@ FIELDS = (
     ),
     Field(
         key="trusted_source",
-        kind=Flag(),
+        kind=Boolean(),
         default=False,
         meaning="What the tool returns is not a stranger's text. Has no effect yet.",
     ),

@@ -158,7 +158,7 @@ class Models:
         return replace(known, api_key=self._keys.get(variable or ""), key_env=variable)
 
 
-class LateModel:
+class LazyModel:
     """A model whose libraries are loaded in a thread when it is first asked."""
 
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
@@ -214,7 +214,7 @@ def _check_key(config: ModelConfig, base_url: str | None) -> None:
         )
 
 
-def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
+def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:
     if config.provider not in ADAPTED:
         _check_other(config)
     elif config.model:
@@ -231,7 +231,7 @@ def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
             f"the model {config.name!r} needs `model`, the name that {config.provider} has for it"
         )
     _check_key(config, config.base_url)
-    return LateModel(config, limits)
+    return LazyModel(config, limits)
 
 
 def _check_other(config: ModelConfig) -> None:

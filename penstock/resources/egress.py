@@ -61,7 +61,7 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
     """Unpacked."""
 
 
-class EgressTerms(Struct, frozen=True, kw_only=True):
+class EgressPolicy(Struct, frozen=True, kw_only=True):
     """What the project allows, whoever asks."""
 
     limits: Limits
@@ -75,7 +75,7 @@ class EgressTerms(Struct, frozen=True, kw_only=True):
 
 
 Fetch = Callable[[Request, EgressCaller], Awaitable[HttpResponse]]
-_Open = Callable[[EgressTerms], Fetch]
+_Open = Callable[[EgressPolicy], Fetch]
 
 
 class Egress:
@@ -93,7 +93,7 @@ class Egress:
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._terms = EgressTerms(
+        self._terms = EgressPolicy(
             limits=limits,
             allow=read_patterns(allow),
             allow_private=read_private(allow_private),

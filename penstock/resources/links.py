@@ -12,14 +12,14 @@ from penstock.core.events import StoredFile
 from penstock.core.ids import BlobId
 
 
-class Label(Struct, frozen=True):
+class LinkLabel(Struct, frozen=True):
     """What the bytes behind a link are called; both parts may be empty."""
 
     media_type: str = ""
     name: str = ""
 
 
-BARE = Label()
+BARE = LinkLabel()
 """Of bytes that say themselves what they are."""
 
 
@@ -33,7 +33,7 @@ class Links:
         self._seconds = seconds
         self._root = root
 
-    def to(self, blob_id: BlobId, ends: Moment | None = None, label: Label = BARE) -> str:
+    def to(self, blob_id: BlobId, ends: Moment | None = None, label: LinkLabel = BARE) -> str:
         """Return a link to the bytes, which works until a moment, or as long as links do."""
         until = str((self.end() if ends is None else ends) // 1000)
         said = {"exp": until, "type": label.media_type, "name": label.name}
@@ -45,13 +45,13 @@ class Links:
         """Return a link to a file; an image without a name needs no label to be shown."""
         if stored.is_image and not stored.name:
             return self.to(stored.blob_id)
-        return self.to(stored.blob_id, label=Label(stored.mime_type, stored.name or ""))
+        return self.to(stored.blob_id, label=LinkLabel(stored.mime_type, stored.name or ""))
 
     def end(self) -> Moment:
         """Return until when a link works that is made now."""
         return Moment((self._clock.now() // 1000 + self._seconds) * 1000)
 
-    def check(self, blob_id: str, until: str, signature: str, label: Label = BARE) -> None:
+    def check(self, blob_id: str, until: str, signature: str, label: LinkLabel = BARE) -> None:
         """Raise LinkExpired unless the link is one of ours and its time is not over."""
         right = self._signed(blob_id, until, label).encode()
         if not hmac.compare_digest(right, signature.encode("utf-8", "surrogatepass")):
@@ -59,7 +59,7 @@ class Links:
         if not until.isdecimal() or int(until) * 1000 <= self._clock.now():
             raise LinkExpired("the time of this link is over; get a new one")
 
-    def _signed(self, blob_id: str, until: str, label: Label) -> str:
+    def _signed(self, blob_id: str, until: str, label: LinkLabel) -> str:
         text = f"{blob_id}.{until}"
         if label != BARE:
             text += f"\n{label.media_type}\n{label.name}"

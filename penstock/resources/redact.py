@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.resources.byte_lists import LEAST_UNITS, ByteLists
-from penstock.resources.spellings import PlainForm, is_plain, parts, spellings
+from penstock.resources.plain_form import PlainForm, is_plain, parts, spellings
 
 LEAST_BYTES = 4
 """A shorter secret cannot be told from other text."""

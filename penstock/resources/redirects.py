@@ -15,7 +15,7 @@ from penstock.core.limits import Limits
 from penstock.resources.addresses import is_guarded, is_literal, is_public
 from penstock.resources.egress import (
     EgressCaller,
-    EgressTerms,
+    EgressPolicy,
     Fetch,
     HttpResponse,
     Redirect,
@@ -37,7 +37,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FORM = "application/x-www-form-urlencoded"
 
 
-def open_hops(terms: EgressTerms) -> Fetch:
+def open_hops(terms: EgressPolicy) -> Fetch:
     """Return what sends requests on these terms; loaded late, with all that speaks HTTP."""
     return RedirectFollower(terms).fetch
 
@@ -45,7 +45,7 @@ def open_hops(terms: EgressTerms) -> Fetch:
 class RedirectFollower:
     """Sends a request, and sends it on."""
 
-    def __init__(self, terms: EgressTerms) -> None:
+    def __init__(self, terms: EgressPolicy) -> None:
         self._limits = terms.limits
         self._allow = terms.allow
         self._private = terms.allow_private

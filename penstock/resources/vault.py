@@ -26,7 +26,7 @@ _SCOPE_ID = re.compile(r"[^\x00-\x1f]{1,512}")
 _KINDS = {ScopeKind.PROFILE, ScopeKind.SHARED}
 
 
-class SecretNote(Struct, frozen=True, kw_only=True):
+class SecretListing(Struct, frozen=True, kw_only=True):
     """That there is a secret; never what it is."""
 
     scope: Scope
@@ -49,7 +49,7 @@ class Vault(Protocol):
         """Return a secret. Raises VaultNotFound."""
         ...
 
-    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
         """Return which secrets there are, in one scope or in all, by scope and key."""
         ...
 
@@ -97,7 +97,7 @@ class SqlVault:
             raise VaultNotFound(f"the secret {key!r} of {scope} cannot be opened: set it again")
         return value
 
-    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
         """Return which secrets there are."""
         wanted = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
         if scope is not None:
@@ -106,7 +106,7 @@ class SqlVault:
             wanted = wanted.where(of_scope(secrets, scope))
         rows = await self._database.read(lambda each: each.execute(wanted).all())
         found = [
-            SecretNote(
+            SecretListing(
                 scope=Scope(ScopeKind(row.kind), row.scope_id),
                 key=row.key,
                 updated_at=row.updated_at,
@@ -180,7 +180,7 @@ def not_there(scope: Scope, key: str) -> VaultNotFound:
     )
 
 
-def by_place(note: SecretNote) -> tuple[str, str, str]:
+def by_place(note: SecretListing) -> tuple[str, str, str]:
     """Return what notes are ordered by."""
     return note.scope.kind.value, note.scope.id, note.key
 

@@ -31,7 +31,7 @@ class File(Struct, frozen=True, kw_only=True):
     modified_at: Moment
 
 
-class Child(Struct, frozen=True):
+class DirectoryEntry(Struct, frozen=True):
     """What stands in a directory."""
 
     name: str
@@ -54,7 +54,9 @@ class Files(Protocol):
         """Return the files at any depth below a directory, in the order of their paths' bytes."""
         ...
 
-    async def children(self, scope: Scope, directory: str, *, most: int) -> Sequence[Child]:
+    async def children(
+        self, scope: Scope, directory: str, *, most: int
+    ) -> Sequence[DirectoryEntry]:
         """Return what stands in a directory itself."""
         ...
 
@@ -87,14 +89,16 @@ class SqlFiles:
         rows = await self._database.read(lambda each: each.execute(wanted).all())
         return [_file(row) for row in rows]
 
-    async def children(self, scope: Scope, directory: str, *, most: int) -> Sequence[Child]:
+    async def children(
+        self, scope: Scope, directory: str, *, most: int
+    ) -> Sequence[DirectoryEntry]:
         """Return what stands in a directory itself."""
         prefix = inside(directory)
         own = (of_scope(files, scope), starts_with(files, prefix))
         first = select(files).where(*own).order_by(files.c.path).limit(1)
 
-        def unit(connection: Connection) -> list[Child]:
-            found: list[Child] = []
+        def unit(connection: Connection) -> list[DirectoryEntry]:
+            found: list[DirectoryEntry] = []
             row = connection.execute(first).first()
             while row is not None and len(found) < most:
                 child = child_of(prefix, _file(row))
@@ -157,7 +161,7 @@ class Workspace:
             )
         return await self._blobs.get(found.blob_id)
 
-    async def children(self, path: FilePath) -> tuple[Sequence[Child], bool]:
+    async def children(self, path: FilePath) -> tuple[Sequence[DirectoryEntry], bool]:
         """Return what stands in a directory, by name, and whether there is more of it."""
         await self._check_directory(path)
         most = MOST_CHILDREN + 1
@@ -223,10 +227,10 @@ def inside(directory: str) -> str:
     return f"{directory}/" if directory else ""
 
 
-def child_of(prefix: str, file: File) -> Child:
+def child_of(prefix: str, file: File) -> DirectoryEntry:
     """Return what a file is to a directory above it."""
     name, _, further = file.path.removeprefix(prefix).partition("/")
-    return Child(name, None if further else file)
+    return DirectoryEntry(name, None if further else file)
 
 
 def _file(row: Any) -> File:

@@ -16,7 +16,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
     detail: ErrorDetail
 
 
-class Settled(Struct, frozen=True, kw_only=True):
+class HostCallResult(Struct, frozen=True, kw_only=True):
     """How a host call ended."""
 
     value: Any = None
@@ -51,7 +51,7 @@ class Bridge(Protocol):
         """What the script's clock shows until the first host call is delivered."""
         ...
 
-    def ask(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
+    def ask(self, name: str, arguments: Any) -> HostCallResult | Awaitable[HostCallResult]:
         """Begin a host call, such as `callTool` or `state.get`; `arguments` is parsed JSON.
 
         A Settled is known at once. An awaitable may raise a Signal: that call settles in another
@@ -59,11 +59,11 @@ class Bridge(Protocol):
         """
         ...
 
-    def refuse(self, name: str, problem: str) -> Settled:
+    def refuse(self, name: str, problem: str) -> HostCallResult:
         """Answer a host call that is refused for its arguments, which were not even read."""
         ...
 
-    def answer(self, name: str, arguments: Any) -> Settled:
+    def answer(self, name: str, arguments: Any) -> HostCallResult:
         """Answer at once, such as `time.formatUnixTimestamp`; nothing is recorded."""
         ...
 

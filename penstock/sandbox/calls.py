@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call_errors import ScriptError
 from penstock.core.signals import Signal, Suspend
-from penstock.sandbox.bridge import Bridge, Settled
+from penstock.sandbox.bridge import Bridge, HostCallResult
 from penstock.sandbox.eager_call import begin
 from penstock.sandbox.messages import Delivery, Message
 
@@ -20,10 +20,10 @@ class OpenCalls:
     def __init__(self, bridge: Bridge, wake: Callable[[], None]) -> None:
         self._bridge = bridge
         self._wake = wake
-        self._open: dict[int, asyncio.Future[Settled]] = {}
+        self._open: dict[int, asyncio.Future[HostCallResult]] = {}
         self._asked: dict[int, Message] = {}
-        self._recorded: list[tuple[int, int, Settled]] = []
-        self._fresh: list[tuple[int, Settled]] = []
+        self._recorded: list[tuple[int, int, HostCallResult]] = []
+        self._fresh: list[tuple[int, HostCallResult]] = []
         self._waiting: list[Delivery] = []
         self._parked: dict[int, Suspend] = {}
         self._failure: BaseException | None = None
@@ -39,11 +39,11 @@ class OpenCalls:
         self.held += message.size
         try:
             found = self._ask(message)
-            begun = found if isinstance(found, Settled) else begin(found)
+            begun = found if isinstance(found, HostCallResult) else begin(found)
         except Suspend as signal:
             self._parked[number] = signal
             return
-        if isinstance(begun, Settled):
+        if isinstance(begun, HostCallResult):
             self._settle(number, begun)
             return
         self._open[number] = begun
@@ -121,12 +121,12 @@ class OpenCalls:
         message = self._asked.get(number)
         return message is not None and message.name == "timer" and "idle" in (message.value or {})
 
-    def _ask(self, message: Message) -> Settled | Awaitable[Settled]:
+    def _ask(self, message: Message) -> HostCallResult | Awaitable[HostCallResult]:
         if message.problem:
             return self._bridge.refuse(message.name, message.problem)
         return self._bridge.ask(message.name, message.value)
 
-    def _done(self, number: int, task: asyncio.Future[Settled]) -> None:
+    def _done(self, number: int, task: asyncio.Future[HostCallResult]) -> None:
         was_open = self._open.pop(number, None) is not None
         if task.cancelled():
             return
@@ -147,14 +147,14 @@ class OpenCalls:
         self.held -= message.size if message else 0
         return message is not None
 
-    def _settle(self, number: int, settled: Settled) -> None:
+    def _settle(self, number: int, settled: HostCallResult) -> None:
         if settled.order is None:
             self._fresh.append((number, settled))
         else:
             heapq.heappush(self._recorded, (settled.order, number, settled))
 
 
-def _delivery(number: int, settled: Settled) -> Delivery:
+def _delivery(number: int, settled: HostCallResult) -> Delivery:
     if settled.refusal is None:
         return Delivery(kind="settle", number=number, value=settled.value, at_ms=settled.at_ms)
     refusal = settled.refusal

@@ -7,16 +7,16 @@ from contextvars import copy_context
 from typing import Any
 
 from penstock.core.awaited import unmarked
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 
 
-def begin(work: Awaitable[Settled]) -> Settled | asyncio.Task[Settled]:
+def begin(work: Awaitable[HostCallResult]) -> HostCallResult | asyncio.Task[HostCallResult]:
     """Do the work up to its first wait; returns how it ended, or the task that does the rest."""
     start = EagerCall(work)
     return start.task if start.settled is None else start.settled
 
 
-class EagerCall(Coroutine[Any, Any, Settled]):
+class EagerCall(Coroutine[Any, Any, HostCallResult]):
     """Does the work up to its first wait as it is made, in a task of its own, which does the rest.
 
     The task is there from the beginning: timeouts and task groups hold on to the one they began in.
@@ -25,14 +25,14 @@ class EagerCall(Coroutine[Any, Any, Settled]):
 
     __slots__ = ("_awaited", "_is_ahead", "_is_over", "_work", "settled", "task")
 
-    def __init__(self, work: Awaitable[Settled]) -> None:
+    def __init__(self, work: Awaitable[HostCallResult]) -> None:
         self._work = work.__await__()
         self._is_ahead = True
         """The loop has not stepped the task yet."""
         self._is_over = True
         self._awaited: Any = None
         """What the work waited for first."""
-        self.settled: Settled | None = None
+        self.settled: HostCallResult | None = None
         """How the work ended, if it did not wait."""
         context, loop = copy_context(), asyncio.get_running_loop()
         self.task = loop.create_task(self, context=context)
@@ -47,7 +47,7 @@ class EagerCall(Coroutine[Any, Any, Settled]):
             if around is not None:
                 _enter_task(loop, around)
 
-    def __await__(self) -> Generator[Any, Any, Settled]:
+    def __await__(self) -> Generator[Any, Any, HostCallResult]:
         """Let it be awaited."""
         return (yield from self._work)
 

@@ -8,11 +8,11 @@ from typing import Any
 from penstock.core.call_errors import ScriptError
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.calls import OpenCalls
-from penstock.sandbox.endings import conclude, crashed
 from penstock.sandbox.entry_timer import TURN
 from penstock.sandbox.guest import EntryRequest, Guest, beginning
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds
+from penstock.sandbox.script_end import conclude, crashed
 
 NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
 

@@ -58,7 +58,7 @@ class Script(Struct, frozen=True, kw_only=True):
     """Where authors look for the entry: relative to the project; none knows it here."""
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadResult(Struct, frozen=True, kw_only=True):
     """What came of reading modules: a script; or problems, by file and line."""
 
     script: Script | None = None

@@ -20,7 +20,7 @@ from penstock.app.sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
 from penstock.core.exhaustion import exhaustion_of
 from penstock.core.ids import new_id
-from penstock.server.auth import Entrance
+from penstock.server.auth import Authenticator
 from penstock.server.pages import page, sign_in, transcript, web_links
 from penstock.server.requests.cookies import Cookies
 from penstock.server.requests.problem import (
@@ -111,7 +111,7 @@ def create_application(
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
     counted = Rates(rates or RateSection())
-    app.add_middleware(Entrance, lifecycle=lifecycle, server=server, rates=counted)
+    app.add_middleware(Authenticator, lifecycle=lifecycle, server=server, rates=counted)
     if server.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -74,7 +74,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Entrance:
+class Authenticator:
     """Lets requests in, each with whom it is made for."""
 
     def __init__(

@@ -33,7 +33,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
-from penstock.store.quarantine import SUSPECT, Quarantine, Standing, Suspect, suspect_of
+from penstock.store.quarantine import SUSPECT, LeaseHistory, Quarantine, QuarantinedLog, suspect_of
 from penstock.store.rows import Row
 from penstock.store.statements import Statements, cursor_of
 
@@ -41,7 +41,7 @@ _TRY_LOCK = "SELECT pg_try_advisory_xact_lock(7072616002)"
 """Any number, the same for all processes of a database."""
 
 
-class Taken(NamedTuple):
+class AcquiredLease(NamedTuple):
     """A lease that was taken, and how the log stood."""
 
     epoch: int
@@ -54,7 +54,7 @@ class Taken(NamedTuple):
     """How many of them are blamed on this log alone."""
 
 
-class TakeLease(Struct):
+class AcquireLease(Struct):
     """Take the lease; gives how the log stood, or its holder, or None when it cannot be had yet.
 
     A released log costs one statement. Only a log whose holder was cut is looked at
@@ -70,16 +70,16 @@ class TakeLease(Struct):
     dead: str | None = None
     """An owner that is known to run no more."""
 
-    def __call__(self, connection: Connection) -> Taken | str | None:
+    def __call__(self, connection: Connection) -> AcquiredLease | str | None:
         """Leave the log held under a new epoch, or as it was; logs of a dead owner are buried."""
         cursor = cursor_of(connection)
         cursor.execute(self.sql.take, (self.owner, self.lease_until, self.log_id))
         taken = cursor.fetchone()
         if taken is None:
             return self._after_a_cut(connection)
-        return Taken(*taken)
+        return AcquiredLease(*taken)
 
-    def _after_a_cut(self, connection: Connection) -> Taken | str | None:
+    def _after_a_cut(self, connection: Connection) -> AcquiredLease | str | None:
         cursor = cursor_of(connection)
         log = self._standing(cursor)
         if log is not None and log.owner is not None:
@@ -92,9 +92,9 @@ class TakeLease(Struct):
         taken = cursor.fetchone()
         if taken is None:
             return None
-        return Taken(*taken)._replace(deaths=log.deaths, alone=log.alone)
+        return AcquiredLease(*taken)._replace(deaths=log.deaths, alone=log.alone)
 
-    def _bury(self, connection: Connection, log: Standing) -> bool:
+    def _bury(self, connection: Connection, log: LeaseHistory) -> bool:
         """Count the death for all that the owner held; False when that is not to be done now."""
         if not _may_judge(connection):
             return False
@@ -102,26 +102,26 @@ class TakeLease(Struct):
         cursor.execute(self.sql.held_by, (log.owner,))
         found = {each.log_id: each for each in map(_standing, cursor.fetchall())}
         held = found | {log.log_id: log}
-        cut: Sequence[Standing] = [held[log_id] for log_id in sorted(held)]
+        cut: Sequence[LeaseHistory] = [held[log_id] for log_id in sorted(held)]
         if log.owner != self.dead:
             cut = self.quarantine.orphaned(log, cut, self.now, self.owner)
         _write(self.sql, cursor, self.quarantine.buried(cut), log.owner)
         return bool(cut)
 
-    def _is_admitted(self, connection: Connection, log: Standing) -> bool:
+    def _is_admitted(self, connection: Connection, log: LeaseHistory) -> bool:
         if log.deaths >= SUSPECT and not _may_judge(connection):
             return False
         cursor = cursor_of(connection)
         cursor.execute(self.sql.watched, (SUSPECT if log.deaths < SUSPECT else 1, self.now))
         return self.quarantine.admits(log, list(map(_standing, cursor.fetchall())))
 
-    def _standing(self, cursor: DBAPICursor) -> Standing | None:
+    def _standing(self, cursor: DBAPICursor) -> LeaseHistory | None:
         cursor.execute(self.sql.standing, (self.log_id,))
         row = cursor.fetchone()
         return None if row is None else _standing(row)
 
 
-class BuryDead(Struct):
+class CountDeaths(Struct):
     """Count the deaths of owners that are known to run no more, for all that they held."""
 
     sql: Statements
@@ -190,7 +190,7 @@ class ReleaseLease(Struct):
         return cursor.fetchall()
 
 
-def suspects(sql: Statements, connection: Connection) -> list[Suspect]:
+def suspects(sql: Statements, connection: Connection) -> list[QuarantinedLog]:
     """Return the logs in quarantine."""
     cursor = cursor_of(connection)
     cursor.execute(sql.suspects, (SUSPECT,))
@@ -199,7 +199,7 @@ def suspects(sql: Statements, connection: Connection) -> list[Suspect]:
 
 
 def _write(
-    sql: Statements, cursor: DBAPICursor, buried: Sequence[Standing], owner: str | None
+    sql: Statements, cursor: DBAPICursor, buried: Sequence[LeaseHistory], owner: str | None
 ) -> None:
     for each in buried:
         counted = (each.deaths, each.cohort, each.alone, each.watch_ms)
@@ -217,9 +217,9 @@ def _may_judge(connection: Connection) -> bool:
     return bool(connection.exec_driver_sql(_TRY_LOCK).scalar())
 
 
-def _standing(row: Sequence[Any]) -> Standing:
+def _standing(row: Sequence[Any]) -> LeaseHistory:
     log_id, owner, lease_until, is_stuck, *counts = row
-    return Standing(LogId(log_id), owner, lease_until, bool(is_stuck), *counts)
+    return LeaseHistory(LogId(log_id), owner, lease_until, bool(is_stuck), *counts)
 
 
 def _erased(log_id: LogId) -> str:

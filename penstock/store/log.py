@@ -9,7 +9,7 @@ from penstock.core.clock import Moment
 from penstock.core.events import Entry, Record
 from penstock.core.ids import LogId
 from penstock.store.live_text import LiveText
-from penstock.store.quarantine import Suspect
+from penstock.store.quarantine import QuarantinedLog
 
 Listener = Callable[[Sequence[Record]], None]
 """Called on the event loop with what was committed in this process, in the order of the log."""
@@ -34,7 +34,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     """It was taken with `begin`: the task that was started then is still to be worked on."""
 
 
-class Pending(Struct, frozen=True, kw_only=True):
+class PendingLog(Struct, frozen=True, kw_only=True):
     """A log that needs a run."""
 
     log_id: LogId
@@ -99,7 +99,7 @@ class Log(Protocol):
         """
         ...
 
-    async def suspects(self) -> Sequence[Suspect]:
+    async def suspects(self) -> Sequence[QuarantinedLog]:
         """Return the logs in quarantine: processes died again and again while they had them."""
         ...
 
@@ -165,7 +165,7 @@ class Log(Protocol):
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
-    ) -> Sequence[Pending]:
+    ) -> Sequence[PendingLog]:
         """Return logs that need a run and whose lease is free or out, soonest first.
 
         Deaths of owners on this host are counted first, and the logs at which processes died come

@@ -32,7 +32,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 
 
-class Standing(Struct, frozen=True):
+class LeaseHistory(Struct, frozen=True):
     """One log: who holds it, and what happened to its holders before."""
 
     log_id: LogId
@@ -62,7 +62,7 @@ class Standing(Struct, frozen=True):
         return self.tried_at + self.watch_ms
 
 
-class Suspect(Struct, frozen=True, kw_only=True):
+class QuarantinedLog(Struct, frozen=True, kw_only=True):
     """A log in quarantine, for people."""
 
     log_id: LogId
@@ -76,9 +76,9 @@ SUSPECT = 2
 """Deaths in a row at one place after which a log is in quarantine."""
 
 
-def suspect_of(log: Standing) -> Suspect:
+def suspect_of(log: LeaseHistory) -> QuarantinedLog:
     """Return what people see of a log in quarantine."""
-    return Suspect(
+    return QuarantinedLog(
         log_id=log.log_id,
         deaths=log.deaths,
         alone=log.alone,
@@ -96,8 +96,8 @@ class Quarantine:
         self._longest = max(self._shortest, round(1000 * limits.longest_probation_seconds))
 
     def orphaned(
-        self, log: Standing, held: Sequence[Standing], now: Moment, taker: str
-    ) -> Sequence[Standing]:
+        self, log: LeaseHistory, held: Sequence[LeaseHistory], now: Moment, taker: str
+    ) -> Sequence[LeaseHistory]:
         """Return the logs that were cut together with one whose lease ran out, with itself.
 
         `held` is all that its owner holds, which is not known to be dead. Empty: it is too early
@@ -110,7 +110,7 @@ class Quarantine:
             return held
         return [log] if now >= log.lease_until + self._spread_ms else []
 
-    def buried(self, held: Collection[Standing]) -> list[Standing]:
+    def buried(self, held: Collection[LeaseHistory]) -> list[LeaseHistory]:
         """Return how all logs of a dead process stand after its death."""
         stuck = [each for each in held if each.is_cut]
         first = [each for each in held if not each.is_cut]
@@ -137,7 +137,7 @@ class Quarantine:
                 after.append(each)
         return [replace(each, owner=None, lease_until=0) for each in after]
 
-    def admits(self, log: Standing, watched: Collection[Standing]) -> bool:
+    def admits(self, log: LeaseHistory, watched: Collection[LeaseHistory]) -> bool:
         """Whether a log with deaths behind it may start beside those that are on probation now."""
         if not watched:
             return True
@@ -145,15 +145,15 @@ class Quarantine:
             return False
         return log.deaths == 1 or len(watched) < (log.cohort + 1) // 2
 
-    def _died_at(self, log: Standing) -> int:
+    def _died_at(self, log: LeaseHistory) -> int:
         """Return when its process was alive for certain, which is shortly before it died."""
         return log.lease_until - self._lease_ms
 
-    def _watch_ms(self, log: Standing) -> int:
+    def _watch_ms(self, log: LeaseHistory) -> int:
         age = max(0, self._died_at(log) - log.tried_at)
         return max(log.watch_ms, min(2 * age + self._shortest, self._longest))
 
 
-def _group(log: Standing) -> tuple[int, int]:
+def _group(log: LeaseHistory) -> tuple[int, int]:
     """Return what logs have in common that are tried together."""
     return (log.deaths, log.cohort if log.deaths > 1 else 0)

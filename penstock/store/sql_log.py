@@ -18,15 +18,15 @@ from penstock.store.changes import Changes, loosen
 from penstock.store.database import Database
 from penstock.store.erasing.references import erased_since, given_for
 from penstock.store.lease_units import (
-    BuryDead,
+    AcquireLease,
+    CountDeaths,
     ReleaseLease,
     RenewLease,
-    TakeLease,
     lost,
     suspects,
 )
 from penstock.store.live_text import ENDS_OF_REPLIES
-from penstock.store.log import Lease, Listener, OnWay, Pending
+from penstock.store.log import Lease, Listener, OnWay, PendingLog
 from penstock.store.log_units import (
     AppendOutcome,
     AppendUnit,
@@ -38,7 +38,7 @@ from penstock.store.log_units import (
 from penstock.store.owner import is_dead
 from penstock.store.pending_append import PendingAppend
 from penstock.store.projection_writer import ProjectionWriter
-from penstock.store.quarantine import Quarantine, Suspect
+from penstock.store.quarantine import Quarantine, QuarantinedLog
 from penstock.store.read_units import CheckRange, ReadPage
 from penstock.store.row_checks import moment_or_first
 from penstock.store.rows import Draft, Row, Rows, blobs_of, head_of
@@ -142,7 +142,7 @@ class SqlLog:
         """Take the lease if it is free, run out, or its owner is dead on this host, and may be."""
         now = self._clock.now()
         until = now + self._lease_ms
-        take = TakeLease(self._sql, self._quarantine, log_id, owner, now, until)
+        take = AcquireLease(self._sql, self._quarantine, log_id, owner, now, until)
         taken = await self._database.write(take, order=log_id)
         if isinstance(taken, str) and is_dead(taken):
             take.dead = taken
@@ -161,7 +161,7 @@ class SqlLog:
             alone=taken.alone,
         )
 
-    async def suspects(self) -> Sequence[Suspect]:
+    async def suspects(self) -> Sequence[QuarantinedLog]:
         """Return the logs in quarantine: processes died again and again while they had them."""
         return await self._database.read(partial(suspects, self._sql))
 
@@ -245,7 +245,7 @@ class SqlLog:
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
-    ) -> Sequence[Pending]:
+    ) -> Sequence[PendingLog]:
         """Return logs that need a run and whose lease is free or out, soonest first."""
         if among is not None and not among:
             return []
@@ -255,7 +255,7 @@ class SqlLog:
         )
         dead = [owner for owner in owners if is_dead(owner)]
         if dead:  # before the order is looked at: what they held goes behind what others left
-            await self._database.write(BuryDead(self._sql, self._quarantine, dead))
+            await self._database.write(CountDeaths(self._sql, self._quarantine, dead))
         columns = (logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
         wanted = (
             select(*columns, logs.c.recoveries, logs.c.tried_at)
@@ -269,7 +269,7 @@ class SqlLog:
         rows = await self._database.read(lambda connection: connection.execute(wanted).all())
         rows = sorted(rows, key=lambda row: [*map(moment_or_first, (row[3], row[3] and row[4]))])
         return [  # of one time suspects of crashes come last, by turns
-            Pending(log_id=row[0], profile_id=row[1], wake_at=moment_or_first(row[2]))
+            PendingLog(log_id=row[0], profile_id=row[1], wake_at=moment_or_first(row[2]))
             for row in rows
         ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.envelope import ErrorDetail
-from penstock.sandbox.bridge import Refusal, Settled
+from penstock.sandbox.bridge import HostCallResult, Refusal
 
 BEGINS_MS = 1_800_000_000_000
 NEVER_MS = 60_000
@@ -50,21 +50,21 @@ class FakeBridge:
         """What the script's clock shows at the beginning."""
         return BEGINS_MS
 
-    def ask(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
+    def ask(self, name: str, arguments: Any) -> HostCallResult | Awaitable[HostCallResult]:
         """Answer a host call."""
         self.asked.append((name, arguments))
         if name in {"sleep", "timer"} and name not in self._answers:
             return self._passed(arguments["ms"])
         return self._answered(name, arguments)
 
-    def refuse(self, name: str, problem: str) -> Settled:
+    def refuse(self, name: str, problem: str) -> HostCallResult:
         """Refuse a host call for its arguments."""
         return self._refused(TypeError(problem))
 
-    def answer(self, name: str, arguments: Any) -> Settled:
+    def answer(self, name: str, arguments: Any) -> HostCallResult:
         """Answer at once."""
         found = self._answered(name, arguments)
-        if not isinstance(found, Settled):
+        if not isinstance(found, HostCallResult):
             raise TypeError(f"{name} is answered at once: its answer cannot be awaited")
         return found
 
@@ -80,13 +80,13 @@ class FakeBridge:
         """Keep how long the script computed."""
         self.computed_ms = ms
 
-    def _passed(self, ms: float) -> Settled | Awaitable[Settled]:
+    def _passed(self, ms: float) -> HostCallResult | Awaitable[HostCallResult]:
         if ms >= NEVER_MS:
             return self._awaited(never, None)
         due = self.now_ms + int(ms)
-        return Settled(at_ms=due, order=due)
+        return HostCallResult(at_ms=due, order=due)
 
-    def _answered(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
+    def _answered(self, name: str, arguments: Any) -> HostCallResult | Awaitable[HostCallResult]:
         answer = self._answers.get(name, _unknown(name))
         if inspect.iscoroutinefunction(answer):
             return self._awaited(answer, arguments)
@@ -95,25 +95,27 @@ class FakeBridge:
         except (CallError, TypeError) as error:
             return self._refused(error)
 
-    async def _awaited(self, answer: Answer, arguments: Any) -> Settled:
+    async def _awaited(self, answer: Answer, arguments: Any) -> HostCallResult:
         try:
             return self._settled(await answer(arguments))
         except (CallError, TypeError) as error:
             return self._refused(error)
 
-    def _settled(self, value: Any) -> Settled:
-        if isinstance(value, Settled):
+    def _settled(self, value: Any) -> HostCallResult:
+        if isinstance(value, HostCallResult):
             return value
         self.now_ms += 1
-        return Settled(value=value, at_ms=self.now_ms)
+        return HostCallResult(value=value, at_ms=self.now_ms)
 
-    def _refused(self, error: CallError | TypeError) -> Settled:
+    def _refused(self, error: CallError | TypeError) -> HostCallResult:
         self.now_ms += 1
         if isinstance(error, TypeError):
             detail = ErrorDetail(code="SCRIPT_ERROR", message=str(error))
-            return Settled(refusal=Refusal(name="TypeError", detail=detail), at_ms=self.now_ms)
+            return HostCallResult(
+                refusal=Refusal(name="TypeError", detail=detail), at_ms=self.now_ms
+            )
         detail = error.envelope().error or ErrorDetail(code=error.code, message=str(error))
-        return Settled(refusal=Refusal(name="FloError", detail=detail), at_ms=self.now_ms)
+        return HostCallResult(refusal=Refusal(name="FloError", detail=detail), at_ms=self.now_ms)
 
 
 async def never(_arguments: Any) -> None:

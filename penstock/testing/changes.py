@@ -16,7 +16,7 @@ from penstock.store.changes import check_room, put_for, refused, with_outcome
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 
 
-class KeptFile(Struct, frozen=True):
+class FileEntry(Struct, frozen=True):
     """A file of a workspace."""
 
     blob_id: BlobId
@@ -28,7 +28,7 @@ class ScopeContents(Struct):
     """What one scope holds."""
 
     state: dict[str, StateEntry] = field(default_factory=dict)
-    files: dict[str, KeptFile] = field(default_factory=dict)
+    files: dict[str, FileEntry] = field(default_factory=dict)
 
 
 class MemoryChanges:
@@ -119,9 +119,9 @@ class MemoryChanges:
         self._check_file(change, files)
         used = sum(each.size for each in files.values()) - (old.size if old else 0)
         check_room(change, used, self.limits)
-        files[change.path] = KeptFile(change.blob_id, change.size, at)
+        files[change.path] = FileEntry(change.blob_id, change.size, at)
 
-    def _check_file(self, change: FileChange, files: dict[str, KeptFile]) -> None:
+    def _check_file(self, change: FileChange, files: dict[str, FileEntry]) -> None:
         for above in parents(change.path):
             if above in files:
                 raise not_a_directory(above)

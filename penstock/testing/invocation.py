@@ -25,7 +25,7 @@ from penstock.core.signals import LeaseLost
 from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.state import fold
 from penstock.engine.task_state import TaskState

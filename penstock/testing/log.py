@@ -21,14 +21,14 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
-from penstock.store.log import Lease, Listener, OnWay, Pending
+from penstock.store.log import Lease, Listener, OnWay, PendingLog
 from penstock.store.log_units import MOVED_ON
 from penstock.store.owner import is_dead
-from penstock.store.quarantine import SUSPECT, Quarantine, Standing, Suspect, suspect_of
+from penstock.store.quarantine import SUSPECT, LeaseHistory, Quarantine, QuarantinedLog, suspect_of
 from penstock.testing.changes import MemoryChanges
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
-from penstock.testing.rows import Owned
+from penstock.testing.rows import LogOwner
 
 _AT_ONCE = Moment(0)
 
@@ -120,7 +120,7 @@ class MemoryLog(MemoryProjections):
             begun=begun,
         )
 
-    async def suspects(self) -> Sequence[Suspect]:
+    async def suspects(self) -> Sequence[QuarantinedLog]:
         """Return the logs in quarantine: processes died again and again while they had them."""
         found = [each.standing for each in self._logs.values()]
         return [suspect_of(each) for each in found if each.deaths >= SUSPECT and each.is_stuck]
@@ -131,15 +131,15 @@ class MemoryLog(MemoryProjections):
                 self._write_buried(self._held_by(owner))
 
     def _bury(self, log: "_Kept", taker: str, now: Moment) -> None:
-        held: Sequence[Standing] = self._held_by(log.owner)
+        held: Sequence[LeaseHistory] = self._held_by(log.owner)
         if not (log.owner and is_dead(log.owner)):
             held = self._quarantine.orphaned(log.standing, held, now, taker)
         self._write_buried(held)
 
-    def _held_by(self, owner: str | None) -> list[Standing]:
+    def _held_by(self, owner: str | None) -> list[LeaseHistory]:
         return [each.standing for each in self._logs.values() if each.owner == owner]
 
-    def _write_buried(self, held: Sequence[Standing]) -> None:
+    def _write_buried(self, held: Sequence[LeaseHistory]) -> None:
         for each in self._quarantine.buried(held):
             buried = self._logs[each.log_id]
             buried.owner, buried.lease_until = None, 0
@@ -230,7 +230,7 @@ class MemoryLog(MemoryProjections):
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
-    ) -> Sequence[Pending]:
+    ) -> Sequence[PendingLog]:
         """Return logs that need a run and whose lease is free or out, soonest first."""
         self._bury_dead()
         now = self._clock.now()
@@ -242,7 +242,9 @@ class MemoryLog(MemoryProjections):
         ]
         soonest = sorted(found, key=lambda each: each.wake_at)[:limit]
         return [
-            Pending(log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at)
+            PendingLog(
+                log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at
+            )
             for log in sorted(soonest, key=lambda each: (each.deaths, each.tried_at))
         ]
 
@@ -275,7 +277,7 @@ class MemoryLog(MemoryProjections):
 class _Kept(Struct):
     """One log: its events, and who holds it."""
 
-    owned: Owned
+    owned: LogOwner
     records: list[Record] = field(default_factory=list)
     outside: list[Record] = field(default_factory=list)
     owner: str | None = None
@@ -292,9 +294,9 @@ class _Kept(Struct):
     wake_at: Moment = _AT_ONCE
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> LeaseHistory:
         """How it stands after deaths of its holders."""
-        return Standing(
+        return LeaseHistory(
             self.owned.log_id,
             self.owner,
             self.lease_until,
@@ -307,14 +309,14 @@ class _Kept(Struct):
         )
 
 
-def _owned(log_id: LogId, entries: Sequence[Entry]) -> Owned:
+def _owned(log_id: LogId, entries: Sequence[Entry]) -> LogOwner:
     match entries[0].event:
         case SessionOpened(profile_id=profile_id, agent=agent):
-            return Owned(log_id, profile_id, agent)
+            return LogOwner(log_id, profile_id, agent)
         case CallRequested(profile_id=profile_id):
-            return Owned(log_id, profile_id, "")
+            return LogOwner(log_id, profile_id, "")
         case FlowRequested(profile_id=profile_id, command=command):
-            return Owned(log_id, profile_id, command)
+            return LogOwner(log_id, profile_id, command)
         case _:
             raise NotFound(f"there is no log {log_id!r}")
 

@@ -24,7 +24,7 @@ from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
 from penstock.store.projection_writer import AT_WORK, SUPERSEDED, Keyed
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
-from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
+from penstock.testing.rows import LogOwner, QuestionRow, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")
 
@@ -38,9 +38,9 @@ class MemoryProjections:
         self._now = now
         self._tasks: dict[TaskId, TaskRow] = {}
         self._sessions: dict[LogId, SessionRow] = {}
-        self._questions: dict[QuestionId, AskedRow] = {}
+        self._questions: dict[QuestionId, QuestionRow] = {}
         self._keys: dict[tuple[ProfileId, str | None], _Claim] = {}
-        self._follows: dict[type[Any], Callable[[Owned, Record, Any], None]] = {
+        self._follows: dict[type[Any], Callable[[LogOwner, Record, Any], None]] = {
             events.SessionOpened: self._session_opened,
             events.MessageReceived: self._message_received,
             events.CallRequested: self._call_requested,
@@ -153,7 +153,7 @@ class MemoryProjections:
             and asked.status is QuestionStatus.OPEN
         ]
 
-    def admit(self, log: Owned, entries: Sequence[Entry], at: Moment) -> None:
+    def admit(self, log: LogOwner, entries: Sequence[Entry], at: Moment) -> None:
         """Refuse outside events that the log has no room or no use for."""
         coming = _Coming(log.queued)
         for entry in entries:
@@ -175,7 +175,7 @@ class MemoryProjections:
                 case _:
                     pass
 
-    def follow(self, log: Owned, record: Record) -> None:
+    def follow(self, log: LogOwner, record: Record) -> None:
         """Take in what follows from an event, if something does."""
         follow = self._follows.get(type(record.event))
         if follow is not None:
@@ -188,13 +188,13 @@ class MemoryProjections:
         asked = self._questions.get(event.question_id)
         return asked is not None and asked.answered is not None
 
-    def _task_in(self, log: Owned, task_id: TaskId | None) -> TaskRow:
+    def _task_in(self, log: LogOwner, task_id: TaskId | None) -> TaskRow:
         task = self._tasks.get(task_id) if task_id else None
         if task is None or task.log is not log:
             raise NotFound(f"there is no task {task_id!r} in {log.log_id!r}")
         return task
 
-    def _admit_task(self, log: Owned, entry: Entry, coming: "_Coming") -> None:
+    def _admit_task(self, log: LogOwner, entry: Entry, coming: "_Coming") -> None:
         if entry.task_id in self._tasks or entry.task_id in coming.tasks:
             raise NameTaken(f"there is a task {entry.task_id!r} already; take a new id")
         if coming.queued >= self._limits.queued_tasks:
@@ -207,7 +207,7 @@ class MemoryProjections:
 
     def _admit_again(
         self,
-        log: Owned,
+        log: LogOwner,
         event: events.MessageReceived | events.CallRequested | FlowRequested,
         coming: "_Coming",
     ) -> None:
@@ -219,7 +219,7 @@ class MemoryProjections:
         if superseded is None or superseded.log is not log or not superseded.messages:
             raise SessionBusy(SUPERSEDED)
 
-    def _admit_key(self, log: Owned, event: Keyed, at: Moment) -> None:
+    def _admit_key(self, log: LogOwner, event: Keyed, at: Moment) -> None:
         first = self._keys.get((log.profile_id, event.idempotency_key))
         if first is None or first.at < at - 1000 * self._limits.idempotency_seconds:
             return
@@ -228,7 +228,9 @@ class MemoryProjections:
             details={"task_id": first.task_id, "log_id": first.log_id, "same": same}
         )
 
-    def _admit_answer(self, log: Owned, answer: events.QuestionAnswered, coming: "_Coming") -> None:
+    def _admit_answer(
+        self, log: LogOwner, answer: events.QuestionAnswered, coming: "_Coming"
+    ) -> None:
         asked = self._questions.get(answer.question_id)
         if asked is None or asked.log is not log:
             raise NotFound(f"there is no question {answer.question_id!r} in {log.log_id!r}")
@@ -240,10 +242,12 @@ class MemoryProjections:
             raise QuestionClosed
         coming.answers[answer.question_id] = answer
 
-    def _session_opened(self, log: Owned, record: Record, event: events.SessionOpened) -> None:
+    def _session_opened(self, log: LogOwner, record: Record, event: events.SessionOpened) -> None:
         self._sessions[log.log_id] = SessionRow(log, event.title, record.at, record.at)
 
-    def _message_received(self, log: Owned, record: Record, event: events.MessageReceived) -> None:
+    def _message_received(
+        self, log: LogOwner, record: Record, event: events.MessageReceived
+    ) -> None:
         superseded = self._tasks.get(event.supersedes) if event.supersedes else None
         if superseded is not None and superseded.log is log:
             for task in log.tasks[log.tasks.index(superseded) :]:
@@ -251,47 +255,49 @@ class MemoryProjections:
         self._claim(log, record, event)
         self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
 
-    def _claim(self, log: Owned, record: Record, event: Keyed) -> None:
+    def _claim(self, log: LogOwner, record: Record, event: Keyed) -> None:
         if event.idempotency_key is not None:
             claim = _Claim(log.log_id, _id(record), record.at, event)
             self._keys[log.profile_id, event.idempotency_key] = claim
 
-    def _call_requested(self, log: Owned, record: Record, event: events.CallRequested) -> None:
+    def _call_requested(self, log: LogOwner, record: Record, event: events.CallRequested) -> None:
         self._claim(log, record, event)
         self._queue(log, record, TaskRow(_id(record), log, "call", event.profile_id, record, 0))
 
-    def _flow_requested(self, log: Owned, record: Record, event: FlowRequested) -> None:
+    def _flow_requested(self, log: LogOwner, record: Record, event: FlowRequested) -> None:
         self._claim(log, record, event)
         self._queue(log, record, TaskRow(_id(record), log, FLOW, event.profile_id, record, 0))
 
-    def _queue(self, log: Owned, record: Record, task: TaskRow) -> None:
+    def _queue(self, log: LogOwner, record: Record, task: TaskRow) -> None:
         self._tasks[task.task_id] = task
         log.tasks.append(task)
         log.queued += 1
         self._touch(log, record)
 
-    def _task_started(self, log: Owned, record: Record, event: events.TaskStarted) -> None:
+    def _task_started(self, log: LogOwner, record: Record, event: events.TaskStarted) -> None:
         if task := self._move(record, TaskStatus.RUNNING):
             task.started = record
 
-    def _task_resumed(self, log: Owned, record: Record, event: events.TaskResumed) -> None:
+    def _task_resumed(self, log: LogOwner, record: Record, event: events.TaskResumed) -> None:
         self._move(record, TaskStatus.RUNNING)
 
-    def _task_suspended(self, log: Owned, record: Record, event: events.TaskSuspended) -> None:
+    def _task_suspended(self, log: LogOwner, record: Record, event: events.TaskSuspended) -> None:
         self._move(record, TaskStatus.SUSPENDED)
 
-    def _task_blocked(self, log: Owned, record: Record, event: events.TaskBlocked) -> None:
+    def _task_blocked(self, log: LogOwner, record: Record, event: events.TaskBlocked) -> None:
         if task := self._move(record, TaskStatus.BLOCKED):
             task.blocked_on = event.blocked_on
 
-    def _task_ended(self, log: Owned, record: Record, event: events.TaskEnded) -> None:
+    def _task_ended(self, log: LogOwner, record: Record, event: events.TaskEnded) -> None:
         if task := self._move(record, event.status):
             task.ended = record
             task.messages += event.message_id is not None
             _close(task, record)
         self._touch(log, record)
 
-    def _cancel_requested(self, log: Owned, record: Record, event: events.CancelRequested) -> None:
+    def _cancel_requested(
+        self, log: LogOwner, record: Record, event: events.CancelRequested
+    ) -> None:
         if task := self._tasks.get(_id(record)):
             task.is_cancelled = True
             _close(task, record)
@@ -304,8 +310,8 @@ class MemoryProjections:
             task.status = status
         return task
 
-    def _question_asked(self, log: Owned, record: Record, event: events.QuestionAsked) -> None:
-        asked = AskedRow(event.question, log, _id(record), record.at, record.seq)
+    def _question_asked(self, log: LogOwner, record: Record, event: events.QuestionAsked) -> None:
+        asked = QuestionRow(event.question, log, _id(record), record.at, record.seq)
         self._questions[event.question.question_id] = asked
         if task := self._tasks.get(_id(record)):
             task.asked.append(asked)
@@ -313,14 +319,14 @@ class MemoryProjections:
                 asked.status = QuestionStatus.CANCELLED
 
     def _question_answered(
-        self, log: Owned, record: Record, event: events.QuestionAnswered
+        self, log: LogOwner, record: Record, event: events.QuestionAnswered
     ) -> None:
         asked = self._questions.get(event.question_id)
         if asked is not None and asked.answered is None:
             asked.status, asked.answered_at, asked.answered = event.status, record.at, event
             self._claim(log, record, event)
 
-    def _touch(self, log: Owned, record: Record) -> None:
+    def _touch(self, log: LogOwner, record: Record) -> None:
         if session := self._sessions.get(log.log_id):
             session.updated_at = record.at
 
@@ -365,7 +371,7 @@ def _asked_for(task: TaskRow) -> tuple[Any, ...]:
     return task.asked_for.at, task.asked_for.seq, task.task_id
 
 
-def _asked_at(asked: AskedRow) -> tuple[Any, ...]:
+def _asked_at(asked: QuestionRow) -> tuple[Any, ...]:
     return asked.asked_at, asked.asked_seq, asked.question.question_id
 
 

@@ -10,7 +10,7 @@ from penstock.core.question import Question, QuestionRecord, QuestionStatus
 from penstock.core.task import Missing, SessionRecord, TaskRecord, TaskStatus
 
 
-class Owned(Struct):
+class LogOwner(Struct):
     """Whose a log is, and what it says of tasks."""
 
     log_id: LogId
@@ -24,7 +24,7 @@ class TaskRow(Struct):
     """A task."""
 
     task_id: TaskId
-    log: Owned
+    log: LogOwner
     kind: str
     profile_id: ProfileId
     asked_for: Record
@@ -34,7 +34,7 @@ class TaskRow(Struct):
     status: TaskStatus = TaskStatus.QUEUED
     started: Record | None = None
     ended: Record | None = None
-    asked: "list[AskedRow]" = field(default_factory=list)
+    asked: "list[QuestionRow]" = field(default_factory=list)
     blocked_on: tuple[Missing, ...] = ()
     is_cancelled: bool = False
     """Somebody wants its end: its questions take no answer."""
@@ -63,7 +63,7 @@ class TaskRow(Struct):
 class SessionRow(Struct):
     """A conversation."""
 
-    log: Owned
+    log: LogOwner
     title: str
     created_at: Moment
     updated_at: Moment
@@ -85,11 +85,11 @@ class SessionRow(Struct):
         )
 
 
-class AskedRow(Struct):
+class QuestionRow(Struct):
     """A question."""
 
     question: Question
-    log: Owned
+    log: LogOwner
     task_id: TaskId
     asked_at: Moment
     asked_seq: int

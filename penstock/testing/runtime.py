@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.project_parts import Inventory, Storage
+from penstock.app.project_parts import ProjectParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
@@ -65,12 +65,12 @@ class MemoryStorage:
         self.project: ProjectFolder | None = None
         """A folder, for what works in one."""
 
-    def inventory(self, model: Model | None) -> Inventory:
+    def project_parts(self, model: Model | None) -> ProjectParts:
         """Return what there is here, without tools, agents and rules; the model is the default."""
         models = Models(default=model.card.model_id if model else OFFLINE, limits=self.limits)
         if model is not None:
             models.add(model)
-        return Inventory(
+        return ProjectParts(
             registry=Registry(()),
             rules=Rules(()),
             agents=Catalog(),
@@ -134,14 +134,14 @@ async def memory_runtime(
         Good morning.
     """
     place = place or MemoryStorage()
-    inventory = replace(
-        place.inventory(model),
+    project_parts = replace(
+        place.project_parts(model),
         registry=Registry(as_tools(tools)),
         rules=Rules(rules),
         agents=Catalog(agents),
         skills=skills,
     )
-    runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), inventory)
+    runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
     await runtime.parts.launcher.open()
     try:
         yield runtime

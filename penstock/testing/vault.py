@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from penstock.core.clock import Clock, Moment
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope
-from penstock.resources.vault import SecretNote, by_place, check_secret, not_there
+from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
 
 
 class MemoryVault:
@@ -27,10 +27,10 @@ class MemoryVault:
             raise not_there(scope, key)
         return self._secrets[scope, key][0]
 
-    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
         """Return which secrets there are."""
         found = [
-            SecretNote(scope=where, key=key, updated_at=at)
+            SecretListing(scope=where, key=key, updated_at=at)
             for (where, key), (_, at) in self._secrets.items()
             if scope in {None, where}
         ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from penstock.core.changes import FileChanges
 from penstock.core.clock import Clock
 from penstock.core.scope import Scope
-from penstock.resources.workspace import Child, File, child_of, inside
+from penstock.resources.workspace import DirectoryEntry, File, child_of, inside
 from penstock.testing.changes import MemoryChanges
 
 
@@ -26,7 +26,9 @@ class MemoryFiles:
         found = [each for path, each in self._all(scope).items() if path.startswith(prefix)]
         return sorted(found, key=lambda each: each.path.encode())[:most]
 
-    async def children(self, scope: Scope, directory: str, *, most: int) -> Sequence[Child]:
+    async def children(
+        self, scope: Scope, directory: str, *, most: int
+    ) -> Sequence[DirectoryEntry]:
         """Return what stands in a directory itself."""
         prefix = inside(directory)
         found = await self.below(scope, directory, most=len(self._all(scope)))

@@ -11,7 +11,7 @@ from penstock.core.call_errors import VaultNotFound
 from penstock.core.ids import TaskId
 from penstock.core.scope import Scope
 from penstock.core.secret_events import SecretGiven
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault

@@ -22,7 +22,7 @@ from penstock.resources.workspace import Files, Workspace
 from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
-from penstock.tools.errands import Errands
+from penstock.tools.callbacks import Callbacks
 from penstock.tools.given_secrets import GivenSecrets
 from penstock.tools.shell import OFF, ShellSettings
 
@@ -70,7 +70,7 @@ class Resources(Struct, frozen=True, kw_only=True):
     """The folder of the project itself."""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
     """What was given out of the vault, by task."""
-    errands: Errands = field(default_factory=Errands)
+    callbacks: Callbacks = field(default_factory=Callbacks)
     """What is built on the door, for tools that have something done by it."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:

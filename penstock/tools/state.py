@@ -21,12 +21,12 @@ KEY_CHARACTERS = 256
 GET, PUT = "state.get", "state.put"
 
 
-class Always:
+class AnyRevision:
     """Says that a write does not care what is there."""
 
 
-ALWAYS = Always()
-IfRevision = str | Always | None
+ALWAYS = AnyRevision()
+IfRevision = str | AnyRevision | None
 """The revision that a write may replace; None where nothing may be."""
 
 
@@ -57,7 +57,7 @@ class TaskValues:
         """Return the event that stores a value, or the revision in the way (None: nothing)."""
         current = self.find(partition, key)
         revision = None if current is None else str(current.revision)
-        if not isinstance(if_revision, Always) and if_revision != revision:
+        if not isinstance(if_revision, AnyRevision) and if_revision != revision:
             return revision
         last = self._ledger.task.values.get((partition, key))
         return StateWritten(
@@ -128,7 +128,7 @@ class ToolState:
         value = given_json(value, limits.json_depth, "the value")
         if is_larger(value, most := limits.state_value_bytes):
             raise ValueError(f"the value must have at most {size_text(most)} as JSON")
-        wanted = "" if isinstance(if_revision, Always) else [if_revision]
+        wanted = "" if isinstance(if_revision, AnyRevision) else [if_revision]
         check_key(secrets := invocation.caller.secrets, key)
         if secrets.holds_secret(value):
             raise StateDenied("secrets belong in the vault")

@@ -3,15 +3,15 @@
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter, Tier
+from penstock.agents.agent_profile import AgentProfile, Tier
 
 SOURCES = [
     (Agent("a"), "api", False),
-    (Agent("a", charter=Charter(tools=("read",))), "api", False),
-    (Agent("a", charter=Charter(file="agents/a.md")), "file", True),
-    (Agent("a", charter=Charter(file="/srv/p/a.md", tier=Tier.PACKAGE)), "file", True),
-    (Agent("a", charter=Charter(file="a.md", tier=Tier.BUILT_IN)), "builtin", True),
-    (Agent("a", charter=Charter(tier=Tier.BUILT_IN)), "builtin", False),
+    (Agent("a", profile=AgentProfile(tools=("read",))), "api", False),
+    (Agent("a", profile=AgentProfile(file="agents/a.md")), "file", True),
+    (Agent("a", profile=AgentProfile(file="/srv/p/a.md", tier=Tier.PACKAGE)), "file", True),
+    (Agent("a", profile=AgentProfile(file="a.md", tier=Tier.BUILT_IN)), "builtin", True),
+    (Agent("a", profile=AgentProfile(tier=Tier.BUILT_IN)), "builtin", False),
 ]
 
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.agents.charter import AgentInput, ArchitectNotes, Charter, DisplayCard, Tier
+from penstock.agents.agent_profile import AgentInput, AgentProfile, DisplayCard, Tier
+from penstock.agents.agent_profile import ArchitectNotes as Notes
 from penstock.agents.file import parse_agent
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.settings import ChatSettings
 from penstock.core.step import Output, ValueType
 from penstock.resources.project.access import OPEN, Access
-from tests.kit.agent_texts import agent_of, charter_of, said_of, said_of_head
+from tests.kit.agent_texts import agent_of, profile_of, said_of, said_of_head
 
 FULL = """---
 name: scout
@@ -50,11 +51,11 @@ def test_a_flow_reads_the_whole_of_it() -> None:
     read = parse_agent(FULL, "agents/scout.md")
     assert read.findings == []
     assert read.agent is not None
-    charter = read.agent.charter
-    assert charter == Charter(
+    profile = read.agent.profile
+    assert profile == AgentProfile(
         tier=Tier.LOCAL,
         file="agents/scout.md",
-        content_hash=charter.content_hash,
+        content_hash=profile.content_hash,
         thinking="high",
         tools=("look_up", "read"),
         handbooks=("my-backend-docs", "style"),
@@ -69,18 +70,18 @@ def test_a_flow_reads_the_whole_of_it() -> None:
         context_files=("README.md", "docs/a.md"),
         access=Access(agent="scout", read=("src/**", "*.md"), write=("gen/**",), deny=("curl",)),
         card=DisplayCard(card_type="search", label="Scout", metric="topics", role="finder"),
-        purpose=ArchitectNotes(use_when="now", produces="x", depends_on="no", domain="web"),
+        purpose=Notes(use_when="now", produces="x", depends_on="no", domain="web"),
         max_turns=3,
     )
 
 
 def test_what_is_left_out_is_as_the_page_says() -> None:
-    charter = charter_of("description: d")
-    empty = Charter(file="agents/a.md", content_hash=charter.content_hash)
-    assert charter.access == Access(agent="a", read=OPEN.read, write=OPEN.write, deny=OPEN.deny)
-    assert charter.purpose == ArchitectNotes(use_when="d")
-    assert (charter.tools, charter.is_interactive, charter.max_turns) == ((), True, None)
-    assert (charter.thinking, charter.card, charter.outputs) == (None, empty.card, ())
+    profile = profile_of("description: d")
+    empty = AgentProfile(file="agents/a.md", content_hash=profile.content_hash)
+    assert profile.access == Access(agent="a", read=OPEN.read, write=OPEN.write, deny=OPEN.deny)
+    assert profile.purpose == Notes(use_when="d")
+    assert (profile.tools, profile.is_interactive, profile.max_turns) == ((), True, None)
+    assert (profile.thinking, profile.card, profile.outputs) == (None, empty.card, ())
 
 
 def test_a_key_with_nothing_after_it_is_one_that_is_not_there() -> None:
@@ -88,17 +89,17 @@ def test_a_key_with_nothing_after_it_is_one_that_is_not_there() -> None:
     more = "context access card architect max_turns labels"
     head = "\n".join(f"{key}:" for key in f"{keys} {more}".split())
     assert said_of_head(head) == []
-    assert charter_of(head).purpose == ArchitectNotes()
+    assert profile_of(head).purpose == Notes()
 
 
 def test_a_card_shows_any_value() -> None:
     """§3, `card.*`: "for displays; any value"."""
-    card = charter_of("card: {type: 5, label: true, metric: [a, 1], role: {x: null}}").card
+    card = profile_of("card: {type: 5, label: true, metric: [a, 1], role: {x: null}}").card
     assert card == DisplayCard(card_type="5", label="true", metric='["a",1]', role='{"x":null}')
 
 
 def test_the_hash_changes_with_the_text() -> None:
-    one, same, other = (charter_of(f"card: {{ label: {each} }}") for each in "aab")
+    one, same, other = (profile_of(f"card: {{ label: {each} }}") for each in "aab")
     assert one.content_hash == same.content_hash != other.content_hash
 
 
@@ -117,12 +118,12 @@ def test_tools_are_a_list_or_one_text(
 ) -> None:
     """T45: comma text and list grant the same. A chat of one that declares none has them all."""
     agent = agent_of(f"---\nname: a\n{head}\n---\n")
-    assert (agent.charter.tools, agent.settings.enabled_tools) == (declared, offered)
+    assert (agent.profile.tools, agent.settings.enabled_tools) == (declared, offered)
 
 
 def test_a_chat_grants_at_most_fifty_turns() -> None:
     agent = agent_of("---\nname: a\nmax_turns: 1000\n---\n")
-    assert (agent.charter.max_turns, agent.settings.max_iterations) == (1000, 50)
+    assert (agent.profile.max_turns, agent.settings.max_iterations) == (1000, 50)
 
 
 OUTPUTS = "a list of names or of {name, description, type, pattern, required}"
@@ -255,7 +256,7 @@ UNKNOWN = [
 @pytest.mark.parametrize(("head", "said"), UNKNOWN)
 def test_an_unknown_field_is_a_warning_and_the_agent_works(head: str, said: str) -> None:
     assert said_of_head(head) == [f"3 warning unknown-field: {said}"]
-    assert charter_of(head) is not None
+    assert profile_of(head) is not None
 
 
 @pytest.mark.parametrize("head", ["x-note: 1", "access: {x-why: 1}", "card: {x-colour: red}"])
@@ -301,11 +302,11 @@ Go.
 def test_unquoted_forms_work_and_become_what_they_say() -> None:
     """Values read this way are strings and are converted by the field (`true`, `3`)."""
     agent = agent_of(LOOSE)
-    charter = agent.charter
+    profile = agent.profile
     assert (agent.description, agent.model) == ('"pass" or "fail"', "@coding")
-    assert (charter.is_interactive, charter.max_turns) == (False, 12)
-    assert charter.outputs == (Output(name="verdict", value_type=ValueType.STRING),)
-    assert (charter.access.read, charter.access.deny) == (("src/**", "docs/*.md"), ("rm -rf *",))
+    assert (profile.is_interactive, profile.max_turns) == (False, 12)
+    assert profile.outputs == (Output(name="verdict", value_type=ValueType.STRING),)
+    assert (profile.access.read, profile.access.deny) == (("src/**", "docs/*.md"), ("rm -rf *",))
     assert [each.split(":")[0] for each in said_of(LOOSE)] == ["3 warning front-matter-loose"]
 
 

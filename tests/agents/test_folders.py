@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, MOST_BYTES, MOST_FILES, load_agents
 from penstock.flows.reading.flow import read_flow
@@ -40,14 +40,14 @@ def test_our_own_agents_give_no_finding(tmp_path: Path) -> None:
 
 def test_our_own_agents_are_what_the_page_says(tmp_path: Path) -> None:
     architect, decision = load_agents(tmp_path).built_in
-    assert (architect.model, architect.charter.thinking) == ("@planning", "high")
-    assert ", ".join(architect.charter.tools) == (
+    assert (architect.model, architect.profile.thinking) == ("@planning", "high")
+    assert ", ".join(architect.profile.tools) == (
         "agent_catalog, agent_write, flow_write, read, grep, find, ls"
     )
-    assert architect.charter.handbooks == ("flow-authoring",)
-    assert [each.name for each in architect.charter.outputs] == ["flow_path", "command"]
-    assert (decision.model, decision.charter.tools) == ("@fast", ())
-    assert {architect.charter.tier, decision.charter.tier} == {Tier.BUILT_IN}
+    assert architect.profile.handbooks == ("flow-authoring",)
+    assert [each.name for each in architect.profile.outputs] == ["flow_path", "command"]
+    assert (decision.model, decision.profile.tools) == ("@fast", ())
+    assert {architect.profile.tier, decision.profile.tier} == {Tier.BUILT_IN}
 
 
 def test_the_handbook_for_authors_can_be_read_topic_by_topic() -> None:
@@ -85,7 +85,7 @@ def test_packages_come_in_the_order_of_their_registration(tmp_path: Path) -> Non
     write(tmp_path, {"one/a.md": "one", "two/a.md": "two", "two/b.md": "again"})
     found = load_agents(tmp_path, packages=[two, one])
     assert [agent.description for agent in found.packaged] == ["two"]
-    assert found.packaged[0].charter.tier is Tier.PACKAGE
+    assert found.packaged[0].profile.tier is Tier.PACKAGE
     assert [each.code for each in found.diagnostics] == ["hidden", "duplicate-agent"]
 
 

@@ -29,7 +29,7 @@ def test_the_agent_speaks_first(instructions: str, own: str | None, begins: str)
 
 
 @pytest.mark.parametrize(
-    ("preface", "skills", "prompt"),
+    ("prompt_prefix", "skills", "prompt"),
     [
         ((), "", "Be kind."),
         (("First.",), "", "First.\n\nBe kind."),
@@ -38,9 +38,9 @@ def test_the_agent_speaks_first(instructions: str, own: str | None, begins: str)
     ],
 )
 def test_the_project_speaks_before_the_agent_and_skills_after_it(
-    preface: Sequence[str], skills: str, prompt: str
+    prompt_prefix: Sequence[str], skills: str, prompt: str
 ) -> None:
-    said = system_prompt(Agent(instructions="Be kind."), skills, preface=preface)
+    said = system_prompt(Agent(instructions="Be kind."), skills, prompt_prefix=prompt_prefix)
     assert said == f"{prompt}\n\n{DATA_IS_NOT_ORDERS}"
 
 

@@ -26,7 +26,7 @@ def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
     told = authoring.rediscover()
     assert catalog.find("scout") is not None
     assert ("scout" in told["agents"], "n" in told["flows"]) == (True, False)
-    assert authoring.errand.write_flow("n", FLOW)["written"]
+    assert authoring.callbacks.write_flow("n", FLOW)["written"]
     assert "n" in authoring.rediscover()["flows"]
 
 

@@ -62,7 +62,7 @@ async def test_an_open_project_runs_dry_what_is_written(tmp_path: Path) -> None:
         assert authoring
         text = LOOK.replace("task:", "end: true, task:") + "  - {id: late, agent: scout}\n"
         written = await runtime.parts.invoker.threads.run(
-            lambda: authoring.errand.write_flow("late", text)
+            lambda: authoring.callbacks.write_flow("late", text)
         )
     assert written["written"]
     assert written["diagnostics"] == []
@@ -113,7 +113,7 @@ async def test_nothing_real_happens(tmp_path: Path) -> None:
     async with open_project(tmp_path, models=[model], settings=settings) as runtime:
         authoring = runtime.parts.authoring
         assert authoring
-        write = partial(authoring.errand.write_flow, "busy", BUSY)
+        write = partial(authoring.callbacks.write_flow, "busy", BUSY)
         written = await runtime.parts.invoker.threads.run(write)
         tasks, _ = await runtime.parts.projections.tasks(page=Page())
     assert written["dryRun"]["reached"] == ["make", "build", "count", "ask", "done"]

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from penstock.agents.agent import Agent
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.catalog import Catalog
-from penstock.agents.charter import Charter
 from penstock.app.flows import check_flows, constants_of, flows_of, project_flows
 from penstock.app.opening import open as open_project
 from penstock.app.project import load_project
@@ -72,5 +72,5 @@ def test_an_agent_that_comes_later_is_known_to_the_next_look(tmp_path: Path) -> 
     settings, agents = load(project(tmp_path)), Catalog()
     library = flows_of(settings, agents)
     assert library.find("one").errors
-    agents.add(Agent("scuot", charter=Charter(file="agents/scuot.md")))
+    agents.add(Agent("scuot", profile=AgentProfile(file="agents/scuot.md")))
     assert not library.find("one").errors

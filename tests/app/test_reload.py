@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock import tool
-from penstock.app.opening import Extras, open_project
+from penstock.app.opening import Additions, open_project
 from penstock.app.project import load_project
 from penstock.app.reload import READ, ProjectReloader, file_stamps
 from penstock.app.settings import load
@@ -37,7 +37,7 @@ async def reloading(project: ProjectFolder, *added: Tool) -> AsyncIterator[Proje
     """Open the project with its first edition."""
     settings = load(project.root, cache_dir=str(project.cache), synchronous="NORMAL")
     first = load_project(settings, added)
-    async with open_project(settings, first, Extras(tools=added)) as runtime:
+    async with open_project(settings, first, Additions(tools=added)) as runtime:
         yield ProjectReloader(runtime=runtime, settings=settings, first=first, added=added)
 
 
@@ -54,7 +54,7 @@ async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -
         read = one.read()
         one.take(read)
         assert (await one.runtime.call("say", {})).output == "new"
-        assert one.runtime.parts.participants.preface is read.preface is not None
+        assert one.runtime.parts.participants.prompt_prefix is read.prompt_prefix is not None
         assert (await one.runtime.call("more", {})).output == "more"
         assert one.runtime.parts.skills.find("s")
         assert one.runtime.parts.agents.get("clerk").description == "C."
@@ -131,17 +131,17 @@ async def test_prompts_that_break_leave_what_was_said_first(
     """What is wrong is told and the good goes on: no agent loses its preamble."""
     project.write("a.prompts.yaml", GOOD)
     async with reloading(project) as one:
-        before = one.runtime.parts.participants.preface
+        before = one.runtime.parts.participants.prompt_prefix
         for name, text in files.items():
             project.write(name, text)
         read = one.read()
         assert [each for each in read.diagnostics if each.severity is Severity.ERROR]
         one.take(read)
-        assert one.runtime.parts.participants.preface is before is not None
+        assert one.runtime.parts.participants.prompt_prefix is before is not None
         for name in (*files, "a.prompts.yaml"):
             (project.root / name).unlink(missing_ok=True)
         one.take(one.read())
-        assert one.runtime.parts.participants.preface is None
+        assert one.runtime.parts.participants.prompt_prefix is None
 
 
 async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -> None:

@@ -7,7 +7,13 @@ from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import Event, Record, TaskEnded
-from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import (
+    AgentStarted,
+    FlowNotified,
+    FlowStarted,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.step import Outcome, StepResult
@@ -56,7 +62,7 @@ def test_the_end_of_a_step_says_what_it_cost() -> None:
     frame = "task_1/build/1"
     story.told(happened(StepStarted(step_id="build", visit=1), 2, frame))
     waits = {"stepId": "build", "waits": True, "activeMs": 1}
-    assert story.told(happened(FlowTold(kind="flow_step_waits", body=waits), 3, frame)) == []
+    assert story.told(happened(FlowNotified(kind="flow_step_waits", body=waits), 3, frame)) == []
     end = StepSettled(
         step_id="build",
         visit=1,
@@ -98,8 +104,8 @@ def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
     story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
     frame = "task_1/s/1"
     assert story.told(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
-    told = FlowTold(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
-    began = AgentBegan(agent="a", message="m", system="s", model="m1")
+    told = FlowNotified(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
+    began = AgentStarted(agent="a", message="m", system="s", model="m1")
     frames = [*story.told(happened(told, 3, frame)), *story.told(happened(began, 4, frame))]
     assert [each["type"] for each in frames] == ["flow_loop_iteration", "flow_agent_started"]
     assert frames[1]["resolvedModel"] == "m1"
@@ -126,7 +132,7 @@ def test_a_notice_of_a_flow_inside_names_its_own_steps(
     feed.told(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
     inside = FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t")
     feed.told(happened(inside, 3, f"task_1/{frame}"))
-    [told] = feed.told(happened(FlowTold(kind=kind, body=body), 4, f"task_1/{frame}"))
+    [told] = feed.told(happened(FlowNotified(kind=kind, body=body), 4, f"task_1/{frame}"))
     always = {"type": kind, "runId": RUN, "seq": 4, "at": told["at"]}
     assert told == {**always, **body, "path": place}
 
@@ -139,12 +145,12 @@ def test_every_other_event_of_a_flow_inside_names_the_step_it_is_about(frame: st
         happened(FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t"), 3, f"task_1/{frame}")
     )
     visit = f"task_1/{frame}/pick/1"
-    warned = FlowTold(kind="flow_warning", body={"message": "m", "stepId": "pick"})
-    around = FlowTold(kind="flow_loop_iteration", body={"stepId": "pick", "iteration": 1})
+    warned = FlowNotified(kind="flow_warning", body={"message": "m", "stepId": "pick"})
+    around = FlowNotified(kind="flow_loop_iteration", body={"stepId": "pick", "iteration": 1})
     settled = StepSettled(
         step_id="pick", visit=1, outcome=Outcome.SOFT, result=StepResult(), source="x"
     )
-    aborted = FlowTold(kind="flow_step_aborted", body={"stepId": "pick"})
+    aborted = FlowNotified(kind="flow_step_aborted", body={"stepId": "pick"})
     events: list[tuple[Event, str]] = [
         (StepStarted(step_id="pick", visit=1), visit),
         (warned, visit),

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.builtins.architect import TOOLS
 from penstock.core.envelope import Status
-from penstock.core.flow_events import FlowTold
+from penstock.core.flow_events import FlowNotified
 from penstock.core.ids import ProfileId
 from penstock.core.profile import Profile
 from penstock.models.scripted import call
@@ -40,7 +40,7 @@ def told(found: AtWork) -> list[dict[str, Any]]:
     return [
         dict(event.body)
         for _, event in found.happened
-        if isinstance(event, FlowTold) and event.kind == "flow_rediscovered"
+        if isinstance(event, FlowNotified) and event.kind == "flow_rediscovered"
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.builtins import TOOLS
 from penstock.builtins.families import (
     FAMILIES,
-    Surroundings,
+    ProjectFeatures,
     core,
     family_of,
     offer_builtins,
@@ -16,7 +16,7 @@ from penstock.builtins.families import (
 )
 from penstock.tools.session_guard import AUTHORING
 
-EVERYTHING = Surroundings(
+EVERYTHING = ProjectFeatures(
     has_skills=True,
     has_handbooks=True,
     has_agents=True,
@@ -32,7 +32,7 @@ OF_SKILLS = {"list_available_skills", "activate_skill", "read_skill_resource"}
 
 def offered(*families: str, **there: Any) -> set[str]:
     """Return the ids of what is offered."""
-    tools = offer_builtins(TOOLS, families, Surroundings(**there))
+    tools = offer_builtins(TOOLS, families, ProjectFeatures(**there))
     assert [each.spec.tool_id for each in tools] == [each.spec.tool_id for each in TOOLS]
     return {each.spec.tool_id for each in tools if each.spec.is_offered}
 
@@ -50,12 +50,12 @@ def offered(*families: str, **there: Any) -> set[str]:
 )
 def test_the_core_holds_what_can_be_used(there: dict[str, bool], more: set[str]) -> None:
     """`chat.md` §13: what cannot be used is not offered."""
-    assert offered(**there) == core(Surroundings(**there)) == ALWAYS | more
+    assert offered(**there) == core(ProjectFeatures(**there)) == ALWAYS | more
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_offered_as_soon_as_it_is_named(family: str) -> None:
-    there = dict.fromkeys(Surroundings.__struct_fields__, True)
+    there = dict.fromkeys(ProjectFeatures.__struct_fields__, True)
     assert offered(family, **there) == core(EVERYTHING) | set(FAMILIES[family])
 
 
@@ -69,18 +69,18 @@ def test_a_family_is_offered_as_soon_as_it_is_named(family: str) -> None:
 def test_a_family_that_lacks_something_offers_nothing_and_says_why(
     family: str, missing: str, why: str
 ) -> None:
-    there = {name: name != missing for name in Surroundings.__struct_fields__}
+    there = {name: name != missing for name in ProjectFeatures.__struct_fields__}
     assert offered(family, **there) == core(EVERYTHING)
-    assert why_useless(family, Surroundings(**there)) == why
+    assert why_useless(family, ProjectFeatures(**there)) == why
     assert why_useless(family, EVERYTHING) == ""
 
 
 def test_without_the_extra_sheets_csv_tools_are_offered_and_excel_tools_are_not() -> None:
-    there = {name: name != "has_workbooks" for name in Surroundings.__struct_fields__}
+    there = {name: name != "has_workbooks" for name in ProjectFeatures.__struct_fields__}
     tables = {"csv_inspect", "csv_read", "csv_create", "csv_edit_cells"}
     assert offered("sheets", **there) == core(EVERYTHING) | tables
-    assert why_useless("sheets", Surroundings(**there)) == ""
-    assert why_poorer("sheets", Surroundings(**there)).endswith("pip install 'penstock[sheets]'")
+    assert why_useless("sheets", ProjectFeatures(**there)) == ""
+    assert why_poorer("sheets", ProjectFeatures(**there)).endswith("pip install 'penstock[sheets]'")
     assert [name for name in FAMILIES if why_poorer(name, EVERYTHING)] == []
 
 

@@ -14,7 +14,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.paths import parse_path
 from penstock.core.profile import Profile
-from penstock.resources.links import Label, Links
+from penstock.resources.links import LinkLabel, Links
 from penstock.testing.clock import START, FakeClock
 from tests.kit.workbench import Desk, open_desk, refusal_of
 
@@ -87,9 +87,9 @@ async def test_a_link_works_for_an_hour_or_as_long_as_the_media() -> None:
         found = await desk.made("get_media_download_url", media_id=media_id)
         path, _, query = found.pop("download_url").partition("?")
         said, blob_id = dict(parse_qsl(query)), path.removeprefix("/api/blobs/")
-        label = Label(said["type"], said["name"])
+        label = LinkLabel(said["type"], said["name"])
         Links(bytes(32), clock, 1).check(blob_id, said["exp"], said["sig"], label)
-        assert label == Label("image/png", "a.png")
+        assert label == LinkLabel("image/png", "a.png")
         assert found == {
             "media_id": media_id,
             "media_type": "image/png",

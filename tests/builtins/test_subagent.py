@@ -9,7 +9,7 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.engine.ledger import Ledger
 from penstock.testing.invocation import open_workbench
-from penstock.tools.errands import AgentErrand, Errands
+from penstock.tools.callbacks import Callbacks, SubagentRequest
 
 (SUBAGENT,) = TOOLS
 
@@ -44,11 +44,11 @@ async def test_an_agent_is_told_no_secret_that_the_task_was_given() -> None:
     """What it is told is recorded, and a model reads it."""
     told: list[Any] = []
 
-    async def run_agent(errand: AgentErrand, ledger: Ledger) -> Json:
-        told.append((errand.task, errand.inputs))
+    async def run_agent(request: SubagentRequest, ledger: Ledger) -> Json:
+        told.append((request.task, request.inputs))
         return {"status": "done", "summary": "done"}
 
-    bench = await open_workbench(*TOOLS, errands=Errands(run_agent=run_agent))
+    bench = await open_workbench(*TOOLS, callbacks=Callbacks(run_agent=run_agent))
     (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"agent": "a", "task": "use s3cr3t-value", "inputs": {"n": "s3cr3t-value"}}
     await bench.call("subagent", given)

@@ -21,7 +21,7 @@ from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, s
 from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.errands import Errands, RunErrand, Runs
+from penstock.tools.callbacks import Callbacks, FlowRequest, Runs
 from tests.kit.flows import WORKERS, by_task, faulty, finish, flows_of, steps, worker
 
 ONE = steps('  - {id: one, agent: scout, task: "${{task}} ${{flow.input.n}}"}')
@@ -270,8 +270,8 @@ async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
     """What it begins with is recorded in its own log, and models read it."""
     told: list[Any] = []
 
-    async def begin(errand: RunErrand) -> TaskId:
-        told.append((errand.task, errand.inputs))
+    async def begin(request: FlowRequest) -> TaskId:
+        told.append((request.task, request.inputs))
         raise NotFound("gone")
 
     async def end(run_id: TaskId, waiter: TaskId) -> Envelope | None:
@@ -281,7 +281,7 @@ async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
         pass
 
     bench = await open_workbench(
-        *TOOLS, errands=Errands(runs=Runs(begin=begin, end=end, abort=abort))
+        *TOOLS, callbacks=Callbacks(runs=Runs(begin=begin, end=end, abort=abort))
     )
     (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}

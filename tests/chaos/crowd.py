@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.app.opening import Extras, open_project
+from penstock.app.opening import Additions, open_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.chat.message import NewCall
@@ -47,7 +47,7 @@ async def poison(number: int, seconds: float) -> int:
 async def work(spec: dict[str, Any]) -> None:
     """Work until nothing is left to do."""
     settings = load(Path(spec["directory"]), limits=LIMITS)
-    tools = Extras(tools=(innocent, poison))
+    tools = Additions(tools=(innocent, poison))
     async with open_project(settings, load_project(settings), tools) as runtime:
         calls = [NewCall(tool_id=tool_id, input=given) for tool_id, given in spec["calls"]]
         await asyncio.gather(*map(runtime.request, calls))

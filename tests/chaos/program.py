@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 
 from penstock.agents.agent import Agent
-from penstock.app.opening import Extras, open_project
+from penstock.app.opening import Additions, open_project
 from penstock.app.project import load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
@@ -126,10 +126,10 @@ def tools(moment: Moment) -> tuple[Any, ...]:
         moment.effect("asking")
         return f"painted {colour}"
 
-    return inner, outer, plain, guarded, asking, *errands(moment)
+    return inner, outer, plain, guarded, asking, *callbacks(moment)
 
 
-def errands(moment: Moment) -> tuple[Any, ...]:
+def callbacks(moment: Moment) -> tuple[Any, ...]:
     """Return tools that have others do things."""
 
     @tool(effect="none")
@@ -194,7 +194,7 @@ def serve(spec: dict[str, Any]) -> None:
         settings = load(directory, limits=LIMITS, **spec["settings"])
         model = ScriptedModel(moment.script)
         agents = (Agent(model=model),)
-        added = Extras(tools=tools(moment), agents=agents, models=(model,))
+        added = Additions(tools=tools(moment), agents=agents, models=(model,))
         async with open_project(settings, load_project(settings), added) as opened:
             opened.parts.log.listen(moment.committed)
             yield opened

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from anyio.lowlevel import checkpoint
 
-from penstock.chat.follow import PAGE, LogSource, LogTail, Saying, follow, so_far
+from penstock.chat.follow import PAGE, LogSource, LogTail, YieldedReply, follow, so_far
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment, SystemClock
 from penstock.core.events import (
@@ -23,7 +23,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
+from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
 from penstock.store.live_text import TextPiece, TextPosition
 from penstock.store.log import Lease
 from penstock.testing.log import MemoryLog
@@ -161,7 +161,7 @@ async def test_a_burst_is_read_again(scene: Scene) -> None:
     for _ in range(20):
         scene.bus.say(reply, DeltaKind.TEXT, "x")
     begun, delta = await waiting or ()
-    assert isinstance(begun, ReplyBegun)
+    assert isinstance(begun, ReplyStarted)
     assert isinstance(delta, Delta)
     assert delta.text == "x" * 20
 
@@ -208,7 +208,7 @@ def test_a_reply_so_far_joins_neighbours() -> None:
     reply = LiveReply(LOG, TASK, 2, 1)
     reply.pieces = [(DeltaKind.TEXT, "a"), (DeltaKind.TEXT, "b"), (DeltaKind.REASONING, "c")]
     begun, *deltas = so_far(reply)
-    assert begun == ReplyBegun(reply)
+    assert begun == ReplyStarted(reply)
     assert [(each.text, each.units) for each in deltas if isinstance(each, Delta)] == [
         ("ab", 2),
         ("c", 3),
@@ -235,7 +235,7 @@ async def test_what_a_model_says_in_another_process_is_found() -> None:
     assert seqs(await tail.take()) == [1, 2]
     await scene.log.live_text.write(LOG, lease.epoch, [piece(0, ""), piece(3, "Hel")])
     begun, delta = await tail.take() or ()
-    assert isinstance(begun, ReplyBegun)
+    assert isinstance(begun, ReplyStarted)
     assert isinstance(delta, Delta)
     assert (begun.reply.base, delta.text, delta.units) == (2, "Hel", 3)
     await scene.log.live_text.write(LOG, lease.epoch, [piece(5, "lo")])
@@ -249,7 +249,7 @@ async def test_the_events_before_a_reply_elsewhere_come_before_it() -> None:
     tail = LogTail(scene.source, LOG, after=1, stored=False)
     await scene.log.live_text.write(LOG, lease.epoch, [piece(3, "Hel")])
     items = await tail.take() or ()
-    assert [type(each) for each in items] == [Record, ReplyBegun, Delta]
+    assert [type(each) for each in items] == [Record, ReplyStarted, Delta]
 
 
 async def test_who_knows_that_nothing_is_at_work_asks_for_no_live_text() -> None:
@@ -288,7 +288,7 @@ async def test_a_stream_ends_when_another_process_erased_its_log(replying: bool)
 
 def heard_of(reply: LiveReply, *pieces: tuple[DeltaKind, str]) -> list[Live]:
     """Return a reply that begins, with its pieces."""
-    return [ReplyBegun(reply), *(Delta(reply, kind, text, 0) for kind, text in pieces)]
+    return [ReplyStarted(reply), *(Delta(reply, kind, text, 0) for kind, text in pieces)]
 
 
 def stored(event: Event, seq: int = 9, path: str | None = None) -> Record:
@@ -321,5 +321,5 @@ BEGUN = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
 )
 def test_a_reply_is_said_once_however_it_comes(items: list[Live], pieces: list[str]) -> None:
     """Live, from the log, live again after a cut, begun again, or of an agent inside."""
-    saying = Saying()
+    saying = YieldedReply()
     assert [piece for item in items if (piece := saying.of(item))] == pieces

@@ -4,7 +4,15 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, update
 
-from penstock.chat.metrics import PAGE, Metrics, Span, Tally, Times, count, tokens
+from penstock.chat.metrics import (
+    PAGE,
+    DurationHistogram,
+    Metrics,
+    MetricsRange,
+    ToolMetrics,
+    count,
+    tokens,
+)
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.call_errors import (
     CallError,
@@ -17,7 +25,7 @@ from penstock.core.call_errors import (
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.ids import CallId, MessageId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
@@ -55,7 +63,7 @@ def reply(*calls: ToolCall, closing: bool = False) -> ReplyReceived:
 
 def test_each_outcome_counts_as_what_it_is() -> None:
     """`blocked` = LOOP_DETECTED, not in `failed`; the rate is of those that were tried."""
-    tally = Tally()
+    tally = ToolMetrics()
     for error in (None, None, ToolFailed("x", "NO_PAPER"), LoopDetected(), Rejected()):
         tally.settle(settled(error))
     shown = tally.to_wire("add")
@@ -68,7 +76,7 @@ def test_each_outcome_counts_as_what_it_is() -> None:
 
 def test_what_was_refused_before_it_ran_is_a_call_that_took_no_time() -> None:
     """`calls` = settled calls of any depth; duration: run time without parked time."""
-    tally = Tally()
+    tally = ToolMetrics()
     for ran, error in ((False, InvalidInput()), (True, Interrupted()), (True, ToolFailed("x"))):
         envelope = error.envelope()
         tally.settle(CallSettled(tool_id="add", envelope=envelope, ran=ran, duration_ms=9 * ran))
@@ -84,13 +92,13 @@ def test_what_code_asked_of_its_host_is_no_call_of_a_tool() -> None:
 
 
 def test_without_calls_there_is_no_rate_and_no_time() -> None:
-    shown = Tally().to_wire("add")
+    shown = ToolMetrics().to_wire("add")
     assert shown["successRate"] is None
     assert shown["durationMs"] == {"mean": None, "p50": None, "p95": None, "max": None}
 
 
-def times(*durations_ms: int) -> Times:
-    found = Times()
+def times(*durations_ms: int) -> DurationHistogram:
+    found = DurationHistogram()
     for each in durations_ms:
         found.add(each)
     return found
@@ -131,7 +139,7 @@ def test_what_an_agent_in_a_frame_does_is_no_use_of_the_chats_tools() -> None:
     asked = ToolCall(CallId("tc_1"), "add", {"a": 1})
     happened: list[tuple[str | None, CallPath | None, Event]] = [
         ("task_1", None, TaskStarted(offered=("mail",))),
-        ("task_1", frame, AgentBegan(agent="scout", message="Task: t", system="s")),
+        ("task_1", frame, AgentStarted(agent="scout", message="Task: t", system="s")),
         ("task_1", frame, reply(asked)),
         ("task_1", CallPath(f"{frame}/1/add#1"), settled()),
         ("task_1", frame, replace(settled(), tool_id="subagent")),
@@ -155,7 +163,7 @@ async def test_what_is_counted_is_of_one_agent_and_of_one_time() -> None:
             (("clerk", now, later), 0),
         ]
         for (agent, since, until), calls in spans:
-            span = Span(agent=agent, since=Moment(since), until=Moment(until))
+            span = MetricsRange(agent=agent, since=Moment(since), until=Moment(until))
             found = await metrics.of_tools(span, {"add": 7})
             assert sum(tally.calls for tally in found.values()) == calls, span
 
@@ -167,7 +175,7 @@ async def test_events_are_read_a_page_at_a_time() -> None:
     looks = agent(loop_max_repeats=0, loop_cycles=False, loop_no_progress=0)
     async with served(model=model, tools=[Act("add")], clock=clock, agents=[looks]) as server:
         await server.runtime.chat("Add")
-        span = Span(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
+        span = MetricsRange(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
         found = await server.database_parts.metrics.of_tools(span, {})
     assert found["add"].calls == 210 > PAGE
 
@@ -183,7 +191,7 @@ async def test_a_row_that_does_not_read_back_is_passed_over(
     assert lease is not None
     await log.append(lease, [started(), done("a"), done("b")])
     await database.write(spoil)
-    span = Span(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
+    span = MetricsRange(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
     found = await Metrics(database, blobs).of_tools(span, {})
     assert found["t"].calls == 1
     assert "event 4 of log 'conv_1'" in caplog.text

@@ -6,7 +6,7 @@ from penstock.chat.remote_replies import RemoteReplies
 from penstock.core.clock import Moment
 from penstock.core.events import Event, NoteEmitted, Record, ReplyRestarted
 from penstock.core.ids import LogId, TaskId
-from penstock.engine.bus import Delta, DeltaKind, ReplyBegun
+from penstock.engine.bus import Delta, DeltaKind, ReplyStarted
 from penstock.store.live_text import NOWHERE, Followed, TextPiece, TextPosition
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
@@ -34,10 +34,10 @@ class Said:
         return [each for each in self.pieces if each.spot > after]
 
 
-def shown(items: Sequence[ReplyBegun | Delta]) -> list[object]:
+def shown(items: Sequence[ReplyStarted | Delta]) -> list[object]:
     """Return a reply that began as its base, a piece as its kind, text and units."""
     return [
-        each.reply.base if isinstance(each, ReplyBegun) else (each.kind, each.text, each.units)
+        each.reply.base if isinstance(each, ReplyStarted) else (each.kind, each.text, each.units)
         for each in items
     ]
 

@@ -18,7 +18,7 @@ from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.errands import RunErrand, Runs
+from penstock.tools.callbacks import FlowRequest, Runs
 from tests.kit.events import ANN, LOG, ONE, ended, held_log
 from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps
 from tests.kit.parked import ASKS
@@ -26,13 +26,13 @@ from tests.kit.parked import ASKS
 PLAIN = steps("  - {id: one, agent: scout}")
 
 
-def errand(key: str = "k", command: str = "demo") -> RunErrand:
+def request(key: str = "k", command: str = "demo") -> FlowRequest:
     waiter = (LogId("conv_1"), TaskId("task_1"))
-    return RunErrand(command=command, key=key, depth=1, profile=LOCAL_PROFILE, waiter=waiter)
+    return FlowRequest(command=command, key=key, depth=1, profile=LOCAL_PROFILE, waiter=waiter)
 
 
 def runs_of(runtime: Runtime) -> Runs:
-    runs = runtime.parts.errands.runs
+    runs = runtime.parts.callbacks.runs
     assert runs is not None
     return runs
 
@@ -51,7 +51,7 @@ async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: 
     chosen = finish(branch="Yes")
     model = ScriptedModel(by_task({"Sure?": chosen}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
-        wanted = replace(errand(), is_autonomous=is_autonomous)
+        wanted = replace(request(), is_autonomous=is_autonomous)
         run_id = await runs_of(runtime).begin(wanted)
         await runs_of(runtime).end(run_id, TaskId("task_1"))
         records = await runtime.parts.log.read(LogId(run_id))
@@ -64,10 +64,10 @@ async def test_a_run_is_begun_once_for_each_key() -> None:
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
-        first, again, other = [await runs.begin(errand(key)) for key in "aab"]
+        first, again, other = [await runs.begin(request(key)) for key in "aab"]
         assert (await came_to(runs, first)).output["runId"] == first
         assert (await came_to(runs, other)).ok
-        assert await runs.begin(errand("a")) == first
+        assert await runs.begin(request("a")) == first
     assert first == again != other
 
 
@@ -81,7 +81,7 @@ async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds
         left = replace(FLOW, profile_id=LOCAL_PROFILE.profile_id)
         await runtime.parts.log.send(LogId("task_a"), [Entry(left, TaskId("task_a"))])
         await settle()
-        run_id = await runs_of(runtime).begin(errand("a"))
+        run_id = await runs_of(runtime).begin(request("a"))
         async with asyncio.timeout(5):
             assert (await came_to(runs_of(runtime), run_id)).ok
 
@@ -91,7 +91,7 @@ async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
-        run_id = await runs.begin(errand())
+        run_id = await runs.begin(request())
         await came_to(runs, run_id)
         for each in (run_id, TaskId("task_none")):
             await runs.abort(each, LOCAL_PROFILE)
@@ -101,27 +101,27 @@ async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
 async def test_a_flow_that_there_is_not_begins_nothing() -> None:
     async with memory_runtime(place=MemoryStorage(flows=flows_of(demo=PLAIN))) as runtime:
         with pytest.raises(NotFound, match="Did you mean 'demo'"):
-            await runs_of(runtime).begin(errand(command="demi"))
+            await runs_of(runtime).begin(request(command="demi"))
 
 
 async def test_a_run_that_was_begun_is_found_again_when_its_flow_is_gone() -> None:
     log = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
-        run_id = await runs_of(runtime).begin(errand())
+        run_id = await runs_of(runtime).begin(request())
         await came_to(runs_of(runtime), run_id)
     log.flows = flows_of(other=PLAIN)
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
-        assert await runs_of(runtime).begin(errand()) == run_id
+        assert await runs_of(runtime).begin(request()) == run_id
         with pytest.raises(NotFound):
-            await runs_of(runtime).begin(errand("another"))
+            await runs_of(runtime).begin(request("another"))
 
 
 async def test_a_run_that_waits_for_people_has_no_outcome_yet() -> None:
     place = MemoryStorage(flows=flows_of(demo=ASKS))
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
-        run_id = await runs.begin(errand())
+        run_id = await runs.begin(request())
         assert await runs.end(run_id, TaskId("task_1")) is None
 
 

@@ -6,7 +6,7 @@ from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, ReplyRestarted
-from penstock.core.flow_events import AgentBegan, AgentReminded
+from penstock.core.flow_events import AgentReminded, AgentStarted
 from penstock.core.ids import CallId, MessageId
 
 FRAME = CallPath("t/1/subagent#a")
@@ -34,7 +34,7 @@ def test_replies_in_a_frame_and_calls_below_one_are_aside(
     event: Event, path: CallPath | None, is_aside: bool
 ) -> None:
     aside = SubagentFilter()
-    assert aside.has(AgentBegan(agent="a", message="m", system="s"), FRAME)
+    assert aside.has(AgentStarted(agent="a", message="m", system="s"), FRAME)
     assert aside.has(event, path) is is_aside
 
 

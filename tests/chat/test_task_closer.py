@@ -20,7 +20,7 @@ from penstock.core.events import (
 from penstock.core.messages import ToolMessage
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.task_ends import cancelled, failed
 from penstock.testing.clock import FakeClock

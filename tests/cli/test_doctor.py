@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from penstock.cli.doctor import EXTRAS, Finding, Mark, confining
+from penstock.cli.doctor import EXTRAS, Finding, FindingLevel, confining
 from penstock.cli.main import main
 from penstock.core.clock import SystemClock
 from penstock.core.ids import TaskId
@@ -51,10 +51,10 @@ def test_every_layer_that_confines_scripts_is_named(
 
 def test_a_layer_that_a_machine_lacks_is_told_with_its_reason() -> None:
     layers = {"landlock": "", "seccomp": "its numbers are not known for pdp11"}
-    assert [*confining(layers, lacks=Mark.WRONG)] == [
-        Finding(Mark.FINE, "hardened landlock", "confines scripts"),
+    assert [*confining(layers, lacks=FindingLevel.WRONG)] == [
+        Finding(FindingLevel.FINE, "hardened landlock", "confines scripts"),
         Finding(
-            Mark.WRONG,
+            FindingLevel.WRONG,
             "hardened seccomp",
             "this machine lacks it: its numbers are not known for pdp11",
         ),

@@ -26,7 +26,7 @@ from penstock.core.limits import Limits
 from penstock.core.question import EXPIRED, Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.engine.suspend import withdraw
 from penstock.store.log import Log

@@ -17,7 +17,7 @@ from penstock.core.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog

@@ -11,7 +11,7 @@ from penstock.core.errors import NameTaken
 from penstock.core.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
-from penstock.store.log import Lease, Log, Pending
+from penstock.store.log import Lease, Log, PendingLog
 from penstock.store.owner import this_process
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import (
@@ -302,8 +302,8 @@ async def test_who_surrenders_leaves_work_to_do(log: Log) -> None:
 # ---- needing a run -------------------------------------------------------------------------------
 
 
-def waiting(at: int = 0) -> Pending:
-    return Pending(log_id=CHAT, profile_id=ANN, wake_at=Moment(at))
+def waiting(at: int = 0) -> PendingLog:
+    return PendingLog(log_id=CHAT, profile_id=ANN, wake_at=Moment(at))
 
 
 async def test_a_log_needs_a_run_until_it_is_given_back(log: Log, clock: FakeClock) -> None:

@@ -9,7 +9,7 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.cipher import Cipher
-from penstock.resources.vault import SecretNote, SqlVault, Vault
+from penstock.resources.vault import SecretListing, SqlVault, Vault
 from penstock.store.database import open_database
 from penstock.testing.clock import START, FakeClock
 from penstock.testing.vault import MemoryVault
@@ -53,7 +53,7 @@ async def test_a_missing_secret_says_how_to_set_it(vault: Vault) -> None:
 async def test_lists_hold_keys_and_dates_and_no_values(vault: Vault) -> None:
     for scope, key in ((TEAM, "b"), (ANN, "c"), (ANN, "a")):
         await vault.set(scope, key, "s3same")
-    notes = [SecretNote(scope=ANN, key=key, updated_at=START) for key in ("a", "c")]
+    notes = [SecretListing(scope=ANN, key=key, updated_at=START) for key in ("a", "c")]
     assert await vault.notes(ANN) == notes
     assert [each.key for each in await vault.notes()] == ["a", "c", "b"]
 

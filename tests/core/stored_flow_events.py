@@ -2,11 +2,11 @@
 
 from penstock.core.events import Event
 from penstock.core.flow_events import (
-    AgentBegan,
     AgentReminded,
+    AgentStarted,
+    FlowNotified,
     FlowRequested,
     FlowStarted,
-    FlowTold,
     RunEnded,
     StepSettled,
     StepStarted,
@@ -137,12 +137,12 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
         ),
     ),
     (
-        FlowTold(kind="flow_jump", body={"from": "a", "to": ["b"]}),
+        FlowNotified(kind="flow_jump", body={"from": "a", "to": ["b"]}),
         "flow_told",
         '{"kind":"flow_jump","body":{"from":"a","to":["b"]}}',
     ),
     (
-        AgentBegan(
+        AgentStarted(
             agent="writer",
             message="Task: do it",
             system="Rules.",

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.slash import (
-    Wanted,
+    MissingArguments,
     begins_afresh,
     command_parts,
     is_answered_by_model,
@@ -67,4 +67,4 @@ def test_what_begins_nothing_need_not_wait(content: str, tells: bool) -> None:
 def test_an_answer_is_a_text_or_json_where_it_is_some(
     said: str, is_text: bool, value: object
 ) -> None:
-    assert Wanted(question="?", is_text=is_text).value_of(said) == value
+    assert MissingArguments(question="?", is_text=is_text).value_of(said) == value

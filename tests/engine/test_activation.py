@@ -25,7 +25,7 @@ from penstock.core.events import (
 from penstock.core.ids import TaskId
 from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle

@@ -13,7 +13,7 @@ from penstock.engine.bus import (
     Delta,
     DeltaKind,
     LiveReply,
-    ReplyBegun,
+    ReplyStarted,
     SharedTimer,
     Subscription,
 )
@@ -46,7 +46,7 @@ def test_pieces_of_a_reply_come_with_the_units_so_far() -> None:
     bus.say(reply, DeltaKind.REASONING, "hm")
     bus.say(reply, DeltaKind.TEXT, "Hello")
     assert reader.take() == [
-        ReplyBegun(reply),
+        ReplyStarted(reply),
         Delta(reply, DeltaKind.REASONING, "hm", 2),
         Delta(reply, DeltaKind.TEXT, "Hello", 7),
     ]
@@ -201,7 +201,7 @@ async def test_a_wait_that_is_over_leaves_nothing_with_the_timer() -> None:
     reader.end_to_wait()
     assert waiter not in others
     reader.end_to_wait()
-    reader.put(ReplyBegun(live_reply()))
+    reader.put(ReplyStarted(live_reply()))
     assert not waiter.done()
 
 

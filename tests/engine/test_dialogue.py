@@ -6,7 +6,7 @@ from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, ReplyRestarted, TaskStarted
-from penstock.core.flow_events import AgentBegan, AgentReminded, FlowTold
+from penstock.core.flow_events import AgentReminded, AgentStarted, FlowNotified
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import Dialogue, MessageList, TaskBoundary, Trimming, back_to
@@ -87,7 +87,7 @@ def at_work(*events: tuple[Event, CallPath | None]) -> SessionState:
     state.apply(message(), ONE, None, Moment(0))
     state.apply(TaskStarted(), ONE, None, Moment(0))
     for frame in (DRAFT, REVIEW):
-        began = AgentBegan(agent="writer", message=f"Do {frame}", system="Rules.")
+        began = AgentStarted(agent="writer", message=f"Do {frame}", system="Rules.")
         state.apply(began, ONE, frame, Moment(0))
     for event, path in events:
         state.apply(event, ONE, path, Moment(0))
@@ -144,7 +144,7 @@ def test_an_agent_that_is_reminded_is_asked_again() -> None:
 
 
 def test_the_story_of_a_run_is_kept_in_its_order() -> None:
-    told = [(FlowTold(kind=each), None) for each in ("flow_jump", "flow_warning")]
+    told = [(FlowNotified(kind=each), None) for each in ("flow_jump", "flow_warning")]
     state = at_work(*told)
     assert state.current is not None
     assert state.current.story == [(None, event) for event, _ in told]

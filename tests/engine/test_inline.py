@@ -12,12 +12,12 @@ from penstock.core.events import QuestionAsked, TaskBlocked, TaskStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park
-from penstock.engine.task_body import Lack, Need
+from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Lease, Pending
+from penstock.store.log import Lease, PendingLog
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.events import ended, path_of, question
@@ -41,7 +41,7 @@ class MoodyLog(MemoryLog):
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
-    ) -> Sequence[Pending]:
+    ) -> Sequence[PendingLog]:
         self._pending -= 1
         if self._pending >= 0:
             raise self._error
@@ -131,7 +131,7 @@ async def test_it_rests_once_nothing_is_at_work_any_more() -> None:
         assert running.at_work == 0
 
 
-NO_CLERK = Lack((Need(Missing(MissingKind.AGENT, "clerk"), "clerk"),))
+NO_CLERK = MissingParts((Need(Missing(MissingKind.AGENT, "clerk"), "clerk"),))
 FEW = Limits(activations=5)
 
 

@@ -22,7 +22,7 @@ from penstock.core.profile import LOCAL
 from penstock.core.signals import LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState

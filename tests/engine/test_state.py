@@ -194,10 +194,10 @@ def test_a_selection_grows_belongs_to_the_session_and_a_round_keeps_the_one_it_h
 def test_what_the_prompt_script_said_belongs_to_its_task() -> None:
     state = folded(message(), TaskStarted(), (PromptResolved(text="late"), TWO))
     assert state.current
-    assert state.current.preface is None
+    assert state.current.prompt_prefix is None
     state = folded(message(), TaskStarted(), PromptResolved(text=""))
     assert state.current
-    assert state.current.preface == ""
+    assert state.current.prompt_prefix == ""
 
 
 def test_a_direct_call_has_no_messages() -> None:

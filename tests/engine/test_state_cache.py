@@ -16,7 +16,7 @@ from penstock.core.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, TaskId
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.state_cache import StateCache
 from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease

@@ -17,8 +17,8 @@ from penstock.core.events import (
 )
 from penstock.core.question import QuestionStatus
 from penstock.core.task import Missing, MissingKind
-from penstock.engine.held import HeldLog
-from penstock.engine.task_body import Lack, Need, have_nothing, ignore_end, lack_nothing
+from penstock.engine.held_log import HeldLog
+from penstock.engine.task_body import MissingParts, Need, have_nothing, ignore_end, lack_nothing
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -31,14 +31,14 @@ async def test_a_task_lacks_nothing_and_its_end_is_ignored() -> None:
     task = held.state.next_task()
     assert task
     assert lack_nothing(held.state, task) is None
-    assert not have_nothing(LOG, Lack((Need(Missing(MissingKind.AGENT, "clerk")),)))
+    assert not have_nothing(LOG, MissingParts((Need(Missing(MissingKind.AGENT, "clerk")),)))
     before = held.state.tick
     await ignore_end(held, task)
     assert held.state.tick == before
 
 
 async def test_each_task_of_an_activation_is_checked_for_what_is_missing() -> None:
-    missing = Lack((Need(Missing(MissingKind.TOOL, "saw")),))
+    missing = MissingParts((Need(Missing(MissingKind.TOOL, "saw")),))
     active = ActiveLog(finish, lacks=lambda _, task: missing if task.task_id == TWO else None)
     await active.say()
     await active.say(TWO, is_new=False)

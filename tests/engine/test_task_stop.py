@@ -7,7 +7,7 @@ import pytest
 from penstock.core.events import CancelRequested, Entry, TaskEnded, TaskStarted
 from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import settle
 from tests.kit.activations import ActiveLog, finish

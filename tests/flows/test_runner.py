@@ -243,7 +243,7 @@ async def test_who_reads_along_hears_of_a_round_before_the_judge_is_asked() -> N
     }
     frame = f"{RUN}/again/1"
     kinds = [type(each.event).__name__ for each in records if each.path == frame]
-    assert kinds[:3] == ["StepStarted", "FlowTold", "AgentBegan"]
+    assert kinds[:3] == ["StepStarted", "FlowNotified", "AgentStarted"]
 
 
 BACK = """

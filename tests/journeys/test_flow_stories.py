@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core.envelope import Json
 from penstock.core.events import Record
-from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.step import Outcome
 from penstock.models.model import ModelRequest
@@ -238,7 +238,7 @@ def story_of(told: Told) -> str:
                 said.append(f"+{step_id}/{visit}")
             case StepSettled(step_id=step_id, visit=visit, outcome=outcome) if _is_own(record):
                 said.append(f"{'-' if outcome is Outcome.SUCCESS else '!'}{step_id}/{visit}")
-            case FlowTold(kind=kind, body=body) if str(record.path) == RUN:
+            case FlowNotified(kind=kind, body=body) if str(record.path) == RUN:
                 _tell(said, kind, body)
             case _:
                 pass

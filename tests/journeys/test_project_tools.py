@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.settings import ChatSettings
 from penstock.chat.message import NewMessage
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
@@ -105,9 +105,9 @@ async def test_authored_files_are_written_for_a_chat_with_an_approval_of_that_ca
 ) -> None:
     """§12.2: "and never by a chat without a person's approval"; whatever the project's rules."""
     project.write("penstock.toml", rules + FAMILIES)
-    writes = Charter(access=Access(write=("tools/**",)))
+    writes = AgentProfile(access=Access(write=("tools/**",)))
     model = ScriptedModel([call("write", path="tools/x.py", content="x = 1\n"), say("Done")])
-    async with project.opened(agents=[Agent(model=model, charter=writes)]) as runtime:
+    async with project.opened(agents=[Agent(model=model, profile=writes)]) as runtime:
         reply = await runtime.chat("Go")
         for each in reply.questions:
             await runtime.answer(each.question.question_id, {"decision": "approve"})

@@ -10,7 +10,7 @@ from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.chat.message import Reply
 from penstock.core.call import Effect
 from penstock.core.events import CallSettled, TaskEnded
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
@@ -70,7 +70,7 @@ async def test_killed_at_any_write_it_ends_the_same(writes: int, before: bool) -
     events = [each.event for each in records]
     names = sorted(each.tool_id for each in events if isinstance(each, CallSettled))
     assert names == ["ask_user", "finish", "mail", "subagent"]
-    assert sum(isinstance(each, AgentBegan) for each in events) == 1
+    assert sum(isinstance(each, AgentStarted) for each in events) == 1
     assert sum(isinstance(each, TaskEnded) for each in events) == 1
     assert len(mail.runs) <= 1
 

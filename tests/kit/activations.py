@@ -14,16 +14,16 @@ from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.activation import Activations
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack, TaskBody, ignore_end, lack_nothing
+from penstock.engine.task_body import MissingParts, TaskBody, ignore_end, lack_nothing
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.events import ANN, LOG, ONE, ended, message
 
 Work = Callable[[HeldLog, TaskState], Awaitable[None]]
-Lacks = Callable[[SessionState, TaskState], Lack | None]
+Lacks = Callable[[SessionState, TaskState], MissingParts | None]
 
 
 End = Callable[[HeldLog, TaskState, TaskEnded], None]

@@ -1,7 +1,7 @@
 """Agent files as texts, and what is said of them."""
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.file import NOTHING_KNOWN, parse_agent
 from penstock.agents.file_checks import KnownNames
 
@@ -13,10 +13,10 @@ def agent_of(text: str, known: KnownNames = NOTHING_KNOWN) -> Agent:
     return read.agent
 
 
-def charter_of(head: str) -> Charter:
-    charter = agent_of(f"---\nname: a\n{head}\n---\n").charter
-    assert charter is not None
-    return charter
+def profile_of(head: str) -> AgentProfile:
+    agent_profile = agent_of(f"---\nname: a\n{head}\n---\n").profile
+    assert agent_profile is not None
+    return agent_profile
 
 
 def said_of(text: str, known: KnownNames = NOTHING_KNOWN) -> list[str]:

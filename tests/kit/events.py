@@ -21,7 +21,7 @@ from penstock.core.question import EXPIRED, Question, QuestionKind, QuestionStat
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, fold
 from penstock.testing.clock import FakeClock

@@ -7,7 +7,7 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, QuestionAnswered, QuestionAsked, Record
 from penstock.core.events import ReplyReceived as Reply
-from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.ids import CallId, LogId, MessageId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionStatus
@@ -59,7 +59,7 @@ def ends(step_id: str = "look", outcome: Outcome = Outcome.SUCCESS, **more: Any)
 
 def tells(kind: str, **body: Any) -> Happened:
     """Tell readers something."""
-    return FlowTold(kind=kind, body=body), str(RUN)
+    return FlowNotified(kind=kind, body=body), str(RUN)
 
 
 def asks(number: int = 1, path: str = LOOK) -> Happened:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope
-from penstock.core.flow_events import FlowTold
+from penstock.core.flow_events import FlowNotified
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
@@ -38,16 +38,16 @@ def flows_of(**texts: str) -> MemoryFlows:
     return MemoryFlows({f"flows/{name}.yaml": HEAD + text for name, text in files.items()})
 
 
-def worker(name: str, **charter: Any) -> Agent:
+def worker(name: str, **agent_profile: Any) -> Agent:
     """Return an agent of flows."""
-    known = Charter(**{"file": f"agents/{name}.md", **charter})
-    return Agent(name, instructions=f"You are {name}.", charter=known)
+    known = AgentProfile(**{"file": f"agents/{name}.md", **agent_profile})
+    return Agent(name, instructions=f"You are {name}.", profile=known)
 
 
 def faulty(name: str) -> Agent:
     """Return an agent whose instructions are no text: each of its steps is a fault."""
     nothing: Any = None
-    return Agent(name, instructions=nothing, charter=worker(name).charter)
+    return Agent(name, instructions=nothing, profile=worker(name).profile)
 
 
 WORKERS = [worker(name) for name in ("scout", "writer", "judge", "flow-decision")]
@@ -126,5 +126,5 @@ async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str)
 async def told_in(runtime: Runtime, kind: str) -> list[Mapping[str, Any]]:
     """Return what readers of the run were told of one kind."""
     events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
-    told = [each for each in events if isinstance(each, FlowTold)]
+    told = [each for each in events if isinstance(each, FlowNotified)]
     return [each.body for each in told if each.kind == kind]

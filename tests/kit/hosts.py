@@ -10,7 +10,7 @@ from penstock.core.events import NoteEmitted
 from penstock.core.scope import Scope, ScopeKind
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.egress import Egress
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.testing.vault import MemoryVault
 from penstock.tools.policy import SCRIPT
@@ -45,7 +45,7 @@ class Asking:
         self.invocation.attempt = attempt
         self.host = bridge_of(self.invocation, self.bindings, self.version)
 
-    async def ask(self, name: str, arguments: Any) -> Settled:
+    async def ask(self, name: str, arguments: Any) -> HostCallResult:
         """Return how a host call settles."""
         answer = self.host.ask(name, arguments)
         return await answer if isinstance(answer, Awaitable) else answer

@@ -12,10 +12,10 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.activation import Activations
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack, TaskBody
+from penstock.engine.task_body import MissingParts, TaskBody
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -27,7 +27,7 @@ class LauncherAtWork:
     """A launcher, its log, and a body that stands still where the test wants it."""
 
     def __init__(self, log: MemoryLog, clock: FakeClock, limits: Limits, work: Work) -> None:
-        self.lacking: dict[LogId, Lack] = {}
+        self.lacking: dict[LogId, MissingParts] = {}
         """What this process lacks for the tasks of which logs."""
         self.log = log
         self.clock = clock
@@ -41,10 +41,10 @@ class LauncherAtWork:
         self.activations = Activations(log, body, world, owner=new_id("run"))
         self.launcher = InlineLauncher(log, self.activations, world)
 
-    def _lacks(self, state: SessionState, task: TaskState) -> Lack | None:
+    def _lacks(self, state: SessionState, task: TaskState) -> MissingParts | None:
         return self.lacking.get(state.log_id)
 
-    def _has(self, log_id: LogId, lack: Lack) -> bool:
+    def _has(self, log_id: LogId, lack: MissingParts) -> bool:
         return self.lacking.get(log_id) != lack
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:

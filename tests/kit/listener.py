@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from penstock.app.runtime import Runtime
-from penstock.cli.listening.connection import Room
+from penstock.cli.listening.connection import ConnectionLimit
 from penstock.cli.listening.server import Server, bind
 from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
@@ -83,7 +83,7 @@ def in_a_thread(open_runtime: Open) -> Iterator[str]:
 async def bounded_server(
     protocol: type[asyncio.Protocol],
     limits: Limits,
-    room: Room,
+    room: ConnectionLimit,
     *,
     application: Callable[[Runtime], FastAPI] = create_application,
 ) -> AsyncIterator[int]:

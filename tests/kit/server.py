@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.project_parts import Inventory, Storage
+from penstock.app.project_parts import ProjectParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.app.wiring import assemble
@@ -92,7 +92,7 @@ async def in_memory(
     model = model or ScriptedModel({"": say("Hel", "lo.")})
     models = Models(default=model.card.model_id, limits=limits)
     models.add(model)
-    inventory = Inventory(
+    project_parts = ProjectParts(
         registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models, **more
     )
     database = await open_database(url, limits=limits) if isinstance(url, str) else url
@@ -108,7 +108,7 @@ async def in_memory(
         state=SqlState(database, clock),
         media=SqlMedia(database, clock),
     )
-    runtime = assemble(World(clock, limits, new_id), storage, inventory)
+    runtime = assemble(World(clock, limits, new_id), storage, project_parts)
     await runtime.parts.launcher.open()
     try:
         yield runtime

@@ -24,7 +24,7 @@ from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, S
 from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyBegun
+from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyStarted
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.wire import ChatFrames, StreamView
 
@@ -59,7 +59,7 @@ class Story:
     def begin(self, iteration: int, *, closing: bool = False) -> None:
         """Ask the model."""
         self._reply = LiveReply(self.log_id, self.task_id, self.seq, iteration, closing)
-        self.items.append(ReplyBegun(self._reply))
+        self.items.append(ReplyStarted(self._reply))
 
     def say(self, *pieces: str, kind: DeltaKind = DeltaKind.TEXT) -> None:
         """Pass pieces of the reply on."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 from tests.kit.manifests import findings, load, tool
 
 FILES = {"run.mts": "", "old.js": "", "note.txt": ""}
@@ -101,24 +101,24 @@ def test_an_inline_script_knows_the_line_of_its_first_character(tmp_path: Path) 
     execution = bundle.tools["a"].execution
     assert execution.script == "export function run() {\n  return 1;\n}\n"
     assert execution.entrypoint == "run"
-    assert execution.script_at == Place(line=7, column=5)
+    assert execution.script_at == SourceRange(line=7, column=5)
 
 
 @pytest.mark.parametrize(
     ("scalar", "place"),
     [
-        ("|\n    one\n    two", Place(line=8, column=7)),
-        ("|2-\n      one\n    two", Place(line=8, column=7)),
-        ("one two", Place(line=6, column=15)),
-        ("'one two'", Place(line=6, column=16)),
-        ('"one\\ntwo"', Place(line=6, column=12)),
-        (">\n    one\n    two", Place(line=7, column=5)),
-        ("one\n    two", Place(line=6, column=11)),
-        ("'a ''b'' c'", Place(line=6, column=12)),
+        ("|\n    one\n    two", SourceRange(line=8, column=7)),
+        ("|2-\n      one\n    two", SourceRange(line=8, column=7)),
+        ("one two", SourceRange(line=6, column=15)),
+        ("'one two'", SourceRange(line=6, column=16)),
+        ('"one\\ntwo"', SourceRange(line=6, column=12)),
+        (">\n    one\n    two", SourceRange(line=7, column=5)),
+        ("one\n    two", SourceRange(line=6, column=11)),
+        ("'a ''b'' c'", SourceRange(line=6, column=12)),
     ],
 )
 def test_a_place_in_a_script_is_one_in_the_manifest(
-    tmp_path: Path, scalar: str, place: Place
+    tmp_path: Path, scalar: str, place: SourceRange
 ) -> None:
     """M12: "load errors point into the YAML file"; never out of the line of a scalar."""
     written = f"execution:\n  type: script\n  script: {scalar}\n"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.manifest.fields import Field, Node, found, read_fields
-from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.manifest_folder import ManifestFolder
-from penstock.manifest.source import Place, parse_yaml
+from penstock.manifest.source import SourceRange, parse_yaml
 
 FOUND: list[tuple[Any, str]] = [
     ("30s", 'string "30s"'),
@@ -32,7 +32,7 @@ def test_what_was_found_is_a_type_and_the_beginning_of_the_value(value: Any, sai
 
 FIELDS = (
     Field(key="name", kind=Text(), required=True, meaning="A name."),
-    Field(key="is_on", kind=Flag(), default=True, meaning="Whether."),
+    Field(key="is_on", kind=Boolean(), default=True, meaning="Whether."),
 )
 
 
@@ -55,7 +55,10 @@ def test_a_table_is_read_with_defaults_for_what_is_left_out_or_wrong() -> None:
 def test_a_value_inside_has_its_path_and_its_place() -> None:
     inner = node("a:\n- b: {c: 1}\n").at("a", 0, "b", "c")
     assert (inner.name, inner.title, inner.value) == ("a[0].b.c", '"a[0].b.c"', 1)
-    assert (inner.place, inner.key_place) == (Place(line=2, column=10), Place(line=2, column=7))
+    assert (inner.place, inner.key_place) == (
+        SourceRange(line=2, column=10),
+        SourceRange(line=2, column=7),
+    )
 
 
 @pytest.mark.parametrize("keys", [("x",), ("a", 5), ("a", 0, "b"), ("a", "b")])

@@ -7,16 +7,16 @@ import pytest
 
 from penstock.manifest.fields import WRONG, Kind, Node
 from penstock.manifest.kinds import (
-    Flag,
+    Boolean,
     Id,
-    Label,
+    Integer,
     ListOf,
+    NonEmptyText,
     Number,
     OneOf,
     RecordKind,
     SetOf,
     Text,
-    Whole,
     from_fields,
 )
 from penstock.manifest.manifest_folder import ManifestFolder
@@ -25,13 +25,13 @@ from penstock.manifest.source import Document
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
     (Text(least=1, most=3), ["a", "abc"], ["", "abcd", 1, None, [], {}]),
     (Text(most_bytes=3), ["", "ä"], ["ää"]),
-    (Label(wanted="a label"), ["a b"], ["", " a", "a ", "x" * 129, 1]),
+    (NonEmptyText(wanted="a label"), ["a b"], ["", " a", "a ", "x" * 129, 1]),
     (Id(noun="tool"), ["a", "_1.-"], ["1", "a b", None, True]),
-    (Whole(low=1, high=3), [1, 3], [0, 4, 1.0, "1", True, None]),
+    (Integer(low=1, high=3), [1, 3], [0, 4, 1.0, "1", True, None]),
     (Number(low=1, high=3), [1, 1.5, 3], [0.9, 3.1, "2", False]),
-    (Flag(), [True, False], [0, "true", None]),
+    (Boolean(), [True, False], [0, "true", None]),
     (OneOf(words=("a", "b")), ["a"], ["c", "", 1, ["a"]]),
-    (ListOf(item=Flag(), wanted="flags", most=2), [[], [True]], [[True] * 3, "x", {}]),
+    (ListOf(item=Boolean(), wanted="flags", most=2), [[], [True]], [[True] * 3, "x", {}]),
     (SetOf(words=("a", "b"), wanted="some"), [["a"], ["b", "a"]], [[], ["a", "a"], [["a"]], "a"]),
     (RecordKind(fields=(), build=from_fields(dict)), [{}, {"x-a": 1}], [[], "a", None]),
 ]
@@ -58,7 +58,7 @@ def test_a_kind_takes_what_fits_and_notes_what_does_not(
 
 def test_of_a_list_what_could_be_read_is_kept() -> None:
     listed = node([True, 5, False])
-    assert ListOf(item=Flag(), wanted="flags", most=3).read(listed) == (True, False)
+    assert ListOf(item=Boolean(), wanted="flags", most=3).read(listed) == (True, False)
     assert [each.message for each in listed.document.problems] == [
         '"k[1]" must be true or false, found number 5'
     ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 from tests.kit.manifests import findings, load
 
 PROMPTS = """
@@ -25,7 +25,7 @@ def test_prompts_have_a_preamble_and_a_resolver(tmp_path: Path) -> None:
     assert not bundle.diagnostics
     assert (prompts.preamble, prompts.folder) == ("You work for the harbour.", "x")
     assert (prompts.resolver.entrypoint, prompts.resolver.timeout_ms) == ("resolve", 5000)
-    assert prompts.resolver.script_at == Place(line=5, column=16)
+    assert prompts.resolver.script_at == SourceRange(line=5, column=16)
 
 
 def test_of_two_prompts_neither_is_used(tmp_path: Path) -> None:

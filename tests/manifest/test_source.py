@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.manifest.source import Place, parse_yaml
+from penstock.manifest.source import SourceRange, parse_yaml
 
 SCALARS = [
     ("yes", "yes"),
@@ -30,8 +30,8 @@ def test_scalars_are_those_of_yaml_1_2(text: str, value: object) -> None:
 def test_every_value_knows_its_place() -> None:
     document = parse_yaml("a:\n  - b: 1\n    c: [x, y]\n", "x.yaml", first_line=10)
     assert document.value == {"a": [{"b": 1, "c": ["x", "y"]}]}
-    assert document.keys["a", 0, "c"] == Place(line=12, column=5)
-    assert document.values["a", 0, "c", 1] == Place(line=12, column=12)
+    assert document.keys["a", 0, "c"] == SourceRange(line=12, column=5)
+    assert document.values["a", 0, "c", 1] == SourceRange(line=12, column=12)
 
 
 NO_ALIAS = "error yaml-alias: anchors, aliases, merge keys and tags are not allowed in a manifest"
@@ -101,7 +101,7 @@ def test_half_a_character_is_named_and_does_not_raise() -> None:
 
 def test_a_byte_order_mark_moves_nothing() -> None:
     document = parse_yaml("\ufeffa: 1\n", "x.yaml")
-    assert (document.value, document.keys["a",]) == ({"a": 1}, Place(line=1, column=1))
+    assert (document.value, document.keys["a",]) == ({"a": 1}, SourceRange(line=1, column=1))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.manifest.template import MISSING, Broken, Fault, Kind, Ref, parse
+from penstock.manifest.template import (
+    MISSING,
+    BrokenPlaceholder,
+    Placeholder,
+    PlaceholderFault,
+    ValueSource,
+    parse,
+)
 
 VALUES: dict[tuple[str, ...], Any] = {
     ("task",): "say ${{result.a.summary}} $&",
@@ -14,7 +21,7 @@ VALUES: dict[tuple[str, ...], Any] = {
 }
 
 
-def look_up(ref: Ref) -> Any:
+def look_up(ref: Placeholder) -> Any:
     return VALUES.get((ref.kind, *ref.names), MISSING)
 
 
@@ -60,19 +67,19 @@ def test_a_value_that_is_nothing_but_one_place_keeps_its_type(text: str, wanted:
 @pytest.mark.parametrize(
     ("inside", "kind", "names"),
     [
-        ("task", Kind.TASK, ()),
-        ("input.notes", Kind.INPUT, ("notes",)),
-        ("result.a", Kind.RESULT, ("a",)),
-        ("result.a.b.c", Kind.RESULT, ("a", "b", "c")),
-        ("loop.again.iteration", Kind.LOOP, ("again", "iteration")),
-        ("loop.again.max", Kind.LOOP, ("again", "max")),
-        ("fork.f-1.answer", Kind.FORK, ("f-1", "answer")),
-        ("fork.f_1.notes", Kind.FORK, ("f_1", "notes")),
-        ("config.KEY", Kind.CONFIG, ("KEY",)),
-        ("flow.input.x", Kind.FLOW_INPUT, ("x",)),
+        ("task", ValueSource.TASK, ()),
+        ("input.notes", ValueSource.INPUT, ("notes",)),
+        ("result.a", ValueSource.RESULT, ("a",)),
+        ("result.a.b.c", ValueSource.RESULT, ("a", "b", "c")),
+        ("loop.again.iteration", ValueSource.LOOP, ("again", "iteration")),
+        ("loop.again.max", ValueSource.LOOP, ("again", "max")),
+        ("fork.f-1.answer", ValueSource.FORK, ("f-1", "answer")),
+        ("fork.f_1.notes", ValueSource.FORK, ("f_1", "notes")),
+        ("config.KEY", ValueSource.CONFIG, ("KEY",)),
+        ("flow.input.x", ValueSource.FLOW_INPUT, ("x",)),
     ],
 )
-def test_a_place_names_a_value(inside: str, kind: Kind, names: tuple[str, ...]) -> None:
+def test_a_place_names_a_value(inside: str, kind: ValueSource, names: tuple[str, ...]) -> None:
     (ref,) = parse(f"<${{{{{inside}}}}}>").refs
     assert (ref.kind, ref.names, ref.offset) == (kind, names, 1)
 
@@ -80,39 +87,39 @@ def test_a_place_names_a_value(inside: str, kind: Kind, names: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("inside", "fault"),
     [
-        ("", Fault.UNKNOWN),
-        ("Task", Fault.UNKNOWN),
-        ("tasks", Fault.UNKNOWN),
-        ("task.x", Fault.TOO_DEEP),
-        ("input", Fault.UNKNOWN),
-        ("input.", Fault.UNKNOWN),
-        ("input.a.b", Fault.TOO_DEEP),
-        ("inputs.a", Fault.UNKNOWN),
-        ("result", Fault.UNKNOWN),
-        ("result.", Fault.UNKNOWN),
-        ("result.a..b", Fault.UNKNOWN),
-        ("result.a b", Fault.UNKNOWN),
-        ("loop.again", Fault.UNKNOWN),
-        ("loop.again.times", Fault.UNKNOWN),
-        ("loop.again.max.x", Fault.TOO_DEEP),
-        ("fork.f", Fault.UNKNOWN),
-        ("fork.f.note", Fault.UNKNOWN),
-        ("config", Fault.UNKNOWN),
-        ("flow.input", Fault.UNKNOWN),
-        ("flow.output.x", Fault.UNKNOWN),
-        ("flow.input.a.b", Fault.TOO_DEEP),
-        ("secrets.X", Fault.UNKNOWN),
-        ("task | upper", Fault.UNKNOWN),
+        ("", PlaceholderFault.UNKNOWN),
+        ("Task", PlaceholderFault.UNKNOWN),
+        ("tasks", PlaceholderFault.UNKNOWN),
+        ("task.x", PlaceholderFault.TOO_DEEP),
+        ("input", PlaceholderFault.UNKNOWN),
+        ("input.", PlaceholderFault.UNKNOWN),
+        ("input.a.b", PlaceholderFault.TOO_DEEP),
+        ("inputs.a", PlaceholderFault.UNKNOWN),
+        ("result", PlaceholderFault.UNKNOWN),
+        ("result.", PlaceholderFault.UNKNOWN),
+        ("result.a..b", PlaceholderFault.UNKNOWN),
+        ("result.a b", PlaceholderFault.UNKNOWN),
+        ("loop.again", PlaceholderFault.UNKNOWN),
+        ("loop.again.times", PlaceholderFault.UNKNOWN),
+        ("loop.again.max.x", PlaceholderFault.TOO_DEEP),
+        ("fork.f", PlaceholderFault.UNKNOWN),
+        ("fork.f.note", PlaceholderFault.UNKNOWN),
+        ("config", PlaceholderFault.UNKNOWN),
+        ("flow.input", PlaceholderFault.UNKNOWN),
+        ("flow.output.x", PlaceholderFault.UNKNOWN),
+        ("flow.input.a.b", PlaceholderFault.TOO_DEEP),
+        ("secrets.X", PlaceholderFault.UNKNOWN),
+        ("task | upper", PlaceholderFault.UNKNOWN),
     ],
 )
-def test_a_place_that_names_nothing_says_why(inside: str, fault: Fault) -> None:
+def test_a_place_that_names_nothing_says_why(inside: str, fault: PlaceholderFault) -> None:
     text = f"${{{{{inside}}}}}"
-    assert parse(f"x {text}").broken == [Broken(fault, text, 2)]
+    assert parse(f"x {text}").broken == [BrokenPlaceholder(fault, text, 2)]
 
 
 def test_a_place_must_be_closed_on_its_line() -> None:
     template = parse("first ${{ task\nsecond }} ${{task}}")
-    assert [each.fault for each in template.broken] == [Fault.UNCLOSED]
+    assert [each.fault for each in template.broken] == [PlaceholderFault.UNCLOSED]
     assert [each.text for each in template.refs] == ["${{task}}"]
 
 

@@ -8,7 +8,7 @@ from penstock.core.call import Effect
 from penstock.core.retry import RetryPolicy
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.manifest.execution import Execution
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 from penstock.manifest.tool import FIELDS, ToolLimits
 from tests.kit.manifests import CAPTURE, PUBLISH, TOOL, findings, load, tool
 
@@ -23,7 +23,7 @@ def test_the_example_of_a_tool_loads_without_a_finding(tmp_path: Path) -> None:
     assert manifest.folder == "web"
     assert manifest.execution == Execution(
         script_file="scripts/capture_example.mts",
-        script_at=Place(line=12, column=16),
+        script_at=SourceRange(line=12, column=16),
     )
 
 

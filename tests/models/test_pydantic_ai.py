@@ -26,7 +26,7 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
-from penstock.models.resolve import LateModel, Models
+from penstock.models.resolve import LazyModel, Models
 from tests.kit.model_server import (
     Canned,
     FakeServer,
@@ -305,7 +305,7 @@ async def test_a_setting_that_shows_late_is_a_refusal() -> None:
     config = ModelConfig(name="mine", provider="no-such", model="m")
     asked = ModelRequest(system="", messages=[UserMessage("hi")])
     with pytest.raises(ModelRefused, match="the model 'mine' cannot be used"):
-        await anext(LateModel(config, Limits()).stream(asked))
+        await anext(LazyModel(config, Limits()).stream(asked))
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ async def test_an_effort_is_told_on_the_openai_wire() -> None:
 def test_any_other_provider_that_the_library_knows_may_be_named() -> None:
     """Page: "and everything else it knows"."""
     models = Models()
-    assert isinstance(models.get("moonshotai:kimi"), LateModel)
+    assert isinstance(models.get("moonshotai:kimi"), LazyModel)
     with pytest.raises(ConfigError, match=r"provider 'xai': .*xai-sdk"):
         models.get("xai:grok")
     with pytest.raises(

@@ -12,7 +12,7 @@ from penstock.models.config import ModelConfig
 from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
-from penstock.models.resolve import LateModel, Models
+from penstock.models.resolve import LazyModel, Models
 from penstock.models.scripted import ScriptedModel, say
 from tests.kit.model_server import Canned, delta, events, fake_server
 
@@ -34,9 +34,9 @@ def test_without_settings_there_is_the_offline_model() -> None:
         ("ollama:llama3:8b", OpenAIModel),
         ("llama.cpp:any", OpenAIModel),
         ("openai-compatible:other", OpenAIModel),
-        ("anthropic:claude-sonnet-4-5", LateModel),
+        ("anthropic:claude-sonnet-4-5", LazyModel),
         ("openai:gpt-5-mini", OpenAIModel),
-        ("openai-responses:gpt-5-mini", LateModel),
+        ("openai-responses:gpt-5-mini", LazyModel),
         ("offline:any", OfflineModel),
     ],
 )

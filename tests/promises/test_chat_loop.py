@@ -12,7 +12,7 @@ from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import ReplyBegun
+from penstock.engine.bus import ReplyStarted
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, raw_call, say
 from penstock.testing.runtime import memory_runtime
@@ -48,7 +48,7 @@ async def test_thinking_precedes_the_model_call_of_each_iteration() -> None:
     async with memory_runtime(model=model, tools=[Act("look"), Act("mail")]) as runtime:
         sent = await runtime.send(NewMessage(content="Go"))
         async for item in runtime.follow(LogId(sent.session_id)):
-            if isinstance(item, ReplyBegun):
+            if isinstance(item, ReplyStarted):
                 seen.append(f"thinking {item.reply.iteration}")
             elif isinstance(item, Record) and isinstance(item.event, ReplyReceived):
                 seen.append(f"reply {item.event.iteration}")

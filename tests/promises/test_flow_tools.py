@@ -142,7 +142,7 @@ async def test_an_agent_that_is_not_in_the_catalog_is_refused(agent: str, said: 
 
 async def test_inputs_reach_the_body_and_what_it_does_not_name_follows_the_task() -> None:
     """T20: "inputs?: Record<string, string>  // Named inputs (key → value)"."""
-    agents = [Agent("reader", instructions="Mind ${{input.tone}}.", charter=worker("x").charter)]
+    agents = [Agent("reader", instructions="Mind ${{input.tone}}.", profile=worker("x").profile)]
     inputs = {"tone": "${{task}}", "notes": "file.txt"}
     model = chat_and({}, call("subagent", agent="reader", task="a $1", inputs=inputs), say("Ok."))
     envelope = await asked_of(model, agents=agents)

@@ -5,7 +5,7 @@ import pytest
 from penstock.core.errors import LinkExpired
 from penstock.core.events import StoredFile
 from penstock.core.ids import BlobId
-from penstock.resources.links import BARE, Label, Links
+from penstock.resources.links import BARE, LinkLabel, Links
 from penstock.testing.clock import FakeClock
 
 KEY = bytes(32)
@@ -55,12 +55,12 @@ def test_another_installation_signs_otherwise() -> None:
 
 def test_what_the_bytes_are_called_is_signed_too() -> None:
     links = Links(KEY, FakeClock(), 10)
-    named = Label("text/csv", "a b.csv")
+    named = LinkLabel("text/csv", "a b.csv")
     link = links.to(BlobId("ab"), label=named)
     assert "&type=text%2Fcsv&name=a+b.csv&sig=" in link
     until, signature = link.partition("exp=")[2].partition("&")[0], link.rpartition("=")[2]
     links.check("ab", until, signature, named)
-    for other in (BARE, Label("text/html", "a b.csv"), Label("text/csv", "b.csv")):
+    for other in (BARE, LinkLabel("text/html", "a b.csv"), LinkLabel("text/csv", "b.csv")):
         with pytest.raises(LinkExpired):
             links.check("ab", until, signature, other)
 
@@ -77,5 +77,5 @@ def test_a_file_is_called_what_it_is(name: str | None, *, is_image: bool, labell
 
 def test_equal_bytes_of_two_names_have_two_links() -> None:
     links = Links(KEY, FakeClock(), 10)
-    one, other = (links.to(BlobId("ab"), label=Label("text/csv", each)) for each in "ab")
+    one, other = (links.to(BlobId("ab"), label=LinkLabel("text/csv", each)) for each in "ab")
     assert one != other

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.resources.plain_form import PlainForm
 from penstock.resources.redact import Redactor
-from penstock.resources.spellings import PlainForm
 from tests.kit.json_values import FEW
 
 SECRET = 'pä"ss wörd/+&=\n'  # noqa: S105  what is to be taken out

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from penstock.sandbox.reading.folder import Absence
+from penstock.sandbox.reading.folder import ReadFailure
 
 
 class InMemory:
@@ -12,11 +12,11 @@ class InMemory:
         self._files = files
         self.readings: list[str] = []
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         self.readings.append(name)
         found = self._files.get(name)
         if found is None:
-            return Absence.MISSING
+            return ReadFailure.MISSING
         if isinstance(found, list):
             found = found.pop(0)
         return (found if isinstance(found, bytes) else found.encode())[:most]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.core.call_errors import ScriptError
 from penstock.core.signals import LeaseLost, Signal, Suspend
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.sandbox.calls import OpenCalls
 from penstock.sandbox.messages import Message
 from penstock.testing.bridge import FakeBridge, never
@@ -18,8 +18,8 @@ def asked(number: int, name: str = "callTool", value: Any = None) -> Message:
     return Message(kind="ask", number=number, name=name, value=value, size=10)
 
 
-def recorded(asked: Any) -> Settled:
-    return Settled(value=asked, order=asked, at_ms=asked)
+def recorded(asked: Any) -> HostCallResult:
+    return HostCallResult(value=asked, order=asked, at_ms=asked)
 
 
 def raising(*signals: Signal) -> Any:

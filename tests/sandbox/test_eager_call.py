@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from penstock.core.signals import Suspend
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.sandbox.eager_call import begin
 from penstock.testing.clock import settle
 
-DONE = Settled(at_ms=1)
+DONE = HostCallResult(at_ms=1)
 PLACE: ContextVar[str] = ContextVar("PLACE")
 
 
 def waiting(
     future: "asyncio.Future[Any]", seen: list[Any] | None = None
-) -> "asyncio.Task[Settled]":
+) -> "asyncio.Task[HostCallResult]":
     """Begin what waits for a future, and notes what it has waited for."""
 
-    async def work() -> Settled:
+    async def work() -> HostCallResult:
         try:
             found = await future
         except asyncio.CancelledError as error:
@@ -40,7 +40,7 @@ def pending() -> "asyncio.Future[Any]":
 
 
 async def test_what_need_not_wait_has_ended() -> None:
-    async def work() -> Settled:
+    async def work() -> HostCallResult:
         return DONE
 
     assert begin(work()) is DONE
@@ -48,7 +48,7 @@ async def test_what_need_not_wait_has_ended() -> None:
 
 
 async def test_what_is_raised_before_a_wait_is_raised_here() -> None:
-    async def work() -> Settled:
+    async def work() -> HostCallResult:
         raise Suspend("q")
 
     with pytest.raises(Suspend):
@@ -59,7 +59,7 @@ async def test_what_is_raised_before_a_wait_is_raised_here() -> None:
 async def test_it_begins_in_the_task_and_the_context_in_which_it_goes_on() -> None:
     seen: list[Any] = []
 
-    async def work() -> Settled:
+    async def work() -> HostCallResult:
         PLACE.set("inside")
         for _ in range(2):
             seen.append((asyncio.current_task(), PLACE.get()))
@@ -112,7 +112,7 @@ async def test_a_task_that_it_waits_for_is_cancelled_first(rounds: int) -> None:
             await settle(rounds=1)
             ended.append("inner")
 
-    async def outer() -> Settled:
+    async def outer() -> HostCallResult:
         try:
             await asyncio.ensure_future(inner())
         finally:
@@ -128,7 +128,7 @@ async def test_a_task_that_it_waits_for_is_cancelled_first(rounds: int) -> None:
 
 
 async def test_a_timeout_that_began_before_the_first_wait_ends_it() -> None:
-    async def work() -> Settled:
+    async def work() -> HostCallResult:
         async with asyncio.timeout(0.001):
             await pending()
         return DONE

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.call_errors import OutOfMemory, ScriptError, ScriptLoadError, ToolTimeout
 from penstock.core.clock import SystemClock
 from penstock.core.signals import LeaseLost, Suspend
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.sandbox.entry import NOTHING_SETTLES
 from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import BEGINS_MS, FakeBridge, never
@@ -127,7 +127,7 @@ async def test_recorded_answers_win_races_as_they_did(sandbox: Sandbox) -> None:
 
     def recorded(asked: Any) -> Any:
         order = asked["input"]
-        return Settled(value=echo(asked), order=order, at_ms=BEGINS_MS + order)
+        return HostCallResult(value=echo(asked), order=order, at_ms=BEGINS_MS + order)
 
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == 1
 
@@ -144,7 +144,7 @@ async def test_all_jobs_are_done_before_the_next_answer(sandbox: Sandbox) -> Non
     """
 
     def recorded(asked: Any) -> Any:
-        return Settled(value=echo(asked), order=asked["input"], at_ms=BEGINS_MS)
+        return HostCallResult(value=echo(asked), order=asked["input"], at_ms=BEGINS_MS)
 
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == [1, -1, 2, -2]
 

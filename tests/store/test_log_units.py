@@ -10,7 +10,7 @@ from penstock.core.events import Entry
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.lease_units import TakeLease
+from penstock.store.lease_units import AcquireLease
 from penstock.store.log_units import (
     AppendUnit,
     LeaseProgress,
@@ -45,8 +45,8 @@ class Units:
         parts = (self.sql, self._projections, CHAT, entries, kinds, drafts, UNTIL)
         return AppendUnit(*parts, progress)
 
-    def take(self, owner: str) -> TakeLease:
-        return TakeLease(self.sql, Quarantine(Limits()), CHAT, owner, AT, UNTIL)
+    def take(self, owner: str) -> AcquireLease:
+        return AcquireLease(self.sql, Quarantine(Limits()), CHAT, owner, AT, UNTIL)
 
 
 @pytest.fixture

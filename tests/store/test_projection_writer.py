@@ -53,11 +53,11 @@ def test_every_kind_of_event_was_thought_of() -> None:
     known = {*HAVE_CONSEQUENCES, *map(type, WITHOUT)}
     unknown = {each.__name__ for each in get_args(Event) if each not in known}
     assert unknown == {
-        "AgentBegan",
+        "AgentStarted",
         "AgentReminded",
         "CallRetried",
         "FlowStarted",
-        "FlowTold",
+        "FlowNotified",
         "PromptResolved",
         "ReplyRestarted",
         "RunEnded",

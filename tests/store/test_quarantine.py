@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.quarantine import Quarantine, Standing
+from penstock.store.quarantine import LeaseHistory, Quarantine
 
 LIMITS = Limits()
 LEASE_MS = 3000
@@ -17,14 +17,14 @@ SHORTEST, LONGEST = 10_000, 600_000
 RULES = Quarantine(LIMITS)
 
 
-def log(name: str, **stands: int | bool) -> Standing:
+def log(name: str, **stands: int | bool) -> LeaseHistory:
     """Return a log held by a process that died at 100,000."""
     lease_until = 100_000 + LEASE_MS
-    standing = Standing(LogId(name), owner="x", lease_until=lease_until, tried_at=99_000)
+    standing = LeaseHistory(LogId(name), owner="x", lease_until=lease_until, tried_at=99_000)
     return replace(standing, **{"watch_ms": SHORTEST, **stands})
 
 
-def after(*held: Standing) -> dict[str, tuple[int, int, int]]:
+def after(*held: LeaseHistory) -> dict[str, tuple[int, int, int]]:
     """Return the deaths, the cohort, and the deaths alone of each log after the death."""
     buried = RULES.buried(held)
     assert all((each.owner, each.lease_until) == (None, 0) for each in buried)
@@ -33,7 +33,7 @@ def after(*held: Standing) -> dict[str, tuple[int, int, int]]:
 
 # ---- blame ---------------------------------------------------------------------------------------
 
-BLAME: dict[str, tuple[list[Standing], dict[str, tuple[int, int, int]]]] = {
+BLAME: dict[str, tuple[list[LeaseHistory], dict[str, tuple[int, int, int]]]] = {
     "the only log is blamed alone": ([log("a")], {"a": (1, 1, 1)}),
     "the first death of many is blamed on nobody alone": (
         [log("a"), log("b")],
@@ -67,7 +67,7 @@ BLAME: dict[str, tuple[list[Standing], dict[str, tuple[int, int, int]]]] = {
 
 
 @pytest.mark.parametrize(("held", "expected"), BLAME.values(), ids=list(BLAME))
-def test_blame(held: list[Standing], expected: dict[str, tuple[int, int, int]]) -> None:
+def test_blame(held: list[LeaseHistory], expected: dict[str, tuple[int, int, int]]) -> None:
     assert after(*held) == expected
 
 
@@ -155,9 +155,9 @@ def test_which_logs_were_cut_with_one_whose_lease_ran_out(
 def test_who_may_start_beside_whom(
     wanted: tuple[int, int], watched: list[tuple[int, int]], expected: bool
 ) -> None:
-    own = Standing(LogId("own"), deaths=wanted[0], cohort=wanted[1])
+    own = LeaseHistory(LogId("own"), deaths=wanted[0], cohort=wanted[1])
     others = [
-        Standing(LogId(str(n)), deaths=deaths, cohort=cohort)
+        LeaseHistory(LogId(str(n)), deaths=deaths, cohort=cohort)
         for n, (deaths, cohort) in enumerate(watched)
     ]
     assert RULES.admits(own, others) is expected
@@ -186,7 +186,7 @@ class World:
 
     works: dict[str, Work]
     kills: Iterable[int] = ()
-    logs: dict[str, Standing] = field(default_factory=dict)
+    logs: dict[str, LeaseHistory] = field(default_factory=dict)
     deaths: int = 0
 
     def run(self, until: int) -> None:
@@ -213,7 +213,7 @@ class World:
     def _start(self, now: int) -> None:
         for name, work in self.works.items():
             if now >= work.since and not work.outcome and name not in self.logs:
-                self.logs[name] = Standing(LogId(name))
+                self.logs[name] = LeaseHistory(LogId(name))
         free = [each for each in self.logs.values() if each.owner is None]
         for each in sorted(free, key=lambda each: (each.deaths, each.tried_at)):
             watched = [

@@ -7,10 +7,16 @@ from msgspec.structs import asdict
 from openpyxl.worksheet.worksheet import Worksheet
 
 from penstock.builtins.sheets.a1 import Area, Cell, letters, read_area, read_column
-from penstock.builtins.sheets.looks import clear_style, copy_column, copy_row, copy_style, fit_row
+from penstock.builtins.sheets.formatting import (
+    clear_style,
+    copy_column,
+    copy_row,
+    copy_style,
+    fit_row,
+)
+from penstock.builtins.sheets.lost_parts import not_kept
 from penstock.builtins.sheets.structure import Operation, apply, stale_formulas
-from penstock.builtins.sheets.unkept import not_kept
-from penstock.builtins.sheets.workbook import Book, at, put
+from penstock.builtins.sheets.workbook import ExcelFile, at, put
 from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
 
@@ -22,7 +28,7 @@ class Edits:
     """A workbook on its way to a new save, and what was changed so far."""
 
     def __init__(self, content: bytes, sheet: str | None) -> None:
-        self.book = Book(content)
+        self.book = ExcelFile(content)
         self.usual = self.book.sheet(sheet).title
         """The sheet of what names none."""
         self.touched: list[str] = []

@@ -132,7 +132,7 @@ async def _with_book(verb: str, content: bytes, invocation: Invocation, *given: 
 def _do(verb: str, content: bytes, *given: Any) -> Any:
     try:
         verbs: dict[str, Callable[..., Any]] = late(
-            "penstock.builtins.sheets.verbs:VERBS", extra=_EXTRA, what="Excel"
+            "penstock.builtins.sheets.operations:VERBS", extra=_EXTRA, what="Excel"
         )
     except ConfigError as error:
         raise ToolNotConfigured(str(error)) from None

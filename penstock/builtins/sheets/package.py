@@ -22,7 +22,7 @@ _XML = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
 _UNREAD = (".vml", ".bin", ".png", ".jpeg", ".jpg", ".gif", ".emf", ".wmf")
 
 
-class Census:
+class PartCounts:
     """What is counted in the parts of one file."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class Census:
         raise bad_format("its XML declares a document type, which no workbook needs")
 
 
-def take_census(content: bytes) -> Census:
+def take_census(content: bytes) -> PartCounts:
     """Return what was counted in an Excel file. Raises ToolFailed for one that is not read."""
-    census = Census()
+    census = PartCounts()
     if content.count(b"PK\1\2") > 10 * MOST_PARTS:
         raise too_large("it has too many parts")
     try:

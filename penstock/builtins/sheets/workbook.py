@@ -28,7 +28,7 @@ _BROKEN = (
 """What openpyxl raises for files that are not as they should be."""
 
 
-class Book:
+class ExcelFile:
     """One workbook, to be looked at or changed."""
 
     def __init__(self, content: bytes) -> None:
@@ -74,9 +74,9 @@ class Book:
         """Return the workbook as a file."""
         return _saved(self._book)
 
-    def reopened(self) -> "Book":
+    def reopened(self) -> "ExcelFile":
         """Return the workbook as whoever opens it next has it."""
-        return Book(self.save())
+        return ExcelFile(self.save())
 
 
 def new_book(sheet: str, values: list[list[Any]]) -> bytes:

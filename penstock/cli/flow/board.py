@@ -14,7 +14,7 @@ from penstock.cli.flow.view import View, draw, fits
 from penstock.cli.terminal.region import Region
 from penstock.core.clock import Clock
 from penstock.core.events import Record
-from penstock.core.flow_events import FlowTold, StepStarted
+from penstock.core.flow_events import FlowNotified, StepStarted
 from penstock.engine import bus
 
 TICK_SECONDS = 0.25
@@ -107,7 +107,7 @@ class CardBoard:
                 self._shown.append(card)
             if card is not None and card.is_over and not card.agent:
                 self._settle(card)
-            if isinstance(item.event, FlowTold):
+            if isinstance(item.event, FlowNotified):
                 self._lines.told(item.event)
         if self._clock.monotonic() - self._drawn >= _LEAST_SECONDS:
             self.tick()

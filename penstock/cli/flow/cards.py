@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from penstock.agents.charter import DisplayCard
+from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.terminal.plain import compact
 from penstock.core.events import (
     CallSettled,
@@ -16,7 +16,7 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import AgentStarted, FlowNotified, StepSettled, StepStarted
 from penstock.core.ids import QuestionId
 from penstock.core.step import Outcome, StepStatus
 from penstock.core.tool_names import FINISH
@@ -99,7 +99,7 @@ class StepCard(Struct, kw_only=True):
         return max((now if self.ended is None else self.ended) - self.began - self.waited, 0)
 
 
-class Round(Struct, frozen=True):
+class LoopRound(Struct, frozen=True):
     """How often a way back was taken, and how often it may be."""
 
     step_id: str
@@ -121,7 +121,7 @@ class Cards:
         self._by_frame: dict[str, StepCard] = {}
         self._asked: dict[QuestionId, StepCard] = {}
         self._touches = 0
-        self.rounds: dict[str, Round] = {}
+        self.rounds: dict[str, LoopRound] = {}
         """By the frame of the step that leads back, without its visit: flows inside others may have
         steps of the same name."""
         self.settled = 0
@@ -159,7 +159,7 @@ class Cards:
                 card = self._start(record, event)
             case TaskEnded():
                 self.is_over = True
-            case FlowTold():
+            case FlowNotified():
                 self._tell(event, record)
             case QuestionAsked(question=question):
                 card = self.card(question.path)
@@ -201,7 +201,7 @@ class Cards:
 
     def _work(self, card: StepCard, record: Record) -> None:
         match record.event:
-            case AgentBegan(agent=agent) if record.path in self._by_frame:
+            case AgentStarted(agent=agent) if record.path in self._by_frame:
                 card.agent, card.face = agent, self._card_of(agent)
             case ReplyReceived() as reply:
                 self._hear(card, reply)
@@ -241,11 +241,13 @@ class Cards:
         card.summary, card.source = settled.result.summary, settled.source
         self.settled += 1
 
-    def _tell(self, told: FlowTold, record: Record) -> None:
+    def _tell(self, told: FlowNotified, record: Record) -> None:
         body = told.body
         if told.kind == "flow_loop_iteration":
             step_id = str(body["stepId"])
-            made = Round(step_id, body["iteration"], body["maxIterations"], bool(body["forced"]))
+            made = LoopRound(
+                step_id, body["iteration"], body["maxIterations"], bool(body["forced"])
+            )
             self.rounds[(record.path or step_id).rpartition("/")[0]] = made
         elif told.kind == "flow_step_aborted":
             frame = f"{record.path}/{body['stepId']}/"

@@ -8,7 +8,7 @@ import typer
 from penstock.cli.terminal.keyboard import read_line
 from penstock.cli.terminal.plain import hanging
 from penstock.core.json_text import parse_json
-from penstock.core.slash import Wanted
+from penstock.core.slash import MissingArguments
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
 
@@ -30,7 +30,7 @@ def values_of(texts: Mapping[str, str], declared: Sequence[RunInput]) -> dict[st
     return {name: _value(text, is_text=name in texts_wanted) for name, text in texts.items()}
 
 
-def asked_for(wanted: Mapping[str, Wanted], there: Collection[str]) -> dict[str, Any]:
+def asked_for(wanted: Mapping[str, MissingArguments], there: Collection[str]) -> dict[str, Any]:
     """Ask the person for what is wanted and not there; what they leave blank stays away."""
     said: dict[str, Any] = {}
     for name in [each for each in wanted if each not in there]:

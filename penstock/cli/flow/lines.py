@@ -8,7 +8,7 @@ from penstock.cli.flow.cards import CardState, StepCard
 from penstock.cli.terminal.plain import hanging
 from penstock.cli.terminal.region import fitted
 from penstock.core.events import CallSettled, Record, TaskBlocked
-from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.task import blocked
 from penstock.core.text import one_line
 from penstock.core.tool_names import FINISH
@@ -34,9 +34,9 @@ class Lines:
                 self._line(Text(f"    {tool_id}: {envelope.status.value}", DIM))
             case StepSettled() if card is not None:
                 self.settled(card)
-            case FlowTold(kind="flow_loop_iteration", body=body):
+            case FlowNotified(kind="flow_loop_iteration", body=body):
                 self._line(_round_text(body))
-            case FlowTold() as told:
+            case FlowNotified() as told:
                 self.told(told)
             case TaskBlocked(blocked_on=missing):
                 self._line(Text(f"  ■ {blocked(missing)}", ODD))
@@ -47,7 +47,7 @@ class Lines:
         """Print how a visit ended."""
         self._line(settled_text(card))
 
-    def told(self, told: FlowTold) -> None:
+    def told(self, told: FlowNotified) -> None:
         """Print what is told beside the steps."""
         body = told.body
         match told.kind:

@@ -9,7 +9,7 @@ import typer
 from msgspec import Struct
 from rich.console import Console
 
-from penstock.agents.charter import DisplayCard
+from penstock.agents.agent_profile import DisplayCard
 from penstock.app.runtime import BLOCKED, Runtime, outcome_of
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewRun, Reply
@@ -307,7 +307,7 @@ def _board(runtime: Runtime, options: RunOptions) -> RunBoard:
 
     def card_of(name: str) -> DisplayCard:
         agent = parts.agents.find(name)
-        return agent.charter.card if agent is not None else DisplayCard()
+        return agent.profile.card if agent is not None else DisplayCard()
 
     console = Console(highlight=False, stderr=True, quiet=options.as_json)
     title = f"/{options.name.removeprefix('/')}"

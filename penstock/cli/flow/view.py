@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.agents.charter import DisplayCard
+from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.flow.cards import Cards, CardState, StepCard
 from penstock.cli.terminal.plain import clean
 from penstock.cli.terminal.region import fitted

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.cli.interaction.asking import ask_here, show_question
 from penstock.cli.interaction.background import Background, on_interrupt
 from penstock.cli.terminal.keyboard import IsOver, forget_typed

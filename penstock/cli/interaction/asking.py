@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import convert
 from rich.console import Console
 
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.cli.interaction.answers import how_to_answer
 from penstock.cli.interaction.tab import answer_completer
 from penstock.cli.terminal.keyboard import Complete, IsOver, never, nothing, read_line

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewMessage, SentMessage
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.interaction.asker import Ask, Asker
 from penstock.cli.interaction.background import Background, Feed, on_interrupt

@@ -1,10 +1,10 @@
 """Which connections are accepted, and when.
 
-It guarantees that there are never more than `Room.most` connections, however many clients come at
-once: a further one waits in the system's queue, which costs no descriptor, until one of them
-ends. So every client that is refused is refused with an answer. Neither event loop offers this:
-asyncio and uvloop accept whatever comes, and where no descriptor is left, asyncio stops for a
-second and uvloop closes the connection without a word.
+It guarantees that there are never more than `ConnectionLimit.most` connections, however many
+clients come at once: a further one waits in the system's queue, which costs no descriptor, until
+one of them ends. So every client that is refused is refused with an answer. Neither event loop
+offers this: asyncio and uvloop accept whatever comes, and where no descriptor is left, asyncio
+stops for a second and uvloop closes the connection without a word.
 
 It relies on each connection calling `on_lost` once, and on `retry` being called every tick: a
 system that had no descriptor left says nothing when it has one again. Tests, with clients that do
@@ -15,7 +15,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from penstock.cli.listening.connection import BoundedConnection, Room
+from penstock.cli.listening.connection import BoundedConnection, ConnectionLimit
 
 _AT_ONCE = 32
 """Connections accepted in one turn of the loop; what is at work has its turn then."""
@@ -25,7 +25,10 @@ class Acceptor:
     """Accepts connections while there is room."""
 
     def __init__(
-        self, listening: socket.socket, room: Room, create: Callable[[], BoundedConnection]
+        self,
+        listening: socket.socket,
+        room: ConnectionLimit,
+        create: Callable[[], BoundedConnection],
     ) -> None:
         listening.settimeout(0)
         self._listening = listening

@@ -59,7 +59,7 @@ _MOST_BEYOND = 16
 """Connections beyond the spare ones; they take a part of the reserve of descriptors."""
 
 
-class Room(Struct, frozen=True):
+class ConnectionLimit(Struct, frozen=True):
     """How many connections there may be."""
 
     served: int
@@ -87,7 +87,7 @@ class Room(Struct, frozen=True):
 
 
 def bounded(
-    protocol: type[asyncio.Protocol], limits: Limits, room: Room
+    protocol: type[asyncio.Protocol], limits: Limits, room: ConnectionLimit
 ) -> type["BoundedConnection"]:
     """Return a subclass of one of uvicorn's HTTP protocols that keeps these bounds."""
     return type(protocol.__name__, (BoundedConnection, protocol), {"limits": limits, "room": room})
@@ -97,7 +97,7 @@ class BoundedConnection(asyncio.Protocol):
     """A connection that refuses what is too large or too slow."""
 
     limits: Limits
-    room: Room
+    room: ConnectionLimit
     app: Any
     connections: set[Any]
     cycle: Any = None

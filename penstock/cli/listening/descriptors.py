@@ -13,7 +13,7 @@ import resource
 from contextlib import suppress
 from dataclasses import replace
 
-from penstock.cli.listening.connection import Room
+from penstock.cli.listening.connection import ConnectionLimit
 from penstock.core.limits import Limits
 
 _WANTED = (65_536, 10_240)
@@ -26,7 +26,7 @@ _EACH_AT_WORK = 2
 """What a log at work takes: a connection to its model, and a file."""
 
 
-def room_of(limits: Limits) -> tuple[Room, Limits]:
+def room_of(limits: Limits) -> tuple[ConnectionLimit, Limits]:
     """Raise this process's limit as far as it may, and share it out.
 
     Returns the room for connections, and the limits with as many activations as there is room for.
@@ -34,18 +34,18 @@ def room_of(limits: Limits) -> tuple[Room, Limits]:
     return shared_out(_raised(), limits)
 
 
-def shared_out(descriptors: int, limits: Limits) -> tuple[Room, Limits]:
+def shared_out(descriptors: int, limits: Limits) -> tuple[ConnectionLimit, Limits]:
     """Return the room for connections, and the limits with the activations that fit beside."""
     half = max(descriptors - _RESERVE, 4) // 2
     spare = max(half // _SPARE_SHARE, 1)
     served = min(limits.connections, max(half - spare, 1))
     activations = min(limits.activations, max(half // _EACH_AT_WORK, 1))
     highest = max(descriptors - _RESERVE // 2, 4)
-    room = Room(served=served, spare=spare, highest=highest)
+    room = ConnectionLimit(served=served, spare=spare, highest=highest)
     return room, replace(limits, activations=activations)
 
 
-def shortage(room: Room, limits: Limits, wanted: Limits) -> str:
+def shortage(room: ConnectionLimit, limits: Limits, wanted: Limits) -> str:
     """Return what to tell the operator where fewer tasks are at work than the settings allow."""
     if limits.activations == wanted.activations:
         return ""

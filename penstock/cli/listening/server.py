@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from penstock.cli.listening.acceptor import Acceptor
-from penstock.cli.listening.connection import BoundedConnection, Room, bounded
+from penstock.cli.listening.connection import BoundedConnection, ConnectionLimit, bounded
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 
@@ -30,7 +30,7 @@ class Server(uvicorn.Server):
         self,
         app: Any,
         limits: Limits,
-        room: Room,
+        room: ConnectionLimit,
         *,
         protocol: type[asyncio.Protocol] = AutoHTTPProtocol,
         ready: Callable[[], None],

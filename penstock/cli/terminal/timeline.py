@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 from penstock.app.runtime import Runtime
-from penstock.chat.parts import note_part
+from penstock.chat.representations import note_part
 from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import hanging
 from penstock.cli.terminal.render import note_line, question_line

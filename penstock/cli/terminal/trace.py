@@ -29,7 +29,7 @@ HOPS: Mapping[str, str] = {
     "tools/artifacts.show": "settle: clipped and previewed, kept whole",
     "engine/ledger.settle": "settle: the outcome, once and for all",
     "store/sql_log.append": "the outcome is on its way to disk",
-    "engine/held.commit": "the outcome is on disk",
+    "engine/held_log.commit": "the outcome is on disk",
     "store/sql_log.release": "gives the lease back",
     "app/runtime.outcome_of": "the envelope, for who asked",
 }

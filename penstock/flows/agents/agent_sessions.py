@@ -12,14 +12,14 @@ from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
 from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
+from penstock.flows.agents.agent_snapshot import kept_agent, kept_of
 from penstock.flows.agents.finish import FinishContract, compiled
-from penstock.flows.agents.kept_agents import kept_agent, kept_of
 from penstock.flows.agents.materials import Materials
 from penstock.flows.agents.prompt import Briefing, system_prompt, user_message
 from penstock.flows.agents.session import (
@@ -168,7 +168,7 @@ class AgentSessions:
         turns = open_turns(
             agent_model, call_runner, dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
-        most = agent.charter.max_turns or limits.agent_turns
+        most = agent.profile.max_turns or limits.agent_turns
         return AgentSession(turns, call_runner, offer, limits=limits, max_turns=most)
 
     def _begin(
@@ -181,13 +181,13 @@ class AgentSessions:
         briefing: Briefing,
     ) -> None:
         briefing = replace(briefing, is_autonomous=visit.is_autonomous)
-        began = AgentBegan(
+        began = AgentStarted(
             agent=visit.agent.name,
             message=user_message(briefing),
             system=system_prompt(visit.agent, briefing),
             model=model.card.model_id,
             offered=tuple(guard.tools),
-            agent_hash=visit.agent.charter.content_hash,
+            agent_hash=visit.agent.profile.content_hash,
             charter=kept_of(visit.agent, _level(model)),
         )
         ledger.add(began, visit.frame)
@@ -209,7 +209,7 @@ class AgentSessions:
                 agent_tools=guard.granted,
                 permissions=visit.agent.settings.tool_permissions,
                 question_ttl_seconds=visit.agent.settings.question_ttl_seconds,
-                access=visit.agent.charter.access,
+                access=visit.agent.profile.access,
                 clip_at=visit.agent.settings.result_max_chars,
                 session=guard,
                 is_autonomous=visit.is_autonomous,
@@ -223,20 +223,20 @@ def with_room(agent: Agent, window: int | None, *, most: int) -> ChatSettings:
     Of a small window, a reply takes up a quarter at most.
     """
     settings, usual = agent.settings, DEFAULTS.llm_max_tokens
-    if agent.charter.reply_tokens is not None or settings.llm_max_tokens != usual:
+    if agent.profile.reply_tokens is not None or settings.llm_max_tokens != usual:
         return settings
     fits = most if window is None else min(most, max(window // _REPLY_SHARE, usual))
     return replace(settings, llm_max_tokens=fits)
 
 
 def _guard(visit: AgentVisit) -> SessionGuard:
-    charter = visit.agent.charter
+    agent_profile = visit.agent.profile
     return SessionGuard(
         agent=visit.agent.name,
-        declared=charter.tools,
+        declared=agent_profile.tools,
         is_architect=visit.is_architect or visit.agent.name == ARCHITECT,
         is_autonomous=visit.is_autonomous,
-        is_interactive=charter.is_interactive,
+        is_interactive=agent_profile.is_interactive,
     )
 
 

@@ -12,7 +12,7 @@ from penstock.flows.runs.fork_choice import ForkChoice
 from penstock.flows.runs.loops import LoopCounters
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import TemplateValues
-from penstock.manifest.template import Kind, parse, shown
+from penstock.manifest.template import ValueSource, parse, shown
 
 Expand = Callable[[str], str]
 """Expands a template."""
@@ -90,7 +90,7 @@ def _briefing(
         task=task,
         instructions=values.text(agent.instructions, inputs),
         inputs=inputs,
-        output=agent.charter.output,
+        output=agent.profile.output,
         context=given.context,
         handbooks=given.handbooks,
         missing=given.missing,
@@ -99,4 +99,4 @@ def _briefing(
 
 def _inputs_in(*texts: str) -> set[str]:
     refs = [ref for text in texts for ref in parse(text).refs]
-    return {ref.names[0] for ref in refs if ref.kind is Kind.INPUT}
+    return {ref.names[0] for ref in refs if ref.kind is ValueSource.INPUT}

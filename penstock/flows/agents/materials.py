@@ -39,14 +39,14 @@ class Materials(Struct, kw_only=True):
 
     def given_to(self, agent: Agent) -> AgentMaterials:
         """Return what the file of an agent says it is given; what is not there is left out."""
-        charter, missing = agent.charter, list[str]()
+        agent_profile, missing = agent.profile, list[str]()
         context, indexes = dict[str, str](), dict[str, str]()
-        for path in charter.context_files:
+        for path in agent_profile.context_files:
             try:
                 context[path] = self._text(path, agent)
             except CallError as error:
                 missing.append(f"the context file {path!r} is left out: {error}")
-        for name in charter.handbooks:
+        for name in agent_profile.handbooks:
             if (book := self.handbooks.get(name)) is None:
                 missing.append(f"the handbook {name!r} is left out: there is none of this name")
             else:
@@ -68,7 +68,7 @@ class Materials(Struct, kw_only=True):
     def _text(self, told: str, agent: Agent) -> str:
         if self.folder is None:
             raise ToolNotConfigured(NO_PROJECT)
-        files = self.folder.files(agent.charter.access)
+        files = self.folder.files(agent.profile.access)
         content = files.read(files.readable(told), FILE_BYTES)
         try:
             return content.decode()

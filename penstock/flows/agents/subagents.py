@@ -11,13 +11,13 @@ from penstock.core.schema import Problem
 from penstock.core.tool_names import SUBAGENT
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
+from penstock.flows.agents.agent_snapshot import kept_agent
 from penstock.flows.agents.briefing import brief_call
 from penstock.flows.agents.finish import FinishContract
-from penstock.flows.agents.kept_agents import kept_agent
 from penstock.flows.agents.prompt import Briefing
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.runs.warnings import warn
-from penstock.tools.errands import AgentErrand
+from penstock.tools.callbacks import SubagentRequest
 from penstock.tools.faults import invalid
 
 _NAMED = 5
@@ -31,42 +31,44 @@ class Subagents:
         self._agent_sessions = agent_sessions
         self._catalog = catalog
 
-    async def run(self, errand: AgentErrand, ledger: Ledger) -> Json:
+    async def run(self, request: SubagentRequest, ledger: Ledger) -> Json:
         """Go on with the session of an agent until it ends; returns what it gave to `finish`.
 
         Raises InvalidInput for an agent that there is not, ToolFailed when it ended without a valid
         `finish`, BudgetExceeded, and Suspend when it waits for a person.
         """
-        agent = self._catalog.find(errand.agent)
-        if (began := ledger.task.begun_agents.get(errand.path)) is not None:
+        agent = self._catalog.find(request.agent)
+        if (began := ledger.task.begun_agents.get(request.path)) is not None:
             agent = kept_agent(began, agent)
         if agent is None:
-            raise invalid(SUBAGENT, [Problem("/agent", self._unknown(errand.agent))])
-        session = errand.caller.session
+            raise invalid(SUBAGENT, [Problem("/agent", self._unknown(request.agent))])
+        session = request.caller.session
         visit = AgentVisit(
-            frame=errand.path,
+            frame=request.path,
             agent=agent,
-            contract=FinishContract(outputs=agent.charter.outputs),
-            briefing=partial(self._brief, errand, ledger),
-            profile=errand.caller.profile,
-            is_autonomous=errand.caller.is_autonomous,
+            contract=FinishContract(outputs=agent.profile.outputs),
+            briefing=partial(self._brief, request, ledger),
+            profile=request.caller.profile,
+            is_autonomous=request.caller.is_autonomous,
             is_architect=session is not None and session.is_architect,
         )
         ended = await self._agent_sessions.pursue(visit, ledger)
         for each in ended.warnings:
-            warn(ledger, errand.path, each, agentName=errand.agent)
+            warn(ledger, request.path, each, agentName=request.agent)
         if ended.result.finish is None:
-            raise _failure(errand.agent, ended)
+            raise _failure(request.agent, ended)
         return dict(ended.result.finish)
 
-    def _brief(self, errand: AgentErrand, ledger: Ledger, agent: Agent) -> Briefing | VisitOutcome:
+    def _brief(
+        self, request: SubagentRequest, ledger: Ledger, agent: Agent
+    ) -> Briefing | VisitOutcome:
         materials = self._agent_sessions.materials
         try:
-            told, missing = brief_call(agent, errand.task, errand.inputs, materials=materials)
+            told, missing = brief_call(agent, request.task, request.inputs, materials=materials)
         except CallError as error:
             return failed("input_file", f"an input cannot be read: {error}")
         for each in (*(f"{reference} names nothing" for reference in missing), *told.missing):
-            warn(ledger, errand.path, each, agentName=errand.agent)
+            warn(ledger, request.path, each, agentName=request.agent)
         return told
 
     def _unknown(self, name: str) -> str:

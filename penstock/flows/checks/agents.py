@@ -10,7 +10,7 @@ from penstock.flows.definition import AgentDecision, AgentStep, Fork, LoopDecisi
 from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
-from penstock.manifest.template import Kind, parse
+from penstock.manifest.template import ValueSource, parse
 
 FEW = 5
 """Agents that are named when none is near."""
@@ -74,7 +74,7 @@ def _unwired(each: ParsedStep, card: AgentCard) -> Iterator[Diagnostic]:
 
 
 def _unused(each: ParsedStep, card: AgentCard, task: str) -> Iterator[Diagnostic]:
-    of_task = {ref.names[0] for ref in parse(task).refs if ref.kind is Kind.INPUT}
+    of_task = {ref.names[0] for ref in parse(task).refs if ref.kind is ValueSource.INPUT}
     for name in each.step.inputs:
         if name in card.inputs or name in card.body_inputs or name in of_task:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.flows.reading.flow import ParsedFlow
 
 FLOW = "flow.yaml"
@@ -30,18 +30,18 @@ class AgentCard(Struct, frozen=True, kw_only=True):
 
 def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
     """Return what flows may know of agents; those without a file take no part."""
-    return {each.name: _card_of(each.charter, each.name) for each in agents if each.has_file}
+    return {each.name: _card_of(each.profile, each.name) for each in agents if each.has_file}
 
 
-def _card_of(charter: Charter, name: str) -> AgentCard:
+def _card_of(agent_profile: AgentProfile, name: str) -> AgentCard:
     return AgentCard(
         name=name,
-        inputs=tuple(each.name for each in charter.inputs),
-        outputs=tuple(each.name for each in charter.outputs),
-        body_inputs=charter.body_inputs,
-        is_interactive=charter.is_interactive,
-        thinking=charter.thinking,
-        file=charter.file,
+        inputs=tuple(each.name for each in agent_profile.inputs),
+        outputs=tuple(each.name for each in agent_profile.outputs),
+        body_inputs=agent_profile.body_inputs,
+        is_interactive=agent_profile.is_interactive,
+        thinking=agent_profile.thinking,
+        file=agent_profile.file,
     )
 
 

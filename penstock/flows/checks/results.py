@@ -10,7 +10,7 @@ from penstock.flows.definition import Conditional
 from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
-from penstock.manifest.template import Kind, Ref
+from penstock.manifest.template import Placeholder, ValueSource
 
 CHECK = "check"
 LIST_CHARACTERS = 500
@@ -21,7 +21,7 @@ def check_results(view: FlowView) -> Iterator[Diagnostic]:
     """Yield every result that is read in vain, or too early."""
     for written in view.written:
         for ref in written.template.refs:
-            if ref.kind is Kind.RESULT:
+            if ref.kind is ValueSource.RESULT:
                 yield from _check_ref(view, written, ref)
     for each in view.steps:
         yield from _check_order(view, each)
@@ -29,7 +29,7 @@ def check_results(view: FlowView) -> Iterator[Diagnostic]:
             yield from _check_tested(view, each, each.step.check)
 
 
-def _check_ref(view: FlowView, written: TemplateUse, ref: Ref) -> Iterator[Diagnostic]:
+def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterator[Diagnostic]:
     """Yield that a result is not there, or has no such field."""
     step, names = written.step, ref.names
     if unknown := _unknown(view, names):

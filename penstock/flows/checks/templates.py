@@ -9,7 +9,15 @@ from penstock.flows.checks.view import FlowView, TemplateUse
 from penstock.flows.definition import AnyStep, Fork, LoopDecision, Shell
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import FOUND_CHARACTERS
-from penstock.manifest.template import CLOSING, OPENING, Broken, Fault, Kind, Ref, single_braces
+from penstock.manifest.template import (
+    CLOSING,
+    OPENING,
+    BrokenPlaceholder,
+    Placeholder,
+    PlaceholderFault,
+    ValueSource,
+    single_braces,
+)
 
 KNOWN = (
     'known: task, input, result, loop, fork, config, flow.input; write "$${{" for a literal "${{"'
@@ -28,62 +36,62 @@ def check_templates(view: FlowView) -> Iterator[Diagnostic]:
             yield from _check_quotes(view, written)
 
 
-def shown(piece: Ref | Broken) -> str:
+def shown(piece: Placeholder | BrokenPlaceholder) -> str:
     """Return a place as messages show it."""
     return f'"{cut(piece.text, FOUND_CHARACTERS)}"'
 
 
-def _broken(view: FlowView, written: TemplateUse, broken: Broken) -> Diagnostic:
+def _broken(view: FlowView, written: TemplateUse, broken: BrokenPlaceholder) -> Diagnostic:
     label = written.step.label
     said = {
-        Fault.UNCLOSED: f'"{OPENING}" in {label} is not closed on its line',
-        Fault.TOO_DEEP: f"template {shown(broken)} in {label} has too many parts",
-        Fault.UNKNOWN: f"unknown template {shown(broken)} in {label}",
+        PlaceholderFault.UNCLOSED: f'"{OPENING}" in {label} is not closed on its line',
+        PlaceholderFault.TOO_DEEP: f"template {shown(broken)} in {label} has too many parts",
+        PlaceholderFault.UNKNOWN: f"unknown template {shown(broken)} in {label}",
     }[broken.fault]
-    advice = _advice(view, broken) if broken.fault is Fault.UNKNOWN else None
+    advice = _advice(view, broken) if broken.fault is PlaceholderFault.UNKNOWN else None
     return written.step.error(broken.fault.value, said, view.place(written, broken), advice)
 
 
-def _advice(view: FlowView, broken: Broken) -> str:
+def _advice(view: FlowView, broken: BrokenPlaceholder) -> str:
     inside = broken.text.removeprefix(OPENING).removesuffix(CLOSING).strip(" \t")
     first, _, rest = inside.partition(".")
     if first in view.by_id:
         return f'did you mean "${{{{result.{inside}}}}}"?'
     if first == "inputs" and rest:
         return f'did you mean "${{{{input.{rest}}}}}"?'
-    near = nearest(inside, [Kind.TASK])
+    near = nearest(inside, [ValueSource.TASK])
     return meant(near and f"${{{{{near}}}}}") or KNOWN
 
 
-def _check_ref(view: FlowView, written: TemplateUse, ref: Ref) -> Iterator[Diagnostic]:
+def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterator[Diagnostic]:
     step, name = written.step, ref.names[0] if ref.names else ""
     where = f"template {shown(ref)} in {step.label} names"
     match ref.kind:
-        case Kind.INPUT if written.is_input:
+        case ValueSource.INPUT if written.is_input:
             said = f"inputs of {step.label} cannot read {shown(ref)}"
             yield step.error("template-input-in-inputs", said, view.place(written, ref))
-        case Kind.INPUT if name not in step.step.inputs:
+        case ValueSource.INPUT if name not in step.step.inputs:
             said = f"{where} an input that is not wired"
             yield step.warning("template-input-not-wired", said, view.place(written, ref))
-        case Kind.FLOW_INPUT if name not in view.read.inputs:
+        case ValueSource.FLOW_INPUT if name not in view.read.inputs:
             said = f"{where} a flow input that is not declared"
             yield step.warning("template-flow-input", said, view.place(written, ref))
-        case Kind.LOOP | Kind.FORK:
+        case ValueSource.LOOP | ValueSource.FORK:
             yield from _check_named(view, written, ref)
         case _:
             pass
 
 
-def _check_named(view: FlowView, written: TemplateUse, ref: Ref) -> Iterator[Diagnostic]:
+def _check_named(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterator[Diagnostic]:
     """Yield that what is named is no loop, or no fork."""
     name = ref.names[0]
     named, near = view.by_id.get(name), None
     if named is None:
         code, near = "template-unknown-step", meant(view.near(name, view.by_id))
         said = f'template in {written.step.label} refers to unknown step "{name}"'
-    elif ref.kind is Kind.FORK and not isinstance(named.step, Fork):
+    elif ref.kind is ValueSource.FORK and not isinstance(named.step, Fork):
         code, said = "template-not-fork", f'"{name}" is not a fork step'
-    elif ref.kind is Kind.LOOP and not _loops(view, named.step):
+    elif ref.kind is ValueSource.LOOP and not _loops(view, named.step):
         code, said = "template-not-loop", f'"{name}" is not a loop step'
     else:
         return

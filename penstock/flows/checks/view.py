@@ -23,8 +23,8 @@ from penstock.flows.definition import (
 )
 from penstock.flows.reading.flow import ParsedFlow
 from penstock.flows.reading.steps import ParsedStep, StepNode
-from penstock.manifest.source import Place
-from penstock.manifest.template import Broken, Kind, Ref, Template, parse
+from penstock.manifest.source import SourceRange
+from penstock.manifest.template import BrokenPlaceholder, Placeholder, Template, ValueSource, parse
 
 INPUTS = "inputs"
 TEXTS: Mapping[StepKind, Sequence[str]] = {
@@ -101,13 +101,13 @@ class FlowView:
         return [each for step in self.steps for each in _templates(step)]
 
     @cached_property
-    def reads(self) -> Mapping[str, Mapping[str, tuple[TemplateUse, Ref]]]:
+    def reads(self) -> Mapping[str, Mapping[str, tuple[TemplateUse, Placeholder]]]:
         """The steps whose results each step reads, with the first place that does."""
-        found: dict[str, dict[str, tuple[TemplateUse, Ref]]] = {}
+        found: dict[str, dict[str, tuple[TemplateUse, Placeholder]]] = {}
         for each in self.written:
             of_step = found.setdefault(each.step.step_id, {})
             for ref in each.template.refs:
-                if ref.kind is Kind.RESULT and (source := self.source(ref.names[0])):
+                if ref.kind is ValueSource.RESULT and (source := self.source(ref.names[0])):
                     of_step.setdefault(source, (each, ref))
         return found
 
@@ -140,7 +140,9 @@ class FlowView:
             self._fields[step.step_id] = None if fields is None else dict.fromkeys(fields)
         return self._fields[step.step_id]
 
-    def place(self, written: TemplateUse, piece: Ref | Broken | int) -> Place:
+    def place(
+        self, written: TemplateUse, piece: Placeholder | BrokenPlaceholder | int
+    ) -> SourceRange:
         """Return where a piece of a template stands; of folded text, where the value begins."""
         offset = piece if isinstance(piece, int) else piece.offset
         begin, text = written.node.place, str(written.node.value)
@@ -148,7 +150,7 @@ class FlowView:
             return begin
         content = written.node.document.values.content(written.node.path, text)
         line_start = text.rfind("\n", 0, offset) + 1
-        return Place(
+        return SourceRange(
             line=content.line + text.count("\n", 0, offset),
             column=content.column + offset - line_start,
         )
@@ -166,7 +168,7 @@ class FlowView:
             case _:
                 return None if step.step_id in self.subflows else STANDARD_FIELDS
 
-    def _sign(self, place: Place) -> str:
+    def _sign(self, place: SourceRange) -> str:
         lines = self.read.lines
         line = lines[place.line - 1] if place.line <= len(lines) else ""
         return line[place.column - 1 : place.column]

@@ -9,12 +9,12 @@ from pathlib import Path
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.modules import SUFFIXES
 from penstock.flows.project.modules import ReadModule
-from penstock.sandbox.reading.folder import Absence, Files
+from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.imports import RefusedImport, target
 from penstock.sandbox.reading.lexer import Statement
-from penstock.sandbox.reading.modules import WantedScript, load
+from penstock.sandbox.reading.modules import ScriptReference, load
 from penstock.sandbox.reading.scan import Scanner
-from penstock.sandbox.script import Loaded
+from penstock.sandbox.script import LoadResult
 from penstock.tools.scripts.manifests import open_scanner
 
 EXPORTS = ("default", "run")
@@ -64,7 +64,7 @@ def open_reader(cache: Path | None) -> ReadModule:
     return partial(read_module, scanner=open_scanner(cache))
 
 
-def read_module(path: str, files: Files, *, scanner: Scanner) -> Loaded:
+def read_module(path: str, files: Files, *, scanner: Scanner) -> LoadResult:
     """Return the script of a module, or all that is wrong; `files` are those beside it."""
     folder, name = posixpath.split(path)
     if not name.endswith(tuple(f".{each}" for each in SUFFIXES)):
@@ -72,8 +72,8 @@ def read_module(path: str, files: Files, *, scanner: Scanner) -> Loaded:
         return _broken("import-extension", said, path)
     for export in EXPORTS:
         more = {STEP: _step(name, export), HARD_ERROR: _HARD_ERROR}
-        wanted = WantedScript(
-            files=_Beside(files, more), folder=folder, entry=STEP, resolve=_resolve
+        wanted = ScriptReference(
+            files=_FilesWithExtras(files, more), folder=folder, entry=STEP, resolve=_resolve
         )
         loaded = load(wanted, scanner)
         if not any(each.file == posixpath.join(folder, STEP) for each in loaded.problems):
@@ -82,14 +82,14 @@ def read_module(path: str, files: Files, *, scanner: Scanner) -> Loaded:
     return _broken("entrypoint-missing", said, path)
 
 
-class _Beside:
+class _FilesWithExtras:
     """The files of a folder, with some more."""
 
     def __init__(self, files: Files, more: Mapping[str, str]) -> None:
         self._files = files
         self._more = more
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         more = self._more.get(name)
         return self._files.read(name, most) if more is None else more.encode()
 
@@ -108,5 +108,5 @@ def _resolve(importer: str, statement: Statement, folder: str) -> str | RefusedI
     return target(importer, statement, folder)
 
 
-def _broken(code: str, message: str, path: str) -> Loaded:
-    return Loaded(problems=(Diagnostic(code=code, message=message, file=path),))
+def _broken(code: str, message: str, path: str) -> LoadResult:
+    return LoadResult(problems=(Diagnostic(code=code, message=message, file=path),))

@@ -12,7 +12,7 @@ from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.modules import WRITTEN, module_of, stems
 from penstock.flows.code.results import type_of
 from penstock.flows.definition import Code, CodeDecision, Flow
-from penstock.manifest.template import Ref, parse
+from penstock.manifest.template import Placeholder, parse
 
 DRAFT = ".default"
 """What is added to the name of a module: no flow runs a draft, and none overwrites a module."""
@@ -77,7 +77,7 @@ def _draft(step: Code, command: str, file: str) -> str:
 def _inputs(step: Code) -> Iterator[str]:
     for name, template in step.inputs.items():
         pieces = parse(template).pieces
-        is_typed = len(pieces) == 1 and isinstance(pieces[0], Ref)
+        is_typed = len(pieces) == 1 and isinstance(pieces[0], Placeholder)
         yield f"{_key(name)}: {'unknown' if is_typed else 'string'};"
 
 

@@ -9,7 +9,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.store.log import Lease, Log

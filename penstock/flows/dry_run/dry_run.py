@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.ids import new_id
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.signals import Signal
@@ -18,7 +18,6 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Flow, FlowRef
 from penstock.flows.dry_run.discarding_log import TASK, discarding_ledger
-from penstock.flows.dry_run.made_up import SAMPLE, inputs_of
 from penstock.flows.dry_run.outcome import (
     DryRun,
     DryRunContext,
@@ -26,6 +25,7 @@ from penstock.flows.dry_run.outcome import (
     ReachedBranch,
 )
 from penstock.flows.dry_run.path_chooser import PathChooser
+from penstock.flows.dry_run.sample_values import SAMPLE, inputs_of
 from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, simulated_tools
 from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.runner import FlowRunner, RunContext
@@ -143,7 +143,7 @@ class DryRunner:
                     way.append(event.step_id)
                 case StepSettled() if is_own:
                     self._settle(event)
-                case FlowTold(kind=kind, body=body) if is_own and kind == WARNING:
+                case FlowNotified(kind=kind, body=body) if is_own and kind == WARNING:
                     if "reference" in body and not has_stand_in:
                         self._miss(body["stepId"], body["reference"], way)
                 case _:

@@ -19,8 +19,8 @@ from penstock.flows.dry_run.dry_run import MOST_STARTS
 from penstock.flows.dry_run.outcome import DryRun, EmptyTemplate, ReachedBranch
 from penstock.flows.reading.flow import ParsedFlow
 from penstock.flows.reading.steps import ParsedStep
-from penstock.manifest.source import Place
-from penstock.manifest.template import Kind, parse
+from penstock.manifest.source import SourceRange
+from penstock.manifest.template import ValueSource, parse
 
 _MOST_STEPS_TOLD = 8
 _OF_LOOPS = {EXIT: EXIT_TARGET, LOOP: LOOP_TARGET, CAP: "max_iterations"}
@@ -55,7 +55,7 @@ def _why(dry: DryRun) -> str | None:
     return f"runs ended with an error before: {dry.failures[0]}" if dry.failures else None
 
 
-def _place(step: ParsedStep, walked: ReachedBranch) -> Place | None:
+def _place(step: ParsedStep, walked: ReachedBranch) -> SourceRange | None:
     keys: tuple[str, ...] = (BRANCHES, walked.branch)
     if walked.branch in {PRESENT, ABSENT, ON_ERROR} and walked.branch in step.node.value:
         keys = (walked.branch,)
@@ -89,7 +89,7 @@ def _empty(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
 def _undeclared(view: FlowView, dry: DryRun, empty: EmptyTemplate) -> tuple[str, str] | None:
     """Return the step and the output that a template reads, if the step has a result without it."""
     (ref,) = parse(empty.reference).refs
-    if ref.kind is not Kind.RESULT or len(ref.names) == 1:
+    if ref.kind is not ValueSource.RESULT or len(ref.names) == 1:
         return None
     owner, name, *_ = ref.names
     result = dry.results.get(owner)
@@ -97,7 +97,7 @@ def _undeclared(view: FlowView, dry: DryRun, empty: EmptyTemplate) -> tuple[str,
     return (owner, name) if is_own and result is not None and not result.has(name) else None
 
 
-def _where(view: FlowView, empty: EmptyTemplate) -> Place | None:
+def _where(view: FlowView, empty: EmptyTemplate) -> SourceRange | None:
     """Return where a template of a step stands; that of its agent stands elsewhere."""
     for written in view.written:
         if written.step.step_id == empty.step:

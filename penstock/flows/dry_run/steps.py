@@ -15,19 +15,19 @@ from penstock.flows.checks.reachability import PRESENT
 from penstock.flows.code.steps import CodeSteps
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
 from penstock.flows.dry_run.choices import SUCCESS, Choice
-from penstock.flows.dry_run.made_up import (
+from penstock.flows.dry_run.path_chooser import PathChooser
+from penstock.flows.dry_run.sample_values import (
     SAMPLE,
     finish_reply,
     simulated_agent,
     values_of,
     without_patterns,
 )
-from penstock.flows.dry_run.path_chooser import PathChooser
 from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.steps.shell import ShellSteps
-from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_context import StepContext, VisitResult
 from penstock.flows.steps.step_runner import StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
@@ -110,14 +110,14 @@ class SimulatedSteps(StepRunner):
         """What is to come of the visits of those steps, by their frames."""
         self.is_late = False
 
-    async def visit(self, step: AnyStep, context: StepContext) -> Visited:
+    async def visit(self, step: AnyStep, context: StepContext) -> VisitResult:
         """Return what the chooser wants to come of a visit."""
         if self._tools.world.clock.monotonic() >= self._until:
             self.is_late = True
-            return Visited(ended=_TOO_LATE)
+            return VisitResult(ended=_TOO_LATE)
         if context.run is not self._run:
             if self._reference(context).fails:
-                return Visited(ended=_FAILS)
+                return VisitResult(ended=_FAILS)
             return await self._play(step, context, self._chooser_of(context.run.flow).choose(step))
         most = step.max_iterations
         if step.kind is StepKind.LOOP_DECISION and most is not None and context.visit > most:
@@ -128,18 +128,18 @@ class SimulatedSteps(StepRunner):
             step, context, self._chooser.choose(step, self._possible(step, context))
         )
 
-    async def _play(self, step: AnyStep, context: StepContext, choice: Choice) -> Visited:
+    async def _play(self, step: AnyStep, context: StepContext, choice: Choice) -> VisitResult:
         match step:
             case Conditional():
                 result = StepResult(summary=choice.branch, branch=choice.branch)
-                return Visited(ended=_well(result), route=RouteTaken(choice.targets))
+                return VisitResult(ended=_well(result), route=RouteTaken(choice.targets))
             case Shell() | Code() if choice.fails:
-                return Visited(ended=_FAILS)
+                return VisitResult(ended=_FAILS)
             case Shell():
                 values = context.run.values(step.config)
                 values.text(step.command)
                 context.warn_of_missing(values, step.step_id)
-                return Visited(ended=_well(_made({"exitCode": 0, "stderr": SAMPLE})))
+                return VisitResult(ended=_well(_made({"exitCode": 0, "stderr": SAMPLE})))
             case Code():
                 return self._coded(step, context, choice)
             case AgentStep():
@@ -148,16 +148,16 @@ class SimulatedSteps(StepRunner):
                 pass
         return await self._tools.steps(step, choice).visit(step, context)
 
-    def _coded(self, step: Code, context: StepContext, choice: Choice) -> Visited:
+    def _coded(self, step: Code, context: StepContext, choice: Choice) -> VisitResult:
         values = context.run.values()
         for text in step.inputs.values():
             values.value(text)
         context.warn_of_missing(values, step.step_id)
         result = _made(values_of(step.outputs))
         if not choice.targets:
-            return Visited(ended=_well(result))
+            return VisitResult(ended=_well(result))
         route = context.run.loops.route(step, choice.targets)
-        return Visited(ended=_well(replace(result, branch=choice.branch)), route=route)
+        return VisitResult(ended=_well(replace(result, branch=choice.branch)), route=route)
 
     def _possible(self, step: AnyStep, context: StepContext) -> tuple[Choice, ...]:
         """Return what can come of a visit; what never ran has left nothing to be found."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
 from penstock.core.envelope import Json

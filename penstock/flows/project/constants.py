@@ -9,14 +9,14 @@ from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.reading.kinds import CONFIG
-from penstock.manifest.bounded import Unread, read_bounded
-from penstock.manifest.fields import Node, Wrong, found
+from penstock.manifest.bounded import UnreadReason, read_bounded
+from penstock.manifest.fields import Invalid, Node, found
 from penstock.manifest.manifest_folder import NOWHERE
-from penstock.manifest.source import Document, Place, parse_yaml
+from penstock.manifest.source import Document, SourceRange, parse_yaml
 
 FILE = ".pi/flows/config.yaml"
 MOST_BYTES = 1024 * 1024
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
 class Constants(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Constants(Struct, frozen=True, kw_only=True):
 def read_constants(root: Path) -> Constants:
     """Read the constants of a project; nothing raises, and without a file there are none."""
     content = read_bounded(root / FILE, MOST_BYTES)
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         return Constants() if content.is_missing else _refused(content.code, content.message)
     if not Path(os.path.realpath(root / FILE)).is_relative_to(os.path.realpath(root)):
         return _refused("file-unreadable", "the file lies outside of the project")
@@ -47,7 +47,7 @@ def _read(document: Document) -> Constants:
     if document.problems:
         return Constants(diagnostics=document.problems)
     values = CONFIG.read(Node(document=document, home=NOWHERE, what="the file", value=value))
-    plain = {} if isinstance(values, Wrong) else values
+    plain = {} if isinstance(values, Invalid) else values
     return Constants(values=plain, diagnostics=document.problems)
 
 

@@ -10,17 +10,17 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.agents.folders import MOST_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.project.library import file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
-from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.bounded import UnreadReason, read_bounded
 from penstock.manifest.discover import leads_to_folder, shown
 from penstock.manifest.paths import escape_of
-from penstock.manifest.source import Document, Place
+from penstock.manifest.source import Document, SourceRange
 
 BUILT_IN = Path(__file__).parents[1] / "builtin"
 """Where the flows lie that every project has."""
@@ -37,7 +37,7 @@ MOST_FILES = 2000
 RESERVED = frozenset({"call", "web", "new"})
 """Commands of every chat."""
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
 class FlowFile(Struct, frozen=True, kw_only=True):
@@ -322,7 +322,7 @@ def _finding(
 
 def _read(path: Path, name: str) -> ParsedFlow:
     content = read_bounded(path, MOST_BYTES, "the flow")
-    if isinstance(content, Unread):
+    if isinstance(content, UnreadReason):
         document = Document(file=name)
         document.problem(content.code, content.message, _TOP)
         return ParsedFlow(document=document, source="")

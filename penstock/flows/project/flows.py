@@ -28,9 +28,9 @@ from penstock.flows.project.files import (
     find_flows,
     read_flow_file,
 )
-from penstock.flows.project.kept import check_size, referred_texts
 from penstock.flows.project.library import FlowSource, is_glob, matches, places_of, unknown_flow
 from penstock.flows.project.modules import ModuleLoader
+from penstock.flows.project.snapshot import check_size, referred_texts
 from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
 from penstock.manifest.discover import walk
 from penstock.resources.project.globs import glob

@@ -10,10 +10,10 @@ from penstock.flows.checks.context import CheckContext, CodeFault
 from penstock.flows.checks.modules import module_of
 from penstock.flows.definition import Code, Flow
 from penstock.flows.project.files import FlowFile, FlowRoot
-from penstock.sandbox.reading.folder import Absence, Files, Folder
-from penstock.sandbox.script import Loaded
+from penstock.sandbox.reading.folder import Files, Folder, ReadFailure
+from penstock.sandbox.script import LoadResult
 
-ReadModule = Callable[[str, Files], Loaded]
+ReadModule = Callable[[str, Files], LoadResult]
 """Returns the script of a module by its path, or all that is wrong; the files stand beside it."""
 
 
@@ -24,10 +24,10 @@ class RunFiles:
         self._texts = texts
         self._folder = folder
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         """Return what was there when the run began."""
         text = self._texts.get(posixpath.join(self._folder, name))
-        return Absence.MISSING if text is None else text.encode()[:most]
+        return ReadFailure.MISSING if text is None else text.encode()[:most]
 
     def names(self) -> Iterable[str]:
         """Return the names in the folder, and below it."""
@@ -42,7 +42,7 @@ class _Noted:
         self._files = files
         self.texts: dict[str, str] = {}
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         content = self._files.read(name, most)
         if isinstance(content, bytes):
             try:
@@ -64,7 +64,7 @@ class ModuleLoader:
         self._read: ReadModule | None = None
         self._lock = threading.Lock()
 
-    def load(self, path: str, files: Files) -> Loaded:
+    def load(self, path: str, files: Files) -> LoadResult:
         """Return the script of a module, or all that is wrong; `files` are those beside it."""
         with self._lock:
             if self._read is None:

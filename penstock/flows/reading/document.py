@@ -4,23 +4,31 @@ from collections.abc import Iterator, Mapping
 
 from penstock.agents.folders import MOST_BYTES
 from penstock.manifest.fields import found
-from penstock.manifest.source import FENCE, LINE_END, Document, Place, Places, YamlPath, parse_yaml
+from penstock.manifest.source import (
+    FENCE,
+    LINE_END,
+    Document,
+    SourceMap,
+    SourceRange,
+    YamlPath,
+    parse_yaml,
+)
 
 MARKDOWN = "```"
 SEVERAL = "yaml-many-documents"
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 
 
-class JoinedPlaces(Places):
+class MergedSourceMap(SourceMap):
     """Where the parts of several documents stand that are read as one."""
 
-    def __init__(self, parts: Mapping[str, Places], rest: Places) -> None:
+    def __init__(self, parts: Mapping[str, SourceMap], rest: SourceMap) -> None:
         super().__init__()
         self._parts = parts
         """By the first key of a path."""
         self._rest = rest
 
-    def __getitem__(self, path: YamlPath) -> Place:
+    def __getitem__(self, path: YamlPath) -> SourceRange:
         """Return where the part begins, and where it ends in that line."""
         return self._of(path)[path]
 
@@ -37,11 +45,11 @@ class JoinedPlaces(Places):
         """Return how many parts there are."""
         return sum(1 for _ in self)
 
-    def content(self, path: YamlPath, text: str) -> Place:
+    def content(self, path: YamlPath, text: str) -> SourceRange:
         """Return where the first character of a text stands, past its quote or its `|`."""
         return self._of(path).content(path, text)
 
-    def _of(self, path: YamlPath) -> Places:
+    def _of(self, path: YamlPath) -> SourceMap:
         return self._parts.get(str(path[0]), self._rest) if path else self._rest
 
 
@@ -109,7 +117,7 @@ def _joined(text: str, file: str) -> Document:
         case [start, _, third, *_] if start == first:
             document = Document(file=file)
             said = f"a flow has at most two documents; found {len(fences)}"
-            document.problem(SEVERAL, said, Place(line=third + 1, column=1))
+            document.problem(SEVERAL, said, SourceRange(line=third + 1, column=1))
             return document
         case _:
             return parse_yaml(text, file)
@@ -132,8 +140,8 @@ def _merged(head: Document, rest: Document) -> Document:
         if not isinstance(each.value, dict):
             document.value, document.values = each.value, each.values
             return document
-    keys: dict[str, Places] = {}
-    values: dict[str, Places] = {}
+    keys: dict[str, SourceMap] = {}
+    values: dict[str, SourceMap] = {}
     document.value = {}
     for each in mappings:
         for key, value in each.value.items():
@@ -143,6 +151,6 @@ def _merged(head: Document, rest: Document) -> Document:
                 continue
             document.value[key] = value
             keys[key], values[key] = each.keys, each.values
-    document.keys = JoinedPlaces(keys, head.keys)
-    document.values = JoinedPlaces(values, head.values)
+    document.keys = MergedSourceMap(keys, head.keys)
+    document.values = MergedSourceMap(values, head.values)
     return document

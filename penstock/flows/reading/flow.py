@@ -10,31 +10,33 @@ from penstock.core.flow_events import FlowStarted
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
 from penstock.flows.reading.document import parse_flow, source_lines
 from penstock.flows.reading.inputs import RunInputs
-from penstock.flows.reading.kinds import CONFIG, Switch
+from penstock.flows.reading.kinds import CONFIG, LenientBoolean
 from penstock.flows.reading.steps import ParsedStep, read_steps
-from penstock.manifest.authored_kinds import AuthoredWhole, warn, warn_unknown
+from penstock.manifest.authored_kinds import AuthoredInteger, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node
 from penstock.manifest.kinds import Text
 from penstock.manifest.manifest_folder import NOWHERE
-from penstock.manifest.source import Document, Place
+from penstock.manifest.source import Document, SourceRange
 
 WHAT = "the flow"
 MOST_AT_ONCE = 64
 _MOST_KEPT = 32
 """Flows that are not read again for their next run."""
 _TEXT = Text(wanted="text", least=1)
-_TOP = Place(line=1, column=1)
+_TOP = SourceRange(line=1, column=1)
 """A flow is read from its text alone; what lies beside it is asked for by the checks."""
 FIELDS = (
     Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
     Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
     Field(
         key="max_concurrent",
-        kind=AuthoredWhole(low=1, high=MOST_AT_ONCE),
+        kind=AuthoredInteger(low=1, high=MOST_AT_ONCE),
         meaning="agent steps of a segment at once",
         default=AGENTS_AT_ONCE,
     ),
-    Field(key="task_required", kind=Switch(), meaning="a start needs a task", default=False),
+    Field(
+        key="task_required", kind=LenientBoolean(), meaning="a start needs a task", default=False
+    ),
     Field(key="task_prompt", kind=_TEXT, meaning="the text of that question"),
     Field(key="config", kind=CONFIG, meaning="constants of templates", default={}),
     Field(key="inputs", kind=RunInputs(), meaning="typed inputs of a run", default=()),

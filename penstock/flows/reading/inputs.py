@@ -4,10 +4,10 @@ from msgspec import Struct
 
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
-from penstock.flows.reading.kinds import Anything
+from penstock.flows.reading.kinds import IgnoredValue
 from penstock.manifest.authored_kinds import part, warn, warn_unknown
-from penstock.manifest.fields import WRONG, Node, Wrong, quoted
-from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.fields import WRONG, Invalid, Node, quoted
+from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.outputs import IDENTIFIER, VALUE_TYPE, fits, required
 
 INPUT_FIELDS = ("type", "required", "default", "description")
@@ -20,7 +20,7 @@ class RunInputs(Struct, frozen=True, kw_only=True):
 
     wanted: str = "a mapping of names to {type, required, default, description}"
 
-    def read(self, node: Node) -> tuple[RunInput, ...] | Wrong:
+    def read(self, node: Node) -> tuple[RunInput, ...] | Invalid:
         """Return the inputs that could be read."""
         if node.value is None:
             return ()
@@ -47,13 +47,13 @@ def _run_input(node: Node, name: str) -> RunInput | None:
     if word is WRONG:
         return None
     value_type = ValueType(word)
-    default = part(node, "default", Anything(), None)
+    default = part(node, "default", IgnoredValue(), None)
     if default is not None and not fits(default, value_type):
         node.at("default").wrong_type(_called(value_type))
     return RunInput(
         name=name,
         value_type=value_type,
-        is_required=part(node, "required", Flag(), default=False),
+        is_required=part(node, "required", Boolean(), default=False),
         default=default,
         description=part(node, "description", Text(wanted="text"), ""),
     )

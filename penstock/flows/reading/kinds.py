@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.flows.definition import StepRetry
-from penstock.manifest.authored_kinds import AuthoredWhole, part, warn_unknown
-from penstock.manifest.fields import Node, Wrong
-from penstock.manifest.kinds import Flag
+from penstock.manifest.authored_kinds import AuthoredInteger, part, warn_unknown
+from penstock.manifest.fields import Invalid, Node
+from penstock.manifest.kinds import Boolean
 
 TRIES, SECONDS = (1, 10), (0, 3600)
 
@@ -20,7 +20,7 @@ class MappingOf(Struct, frozen=True, kw_only=True):
     fits: Callable[[Any], bool]
     item_wanted: str
 
-    def read(self, node: Node) -> dict[str, Any] | Wrong:
+    def read(self, node: Node) -> dict[str, Any] | Invalid:
         """Return the values that could be read; nothing at all is none."""
         if node.value is None:
             return {}
@@ -32,16 +32,16 @@ class MappingOf(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in node.value.items() if self.fits(value)}
 
 
-class Switch(Struct, frozen=True, kw_only=True):
+class LenientBoolean(Struct, frozen=True, kw_only=True):
     """True or false, or these words as a text."""
 
     wanted: str = "true or false"
 
-    def read(self, node: Node) -> bool | Wrong:
+    def read(self, node: Node) -> bool | Invalid:
         """Return the value."""
         if isinstance(node.value, str) and node.value.lower() in {"true", "false"}:
             return node.value.lower() == "true"
-        return Flag().read(node)
+        return Boolean().read(node)
 
 
 class RetryKind(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class RetryKind(Struct, frozen=True, kw_only=True):
 
     wanted: str = "true or {attempts, delay}"
 
-    def read(self, node: Node) -> StepRetry | Wrong:
+    def read(self, node: Node) -> StepRetry | Invalid:
         """Return the tries."""
         if node.value is True:
             return StepRetry()
@@ -58,16 +58,16 @@ class RetryKind(Struct, frozen=True, kw_only=True):
         warn_unknown(node, ("attempts", "delay"), "retry")
         tries = StepRetry()
         attempts = part(
-            node, "attempts", AuthoredWhole(low=TRIES[0], high=TRIES[1]), tries.attempts
+            node, "attempts", AuthoredInteger(low=TRIES[0], high=TRIES[1]), tries.attempts
         )
-        delay = part(node, "delay", AuthoredWhole(low=SECONDS[0], high=SECONDS[1]), tries.delay)
+        delay = part(node, "delay", AuthoredInteger(low=SECONDS[0], high=SECONDS[1]), tries.delay)
         return StepRetry(attempts, delay)
 
-    def _other(self, node: Node) -> Wrong:
+    def _other(self, node: Node) -> Invalid:
         return node.wrong_type(self.wanted)
 
 
-class Anything(Struct, frozen=True, kw_only=True):
+class IgnoredValue(Struct, frozen=True, kw_only=True):
     """A value that has no effect."""
 
     wanted: str = "anything"

@@ -17,10 +17,10 @@ from penstock.flows.definition import (
     Shell,
     StepKind,
 )
-from penstock.flows.reading.kinds import CONFIG, TARGETS, TEXTS, Anything, RetryKind
-from penstock.manifest.authored_kinds import AuthoredWhole, Names
+from penstock.flows.reading.kinds import CONFIG, TARGETS, TEXTS, IgnoredValue, RetryKind
+from penstock.manifest.authored_kinds import AuthoredInteger, Names
 from penstock.manifest.fields import Kind
-from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.outputs import Outputs
 
 MOST_ITERATIONS = 1000
@@ -35,8 +35,8 @@ _EVERY = tuple(StepKind)
 _TEXT = Text(wanted="text")
 _AGENT_NAME = Text(wanted="an agent name")
 _STEP_ID = Text(wanted="a step id")
-_FLAG = Flag()
-_COUNT = AuthoredWhole(low=1, high=MOST_ITERATIONS)
+_FLAG = Boolean()
+_COUNT = AuthoredInteger(low=1, high=MOST_ITERATIONS)
 
 
 class StepField(Struct, frozen=True, kw_only=True):
@@ -91,8 +91,8 @@ FIELDS = (
     _row("allowNotes", _FLAG, {_FORK}, attribute="allows_notes"),
     _row("path", _TEXT, (), _REF),
     _row("command", _TEXT, (), _SHELL),
-    _row("timeout", AuthoredWhole(low=1, high=86_400), {_SHELL}),
-    _row("timeout", AuthoredWhole(low=1, high=3_600_000), _CODES),
+    _row("timeout", AuthoredInteger(low=1, high=86_400), {_SHELL}),
+    _row("timeout", AuthoredInteger(low=1, high=3_600_000), _CODES),
     _row("config", CONFIG, {_SHELL}),
     _row("idempotent", _FLAG, {_SHELL}, attribute="is_idempotent"),
     _row("outputs", Outputs(), {_AGENT, *_CODES}),
@@ -105,7 +105,7 @@ FIELDS = (
     _row("on_error", _STEP_ID, set(_EVERY) - {_CONDITIONAL}),
     _row("end", _FLAG, _WORKERS, attribute="is_last"),
     _row("retry", RetryKind(), {*_WORKERS, _CODE_DECISION}),
-    _row("reads", Anything(), {_AGENT}, attribute=""),
+    _row("reads", IgnoredValue(), {_AGENT}, attribute=""),
 )
 """In the order in which what is missing is told."""
 

@@ -21,7 +21,7 @@ from penstock.flows.reading.step_fields import (
 )
 from penstock.manifest.authored_kinds import Item, meant, named_items, warn
 from penstock.manifest.fields import OWN, WRONG, Node, found, quoted
-from penstock.manifest.source import Place
+from penstock.manifest.source import SourceRange
 
 MOST_STEPS = 1000
 MOST_FOREIGN = 100
@@ -74,19 +74,19 @@ class ParsedStep(Struct, frozen=True, kw_only=True):
         return label(self.node)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceRange:
         """Where its id stands."""
         return place_of(self.node)
 
     def error(
-        self, code: str, message: str, at: Place | None = None, suggestion: str | None = None
+        self, code: str, message: str, at: SourceRange | None = None, suggestion: str | None = None
     ) -> Diagnostic:
         """Return an error at a place, or at the id."""
         warning = self.warning(code, message, at, suggestion)
         return replace(warning, severity=Severity.ERROR)
 
     def warning(
-        self, code: str, message: str, at: Place | None = None, suggestion: str | None = None
+        self, code: str, message: str, at: SourceRange | None = None, suggestion: str | None = None
     ) -> Diagnostic:
         """Return a warning at a place, or at the id."""
         place = at or self.place
@@ -148,7 +148,7 @@ def label(node: Node) -> str:
     return f"step {int(node.path[1]) + 1}"
 
 
-def place_of(node: Node) -> Place:
+def place_of(node: Node) -> SourceRange:
     """Return where the id of a step stands; the step itself, if it has none."""
     return node.at("id").key_place if "id" in node.value else node.place
 

@@ -6,7 +6,7 @@ from itertools import islice
 from msgspec import Struct, field
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowTold, StepStarted
+from penstock.core.flow_events import FlowNotified, StepStarted
 from penstock.core.messages import Usage
 from penstock.engine.task_state import TaskState
 
@@ -67,7 +67,7 @@ class VisitCosts:
         for path, event in task.story[self._told :]:
             if path is not None and isinstance(event, StepStarted):
                 self._visits[path] = _Visit(event.active_ms)
-            elif isinstance(event, FlowTold) and event.kind == STEP_WAITS:
+            elif isinstance(event, FlowNotified) and event.kind == STEP_WAITS:
                 self._wait(path or "", event)
         self._told = len(task.story)
         for path in islice(reversed(task.agents), len(task.agents) - self._agents):
@@ -80,7 +80,7 @@ class VisitCosts:
                 visit.tool_calls += 1
         self._settled = len(task.settled)
 
-    def _wait(self, path: str, told: FlowTold) -> None:
+    def _wait(self, path: str, told: FlowNotified) -> None:
         visit, at = self._visits[path], int(told.body["activeMs"])
         if told.body["waits"]:
             visit.since = at

@@ -9,7 +9,7 @@ from penstock.core.step import StepResult, StepStatus
 from penstock.flows.definition import Flow
 from penstock.flows.runs.fork_choice import ForkAnswer
 from penstock.flows.runs.loops import LoopCounters
-from penstock.manifest.template import MISSING, Kind, LookUp, Ref, parse
+from penstock.manifest.template import MISSING, LookUp, Placeholder, ValueSource, parse
 
 Inputs = Mapping[str, str]
 """The wired inputs of a step, expanded."""
@@ -41,7 +41,7 @@ class TemplateValues(Struct, kw_only=True):
         """Return a value of `inputs`: typed when the template is nothing but one place."""
         return parse(template).value(self._look_up(None))
 
-    def read(self, ref: Ref) -> Any:
+    def read(self, ref: Placeholder) -> Any:
         """Return what one place names, or MISSING."""
         return self._look_up(None)(ref)
 
@@ -51,7 +51,7 @@ class TemplateValues(Struct, kw_only=True):
         return missing
 
     def _look_up(self, wired: Inputs | None) -> LookUp:
-        def look_up(ref: Ref) -> Any:
+        def look_up(ref: Placeholder) -> Any:
             found = self._find(ref, wired or {})
             if found is MISSING and ref.text not in self.missing:
                 self.missing.append(ref.text)
@@ -59,18 +59,18 @@ class TemplateValues(Struct, kw_only=True):
 
         return look_up
 
-    def _find(self, ref: Ref, wired: Inputs) -> Any:
-        named = {Kind.INPUT: wired, Kind.CONFIG: self.config}
+    def _find(self, ref: Placeholder, wired: Inputs) -> Any:
+        named = {ValueSource.INPUT: wired, ValueSource.CONFIG: self.config}
         match ref.kind:
-            case Kind.TASK:
+            case ValueSource.TASK:
                 return self.task
-            case Kind.RESULT:
+            case ValueSource.RESULT:
                 return self._result(ref.names)
-            case Kind.LOOP:
+            case ValueSource.LOOP:
                 return self._loop(*ref.names)
-            case Kind.FORK:
+            case ValueSource.FORK:
                 return self._fork(*ref.names)
-            case Kind.FLOW_INPUT:
+            case ValueSource.FLOW_INPUT:
                 is_declared = any(each.name == ref.names[0] for each in self.flow.inputs)
                 return self.inputs.get(ref.names[0], "" if is_declared else MISSING)
             case kind:

@@ -16,7 +16,7 @@ from penstock.flows.agents.briefing import Expand
 from penstock.flows.definition import Fork
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome
-from penstock.flows.steps.step_context import Visited
+from penstock.flows.steps.step_context import VisitResult
 
 DECIDE = "decide"
 _USUAL_TASK = "Choose the option that fits best, and say why."
@@ -78,7 +78,7 @@ def decider_task(step: Fork, said: str | None, expand: Expand) -> str:
 
 def chosen(
     step: Fork, run: Run, options: Sequence[str], *, notes: str, said: str | None = None
-) -> Visited:
+) -> VisitResult:
     """Return where options lead; `said` is what a person said instead of an option."""
     targets = [step.branches[each] for each in step.options if each in options]
     branch = options[0] if not step.is_multiple else tuple(options)
@@ -86,12 +86,12 @@ def chosen(
     result = StepResult(summary=answer, full_output=answer, branch=branch)
     ended = VisitOutcome(outcome=Outcome.SUCCESS, result=result)
     route = run.loops.route(step, list(dict.fromkeys(targets)))
-    return Visited(ended=ended, route=route, answer=answer, notes=notes)
+    return VisitResult(ended=ended, route=route, answer=answer, notes=notes)
 
 
-def cancelled(step: Fork) -> Visited:
+def cancelled(step: Fork) -> VisitResult:
     """Return the end of a fork whose person wants no more of the whole run."""
     text = f"cancelled at fork {step.step_id}"
     result = replace(ABORTED, summary=text)
     ended = VisitOutcome(outcome=Outcome.ABORTED, result=result, source="aborted", text=text)
-    return Visited(ended=ended)
+    return VisitResult(ended=ended)

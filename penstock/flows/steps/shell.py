@@ -10,7 +10,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Shell
 from penstock.flows.runs.values import TemplateValues
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
-from penstock.manifest.template import Ref, parse, shown
+from penstock.manifest.template import Placeholder, parse, shown
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
 from penstock.sandbox.processes.shell import ShellEnd
@@ -86,7 +86,7 @@ def with_variables(command: str, values: TemplateValues) -> Filled:
     variables: dict[str, str] = {}
     parts: list[str] = []
     for piece in parse(command).pieces:
-        if isinstance(piece, Ref):
+        if isinstance(piece, Placeholder):
             name = f"PS_{len(variables) + 1}"
             variables[name] = shown(values.read(piece))
             parts.append(f"${{{name}}}")

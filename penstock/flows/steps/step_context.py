@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowTold, StepSettled
+from penstock.core.flow_events import FlowNotified, StepSettled
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.runs.loops import RouteTaken
@@ -17,7 +17,7 @@ from penstock.flows.runs.warnings import warn
 NOWHERE = RouteTaken(())
 
 
-class Visited(Struct, frozen=True, kw_only=True):
+class VisitResult(Struct, frozen=True, kw_only=True):
     """How a visit ended, and where it leads."""
 
     ended: VisitOutcome
@@ -62,7 +62,7 @@ class StepContext(Struct, frozen=True, kw_only=True):
 
     def tell(self, kind: str, **body: Any) -> None:
         """Show readers of the run something."""
-        self.ledger.add(FlowTold(kind=kind, body=body), self.frame)
+        self.ledger.add(FlowNotified(kind=kind, body=body), self.frame)
 
     def warn(self, message: str, **body: Any) -> None:
         """Tell readers of the run, and of its result, that something is odd; it goes on."""

@@ -33,7 +33,7 @@ from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.steps.forks import cancelled, choice_in, chosen, decider_task, question_of
 from penstock.flows.steps.shell import ShellSteps, with_variables
-from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_context import StepContext, VisitResult
 
 
 class StepRunner:
@@ -52,7 +52,7 @@ class StepRunner:
         """Why shell steps do not run here; nothing if they do."""
         return self._shell.why_off
 
-    async def visit(self, step: AnyStep, context: StepContext) -> Visited:
+    async def visit(self, step: AnyStep, context: StepContext) -> VisitResult:
         """Go on with a visit until it is over.
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the run to end.
@@ -71,7 +71,7 @@ class StepRunner:
             case Code():
                 visited = await self._enter(step, context)
             case Shell():
-                visited = Visited(ended=await self._command(step, context))
+                visited = VisitResult(ended=await self._command(step, context))
             case FlowRef():
                 raise TypeError("a flow-ref step is conducted, not visited")
             case _:
@@ -86,36 +86,38 @@ class StepRunner:
 
     # ---- agents ----
 
-    async def _agent(self, step: AgentStep, context: StepContext) -> Visited:
+    async def _agent(self, step: AgentStep, context: StepContext) -> VisitResult:
         agent = self._agent_of(context, step.agent)
         if isinstance(agent, VisitOutcome):
-            return Visited(ended=agent)
-        promised = agent.charter.outputs
+            return VisitResult(ended=agent)
+        promised = agent.profile.outputs
         contract = FinishContract(outputs=merged(promised, step.outputs))
-        return Visited(
+        return VisitResult(
             ended=await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
         )
 
-    async def _decision(self, step: AgentDecision, context: StepContext) -> Visited:
+    async def _decision(self, step: AgentDecision, context: StepContext) -> VisitResult:
         agent = self._agent_of(context, step.agent)
         if isinstance(agent, VisitOutcome):
-            return Visited(ended=agent)
-        promised = agent.charter.outputs
+            return VisitResult(ended=agent)
+        promised = agent.profile.outputs
         contract = FinishContract(outputs=promised, branches=tuple(step.branches))
         ended = await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
-            return Visited(ended=ended)
+            return VisitResult(ended=ended)
         target = step.branches[str(ended.result.branch)]
-        return Visited(ended=ended, route=context.run.loops.route(step, [target]))
+        return VisitResult(ended=ended, route=context.run.loops.route(step, [target]))
 
-    async def _loop(self, step: LoopDecision, context: StepContext) -> Visited:
+    async def _loop(self, step: LoopDecision, context: StepContext) -> VisitResult:
         if (out := context.run.loops.begin(step, context.visit)) is not None:
             result = StepResult(summary=f"left after {step.max_iterations} rounds")
-            return Visited(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result), route=out)
+            return VisitResult(
+                ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result), route=out
+            )
         agent = self._agent_of(context, step.agent)
         if isinstance(agent, VisitOutcome):
-            return Visited(ended=agent)
-        promised = agent.charter.outputs
+            return VisitResult(ended=agent)
+        promised = agent.profile.outputs
         contract = FinishContract(outputs=promised, branches=loop_branches(step))
 
         def task(expand: Expand) -> str:
@@ -124,9 +126,9 @@ class StepRunner:
 
         ended = await self._pursue(step, context, agent, task=task, contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
-            return Visited(ended=ended)
+            return VisitResult(ended=ended)
         target = loop_target(step, str(ended.result.branch))
-        return Visited(ended=ended, route=RouteTaken((target,), context.visit))
+        return VisitResult(ended=ended, route=RouteTaken((target,), context.visit))
 
     def _agent_of(self, context: StepContext, name: str) -> Agent | VisitOutcome:
         return self._agent_sessions.agent_of(context.frame, name, context.ledger)
@@ -168,7 +170,7 @@ class StepRunner:
 
     # ---- code ----
 
-    async def _enter(self, step: Code, context: StepContext) -> Visited:
+    async def _enter(self, step: Code, context: StepContext) -> VisitResult:
         values = context.run.values()
         inputs = {name: values.value(text) for name, text in step.inputs.items()}
         context.warn_of_missing(values, step.step_id)
@@ -182,20 +184,20 @@ class StepRunner:
         )
         ended = await self._code.pursue(visit, context.ledger)
         if not isinstance(step, CodeDecision) or ended.outcome is not Outcome.SUCCESS:
-            return Visited(ended=ended)
+            return VisitResult(ended=ended)
         target = step.branches[str(ended.result.branch)]
-        return Visited(ended=ended, route=context.run.loops.route(step, [target]))
+        return VisitResult(ended=ended, route=context.run.loops.route(step, [target]))
 
     # ---- forks ----
 
-    async def _fork(self, step: Fork, context: StepContext) -> Visited:
+    async def _fork(self, step: Fork, context: StepContext) -> VisitResult:
         values = context.run.values()
         question = values.text(step.question, wired(step, values))
         context.warn_of_missing(values, step.step_id)
         visited = await self._choose(step, context, question)
         return replace(visited, question=question)
 
-    async def _choose(self, step: Fork, context: StepContext, question: str) -> Visited:
+    async def _choose(self, step: Fork, context: StepContext, question: str) -> VisitResult:
         if context.is_autonomous:
             return await self._leave_to_agent(step, context)
         asked = question_of(step, question, context.frame, self._world)
@@ -208,25 +210,25 @@ class StepRunner:
             return chosen(step, context.run, choice.options, notes=choice.notes)
         return await self._decide(step, context, ", ".join(choice.options), notes=choice.notes)
 
-    async def _leave_to_agent(self, step: Fork, context: StepContext) -> Visited:
+    async def _leave_to_agent(self, step: Fork, context: StepContext) -> VisitResult:
         return replace(await self._decide(step, context, None), is_left_to_agent=True)
 
     async def _decide(
         self, step: Fork, context: StepContext, said: str | None, *, notes: str = ""
-    ) -> Visited:
+    ) -> VisitResult:
         """Let an agent choose: no person does, or one answered in words of their own."""
         agent = self._agent_of(context, step.agent or DECIDER)
         if isinstance(agent, VisitOutcome):
-            return Visited(ended=agent)
+            return VisitResult(ended=agent)
         contract = FinishContract(
-            outputs=agent.charter.outputs,
+            outputs=agent.profile.outputs,
             branches=step.options,
             is_multiple=step.is_multiple,
         )
         task = partial(decider_task, step, said)
         ended = await self._pursue(step, context, agent, task=task, contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
-            return Visited(ended=ended, decided_by=agent.name)
+            return VisitResult(ended=ended, decided_by=agent.name)
         branch = ended.result.branch
         options = [branch] if isinstance(branch, str) else list(branch or ())
         note = notes if said is not None else ended.result.summary
@@ -235,14 +237,14 @@ class StepRunner:
         return replace(visited, ended=replace(visited.ended, result=result), decided_by=agent.name)
 
 
-def _conditional(step: Conditional, run: Run) -> Visited:
+def _conditional(step: Conditional, run: Run) -> VisitResult:
     name, dot, field = step.check.rpartition(".")
     step_id, field = (name, field) if dot else (step.check, "artifacts")
     result = run.results.get(step_id)
     value = _field(result, field) if result is not None else None
     said, target = ("present", step.present) if is_present(value) else ("absent", step.absent)
     ended = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
-    return Visited(ended=ended, route=RouteTaken((target,)))
+    return VisitResult(ended=ended, route=RouteTaken((target,)))
 
 
 def _field(result: StepResult, name: str) -> Any:

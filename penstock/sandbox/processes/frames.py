@@ -14,7 +14,7 @@ def frame_of(kind: str, parts: Sequence[bytes] = ()) -> bytes:
     return b"".join((head, *all_parts))
 
 
-class Frames:
+class FrameReader:
     """Puts frames together from what arrives. What it reads was written by a stranger."""
 
     def __init__(self, most_bytes: int) -> None:

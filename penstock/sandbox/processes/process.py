@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from penstock.core.exhaustion import starting_process
-from penstock.sandbox.processes.frames import Frames, frame_of
+from penstock.sandbox.processes.frames import FrameReader, frame_of
 from penstock.sandbox.processes.slots import Slot
 
 CONFINE = Path(__file__).with_name("confine.py")
@@ -68,7 +68,7 @@ class Process:
 
     def __init__(self, command: Command, reaper: ThreadPoolExecutor) -> None:
         self._reaper = reaper
-        self._frames = Frames(_BUFFER)
+        self._frames = FrameReader(_BUFFER)
         self._arrived: deque[tuple[str, list[bytes]]] = deque()
         self._unsent = bytearray()
         self._is_flushing = False

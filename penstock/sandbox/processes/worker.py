@@ -17,7 +17,7 @@ from penstock.core.errors import PenstockError
 from penstock.sandbox.guest import MIB
 from penstock.sandbox.machine_world import MachineWorld
 from penstock.sandbox.messages import ENDINGS
-from penstock.sandbox.processes.frames import Frames, frame_of
+from penstock.sandbox.processes.frames import FrameReader, frame_of
 from penstock.sandbox.script import RUNTIME, Module
 from penstock.sandbox.sources import TOOL
 from penstock.sandbox.wasm.machine import Machine, boot
@@ -32,7 +32,7 @@ class Pipe:
     """Frames by stdin and stdout."""
 
     def __init__(self) -> None:
-        self._frames = Frames(_LARGEST)
+        self._frames = FrameReader(_LARGEST)
         self._arrived: list[tuple[str, list[bytes]]] = []
 
     def read(self) -> tuple[str, list[bytes]]:

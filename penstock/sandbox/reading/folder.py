@@ -17,7 +17,7 @@ MOST_NAMES = 500
 _LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-class Absence(StrEnum):
+class ReadFailure(StrEnum):
     """Why there is no content."""
 
     MISSING = "missing"
@@ -32,7 +32,7 @@ class Files(Protocol):
     lead. A name ends in no `/` and has no `..` in it.
     """
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         """Return what a file holds, or the first bytes of it, `most` at most."""
         ...
 
@@ -41,14 +41,14 @@ class Files(Protocol):
         ...
 
 
-class NotedFiles:
+class TrackedFiles:
     """The files of a folder; each name that was asked for is noted, also if it is missing."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self.asked: set[str] = set()
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         """Return what the file holds."""
         self.asked.add(name)
         return self._files.read(name, most)
@@ -65,20 +65,20 @@ class Folder:
         self._root = os.path.realpath(root)
         self._most_names = most_names
 
-    def read(self, name: str, most: int) -> bytes | Absence:
+    def read(self, name: str, most: int) -> bytes | ReadFailure:
         """Return what a file holds; what is no file, such as a pipe, is missing."""
         try:
             # Strict, so a loop of symlinks is an error here and not a wait.
             real = os.path.realpath(f"{self._root}/{name}", strict=True)
             if os.path.commonpath((real, self._root)) != self._root:
-                return Absence.ESCAPES
+                return ReadFailure.ESCAPES
             with open(os.open(real, _LOOK), "rb", buffering=0) as file:  # noqa: PTH123  a pipe must not block
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
-                    return Absence.MISSING
+                    return ReadFailure.MISSING
                 return _read(file, found.st_size, most)
         except (OSError, ValueError):
-            return Absence.MISSING
+            return ReadFailure.MISSING
 
     def names(self) -> Iterable[str]:
         """Walk the folder, without following symlinks."""

@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from penstock.sandbox.reading.folder import Absence
+from penstock.sandbox.reading.folder import ReadFailure
 from penstock.sandbox.reading.imports import Resolve, target
 from penstock.sandbox.reading.lexer import Statement
-from penstock.sandbox.reading.scan import Scanned, Scanner
+from penstock.sandbox.reading.scan import ScannedFile, Scanner
 from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES
 
 MOST_MODULES = 256
 MOST_BYTES = 4 << 20
 
-Read = Callable[[str, int], bytes | Absence]
+Read = Callable[[str, int], bytes | ReadFailure]
 """Returns what a file holds, or so many of its first bytes."""
 
 
@@ -22,10 +22,10 @@ class Graph(Struct, kw_only=True):
     """What was found, by the name of the file."""
 
     entry: str
-    scans: dict[str, Scanned] = field(default_factory=dict)
+    scans: dict[str, ScannedFile] = field(default_factory=dict)
     links: dict[str, dict[str, str]] = field(default_factory=dict)
     """For each module, where its specifiers lead: to a module, or to RUNTIME."""
-    absent: dict[str, Absence] = field(default_factory=dict)
+    absent: dict[str, ReadFailure] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
     _exported: dict[str, frozenset[str] | None] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def read_graph(entry: str, read: Read, scanner: Scanner, resolve: Resolve = targ
 
 def _read_file(graph: Graph, name: str, read: Read, scanner: Scanner) -> None:
     content = read(name, MOST_BYTES + 1)
-    if isinstance(content, Absence):
+    if isinstance(content, ReadFailure):
         graph.absent[name] = content
         return
     graph.bytes += len(content)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.reading.absent import absent_globals
-from penstock.sandbox.reading.folder import Absence, Files
+from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read, read_graph
 from penstock.sandbox.reading.imports import (
     EXTENSIONS,
@@ -21,10 +21,10 @@ from penstock.sandbox.reading.imports import (
     target,
 )
 from penstock.sandbox.reading.lexer import Statement
-from penstock.sandbox.reading.remains import exported, may_export
+from penstock.sandbox.reading.partial import exported, may_export
 from penstock.sandbox.reading.scan import JSON, Lines, Scanner
 from penstock.sandbox.reading.spans import spanned
-from penstock.sandbox.script import RUNTIME, Loaded, Module, Script
+from penstock.sandbox.script import RUNTIME, LoadResult, Module, Script
 
 INLINE = "inline.mts"
 """What an inline script is called on stacks."""
@@ -32,7 +32,7 @@ _MOST_HINTS = 20
 """To look for the nearest name takes a while, and so do a hundred thousand wrong ones."""
 
 
-class Inline(Struct, frozen=True, kw_only=True):
+class InlineScript(Struct, frozen=True, kw_only=True):
     """A script that stands in a manifest."""
 
     text: str
@@ -45,31 +45,31 @@ class Inline(Struct, frozen=True, kw_only=True):
     """Its lines are lines of the file; else what is wrong is told where it begins."""
 
 
-class WantedScript(Struct, frozen=True, kw_only=True):
+class ScriptReference(Struct, frozen=True, kw_only=True):
     """A script as a manifest names it."""
 
     files: Files
     """Of the folder that the manifest stands in."""
     folder: str = ""
     """That folder, relative to the project, with `/`."""
-    entry: str | Inline
+    entry: str | InlineScript
     """The file to begin with, relative to the folder; or the script itself."""
     entrypoint: str = "default"
     resolve: Resolve = target
     """Where imports lead."""
 
 
-def load(wanted: WantedScript, scanner: Scanner) -> Loaded:
+def load(wanted: ScriptReference, scanner: Scanner) -> LoadResult:
     """Read a script with all that it imports, each file once, and check it.
 
     Its problems are found together, those of every file; none of its code runs.
     """
-    entry = INLINE if isinstance(wanted.entry, Inline) else wanted.entry
+    entry = INLINE if isinstance(wanted.entry, InlineScript) else wanted.entry
     if not entry.endswith(EXTENSIONS) or entry.endswith(JSON):
-        return Loaded(problems=(_placed(wanted, _not_a_script(entry)),))
+        return LoadResult(problems=(_placed(wanted, _not_a_script(entry)),))
     graph = read_graph(entry, _reader(wanted), scanner, wanted.resolve)
     if problems := _told(wanted, _Check(wanted, graph).problems()):
-        return Loaded(problems=problems)
+        return LoadResult(problems=problems)
     warnings = (
         replace(each, file=name)
         for name, scanned in graph.scans.items()
@@ -77,25 +77,25 @@ def load(wanted: WantedScript, scanner: Scanner) -> Loaded:
         for each in absent_globals(scanned.source)
     )
     script = _script(graph, wanted.entrypoint)
-    return Loaded(script=script, warnings=_told(wanted, warnings))
+    return LoadResult(script=script, warnings=_told(wanted, warnings))
 
 
-def _told(wanted: WantedScript, problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def _told(wanted: ScriptReference, problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return findings with their ranges, as the project knows their places, each once."""
     read, texts, found = _reader(wanted), dict[str, tuple[str, Lines]](), set[Diagnostic]()
     for each in problems:
         if each.file not in texts:
             content = read(each.file, MOST_BYTES)
-            raw = b"" if isinstance(content, Absence) else content
+            raw = b"" if isinstance(content, ReadFailure) else content
             text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
             texts[each.file] = text, Lines(text)
         found.add(_placed(wanted, spanned(each, *texts[each.file])))
     return tuple(sorted(found, key=_order))
 
 
-def _reader(wanted: WantedScript) -> Read:
-    def read(name: str, most: int) -> bytes | Absence:
-        if isinstance(wanted.entry, Inline) and name == INLINE:
+def _reader(wanted: ScriptReference) -> Read:
+    def read(name: str, most: int) -> bytes | ReadFailure:
+        if isinstance(wanted.entry, InlineScript) and name == INLINE:
             return wanted.entry.text.encode("utf-8", "surrogatepass")
         return wanted.files.read(name, most)
 
@@ -113,7 +113,7 @@ def _not_a_script(entry: str) -> Diagnostic:
 class _Check:
     """Looks through a graph that has been read."""
 
-    def __init__(self, wanted: WantedScript, graph: Graph) -> None:
+    def __init__(self, wanted: ScriptReference, graph: Graph) -> None:
         self._wanted = wanted
         self._graph = graph
         self._folder = wanted.folder or "the project"
@@ -144,7 +144,7 @@ class _Check:
 
     def _no_entry(self) -> Diagnostic:
         entry = self._graph.entry
-        if self._graph.absent[entry] is Absence.ESCAPES:
+        if self._graph.absent[entry] is ReadFailure.ESCAPES:
             said = f'"{entry}" leads out of {self._folder} through a symlink'
             return Diagnostic(code="path-escape", message=said, file=entry)
         said = f'the file "{entry}" does not exist'
@@ -187,7 +187,7 @@ class _Check:
                 yield place, missing_name(statement.specifier, wanted, near, types)
 
     def _absent(self, name: str, specifier: str, there: str) -> RefusedImport:
-        if self._graph.absent[there] is Absence.ESCAPES:
+        if self._graph.absent[there] is ReadFailure.ESCAPES:
             said = f'"{specifier}" leads out of {self._folder} through a symlink'
             return RefusedImport(code="import-escape", message=said)
         if self._names is None:
@@ -213,10 +213,10 @@ class _Check:
             yield Diagnostic(code="entrypoint-missing", message=said, file=entry)
 
 
-def _placed(wanted: WantedScript, problem: Diagnostic) -> Diagnostic:
+def _placed(wanted: ScriptReference, problem: Diagnostic) -> Diagnostic:
     """Say where it is in the project; what is wrong in an inline script is in the manifest."""
     entry, folder = wanted.entry, wanted.folder
-    if isinstance(entry, Inline) and problem.file == INLINE:
+    if isinstance(entry, InlineScript) and problem.file == INLINE:
         if not entry.is_verbatim:
             begins = replace(problem, file=entry.file, line=entry.line, column=entry.column)
             return replace(begins, end_line=0, end_column=0)

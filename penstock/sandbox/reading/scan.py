@@ -22,8 +22,8 @@ from penstock.sandbox.blobs import pinned
 from penstock.sandbox.reading.build_cache import BuildCache
 from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement
 from penstock.sandbox.reading.mask import masked
-from penstock.sandbox.reading.remains import forbidden, imports_alone, without
-from penstock.sandbox.reading.typescript import DECORATOR, Stripped, TypeScript
+from penstock.sandbox.reading.partial import forbidden, imports_alone, without
+from penstock.sandbox.reading.typescript import DECORATOR, StripResult, TypeScript
 
 TYPESCRIPT, JSON = (".mts", ".ts"), ".json"
 LARGEST_JSON = 1 << 20
@@ -52,7 +52,7 @@ _MOST_ROUNDS, _MOST_READ = 32, 1 << 20
 """So often a source is read, and so many characters in all, to find what cannot be erased."""
 
 
-class Scanned(Struct, frozen=True, kw_only=True):
+class ScannedFile(Struct, frozen=True, kw_only=True):
     """What one file holds; positions are those of the file, in characters."""
 
     source: str = ""
@@ -96,7 +96,7 @@ class Scanner:
         pins = " ".join(pinned(f"{name}.wasm") for name in ("swc", "lexer", "quickjs"))
         self._read_by = f"{_FORMAT} {pins} ".encode()
 
-    def scan(self, name: str, content: bytes) -> Scanned:
+    def scan(self, name: str, content: bytes) -> ScannedFile:
         """Read one file; the end of its name says what it is."""
         suffix = PurePosixPath(name).suffix
         language = "ts" if suffix in TYPESCRIPT else suffix.removeprefix(".")
@@ -108,7 +108,7 @@ class Scanner:
                 self._kept.keep(key, found)
         return found
 
-    def _read(self, suffix: str, content: bytes) -> Scanned:
+    def _read(self, suffix: str, content: bytes) -> ScannedFile:
         try:
             text = content.decode().removeprefix("\ufeff")
         except UnicodeDecodeError as error:
@@ -118,7 +118,7 @@ class Scanner:
             return _json(text)
         return self._code(text, suffix)
 
-    def _code(self, text: str, suffix: str) -> Scanned:
+    def _code(self, text: str, suffix: str) -> ScannedFile:
         """Read around what cannot be erased: one mistake does not hide the next."""
         problems: list[Diagnostic] = []
         lines, is_read = Lines(text), False
@@ -139,8 +139,8 @@ class Scanner:
         return self._remains(text, suffix, problems, is_late=stripped.is_late)
 
     def _stripped(
-        self, text: str, stripped: Stripped, suffix: str, problems: list[Diagnostic]
-    ) -> Scanned:
+        self, text: str, stripped: StripResult, suffix: str, problems: list[Diagnostic]
+    ) -> ScannedFile:
         foreign = _foreign(text, stripped, suffix)
         if foreign is not None:
             problems.append(foreign)
@@ -151,13 +151,13 @@ class Scanner:
 
     def _remains(
         self, text: str, suffix: str, problems: list[Diagnostic], *, is_late: bool
-    ) -> Scanned:
+    ) -> ScannedFile:
         """Say what can be told of a source that cannot be read whole."""
         if is_late or len(text) > _MOST_REMAINS:
-            return Scanned(problems=tuple(problems), is_broken=True, is_late=is_late)
+            return ScannedFile(problems=tuple(problems), is_broken=True, is_late=is_late)
         alone = imports_alone(text)
         stripped = self._typescript.strip_types(alone)
-        found = Scanned()
+        found = ScannedFile()
         if stripped.problem is None:
             found = self._scanned(alone, _aligned(alone, stripped.source))
         lines = Lines(text)
@@ -166,21 +166,21 @@ class Scanner:
             code, said = _FORBIDDEN[what]
             if what != ENUM or suffix in TYPESCRIPT:
                 problems.append(Diagnostic(code=code, message=said, line=line, column=column))
-        return Scanned(
+        return ScannedFile(
             source=masked(text),
             statements=found.statements,
             problems=tuple(dict.fromkeys(problems)),
             is_broken=True,
         )
 
-    def _scanned(self, text: str, source: str) -> Scanned:
+    def _scanned(self, text: str, source: str) -> ScannedFile:
         findings = self._lexer.scan(source)
         erased = [each for each in findings.statements if _is_erased(each, source, text)]
         if erased:
             for each in erased:
                 source = source[: each.at] + _blank(source[each.at : each.end]) + source[each.end :]
             findings = self._lexer.scan(source)
-        scanned = Scanned(
+        scanned = ScannedFile(
             source=source,
             statements=findings.statements,
             exports=findings.exports,
@@ -191,7 +191,7 @@ class Scanner:
         return replace(scanned, problems=tuple(_refused(scanned, findings)))
 
 
-def _to_kept(scanned: Scanned) -> dict[str, Any]:
+def _to_kept(scanned: ScannedFile) -> dict[str, Any]:
     return {
         "source": scanned.source,
         "statements": [_row(each, _OF_STATEMENT) for each in scanned.statements],
@@ -202,8 +202,8 @@ def _to_kept(scanned: Scanned) -> dict[str, Any]:
     }
 
 
-def _from_kept(kept: dict[str, Any]) -> Scanned:
-    return Scanned(
+def _from_kept(kept: dict[str, Any]) -> ScannedFile:
+    return ScannedFile(
         source=kept["source"],
         statements=tuple(_statement(each) for each in kept["statements"]),
         exports=tuple(
@@ -228,15 +228,15 @@ def _statement(kept: list[Any]) -> Statement:
     return Statement(**found)
 
 
-def _broken(problem: Diagnostic) -> Scanned:
-    return Scanned(problems=(problem,), is_broken=True)
+def _broken(problem: Diagnostic) -> ScannedFile:
+    return ScannedFile(problems=(problem,), is_broken=True)
 
 
 def _most_rounds(text: str) -> int:
     return max(2, min(_MOST_ROUNDS, _MOST_READ // (len(text) + 1)))
 
 
-def _json(text: str) -> Scanned:
+def _json(text: str) -> ScannedFile:
     size = len(text.encode())
     if size > LARGEST_JSON:
         said = f"the JSON module has {size} bytes; the limit is {LARGEST_JSON}"
@@ -250,12 +250,12 @@ def _json(text: str) -> Scanned:
     except ValueError as error:
         said, line, column = str(error), 1, 1
     else:
-        return Scanned(source=text, exports=(Export(name="default"),))
+        return ScannedFile(source=text, exports=(Export(name="default"),))
     said = f"not valid JSON: {said}"
     return _broken(Diagnostic(code="script-syntax", message=said, line=line, column=column))
 
 
-def _problem(stripped: Stripped, suffix: str) -> Diagnostic | None:
+def _problem(stripped: StripResult, suffix: str) -> Diagnostic | None:
     """Say why the types could not be taken out."""
     if stripped.problem is None:
         return None
@@ -267,7 +267,7 @@ def _problem(stripped: Stripped, suffix: str) -> Diagnostic | None:
     return Diagnostic(code=code, message=said, line=stripped.line, column=stripped.column)
 
 
-def _foreign(text: str, stripped: Stripped, suffix: str) -> Diagnostic | None:
+def _foreign(text: str, stripped: StripResult, suffix: str) -> Diagnostic | None:
     """Find types in a file of JavaScript.
 
     `f(a < b, c > (d))` may be read as a call with types; in JavaScript it has none.
@@ -317,7 +317,7 @@ def _types(text: str) -> Iterator[str]:
             yield from each.split()[-1:]
 
 
-def _refused(scanned: Scanned, findings: Findings) -> Iterator[Diagnostic]:
+def _refused(scanned: ScannedFile, findings: Findings) -> Iterator[Diagnostic]:
     """Say what no module may hold, wherever it stands."""
     rows = [
         (findings.problem_at, "script-syntax", str(findings.problem))

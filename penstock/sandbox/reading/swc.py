@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.sandbox.reading.reader import MEMORY_BYTES, OVERCOME, Blob, Reader
-from penstock.sandbox.reading.typescript import Stripped
+from penstock.sandbox.reading.typescript import StripResult
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 BLOB = "swc.wasm"
@@ -27,7 +27,7 @@ class Swc:
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
         blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
-        self._reader = Reader(blob, clock, cache, begin=self._begin, unread=Stripped)
+        self._reader = Reader(blob, clock, cache, begin=self._begin, unread=StripResult)
         self._objects: Objects | None = None
 
     @property
@@ -40,7 +40,7 @@ class Swc:
         """Bytes of the memory of the instance."""
         return self._reader.size
 
-    def strip(self, source: str, seconds: float) -> Stripped:
+    def strip(self, source: str, seconds: float) -> StripResult:
         """Replace every type by blanks, within so many seconds."""
         return self._reader.read(source, seconds)
 
@@ -61,7 +61,7 @@ class _Guest:
         self.objects = Objects()
         self.instance = self.objects.instance = Instance(engine, self.objects, MEMORY_BYTES)
 
-    def read(self, source: str) -> Stripped:
+    def read(self, source: str) -> StripResult:
         objects, instance = self.objects, self.instance
         answer = instance.quick("__wbindgen_add_to_stack_pointer", -16)
         instance.call("transformSync", answer, objects.add(source), _UNDEFINED_AT)
@@ -157,17 +157,17 @@ class Objects:
         return int(left == right)
 
 
-def _done(result: Any) -> Stripped:
-    return Stripped(source=result["code"])
+def _done(result: Any) -> StripResult:
+    return StripResult(source=result["code"])
 
 
-def _refused(error: Any) -> Stripped:
+def _refused(error: Any) -> StripResult:
     """Read the error that the blob threw."""
     found: Mapping[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
     line, column = 1, 0
     with suppress(TypeError, ValueError):
         line, column = int(found.get("startLine", 1)), int(found.get("startColumn", 0))
-    return Stripped(
+    return StripResult(
         problem=str(found.get("message", "not valid TypeScript")),
         is_unsupported=found.get("code") == "UnsupportedSyntax",
         line=line,

@@ -27,7 +27,7 @@ _CONSTRUCTS = {
 """What cannot be erased: how the blob says it, and how it is said to the author."""
 
 
-class Stripped(Struct, frozen=True, kw_only=True):
+class StripResult(Struct, frozen=True, kw_only=True):
     """What came of one source: JavaScript, or why not."""
 
     source: str = ""
@@ -52,7 +52,7 @@ class TypeScript:
         self._turn = threading.Lock()
         self._blob: Any = None
 
-    def strip_types(self, source: str) -> Stripped:
+    def strip_types(self, source: str) -> StripResult:
         """Replace every type by blanks; hostile source costs its seconds and its memory, no more.
 
         The source holds no lone surrogate: it would not be UTF-8. The problem of what cannot be
@@ -73,7 +73,7 @@ class TypeScript:
             self._blob = None
 
 
-def _told(source: str, found: Stripped) -> Stripped:
+def _told(source: str, found: StripResult) -> StripResult:
     """Say what was found in the words of the author: a construct, a place in characters."""
     if found.problem is None:
         return found
@@ -82,7 +82,7 @@ def _told(source: str, found: Stripped) -> Stripped:
     is_decorator = line[column - 1 : column] == "@"
     is_unsupported = found.is_unsupported or is_decorator
     said = _construct(found.problem) if found.is_unsupported else found.problem
-    return Stripped(
+    return StripResult(
         problem=DECORATOR if is_decorator else said,
         is_unsupported=is_unsupported,
         line=found.line,

@@ -41,7 +41,7 @@ class MachineImage(Struct, frozen=True, kw_only=True):
     """Of the runtime and of the context."""
     scratch: int
     undefined: int
-    entrance: int
+    authenticator: int
 
 
 class Machine:
@@ -98,7 +98,7 @@ class Machine:
             pointers=(self._quick("qjs_get_runtime_ptr"), self._quick("qjs_get_context_ptr")),
             scratch=self._scratch,
             undefined=self._undefined,
-            entrance=self._entrance,
+            authenticator=self._entrance,
         )
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class Machine:
         self.instance.stack_pointer = image.stack_pointer
         self._quick("qjs_set_runtime_and_context", *image.pointers)
         self._scratch, self._undefined = image.scratch, image.undefined
-        self._entrance = image.entrance
+        self._entrance = image.authenticator
 
     def _evaluated(self, source: bytes) -> int:
         code, name = self._allocated(source + b"\0"), self._allocated(GUEST.encode() + b"\0")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from penstock.core.errors import NotFound
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
-from penstock.resources.links import BARE, Label
+from penstock.resources.links import BARE, LinkLabel
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import PROBLEM, answers
@@ -62,7 +62,7 @@ async def read_blob(
     profile: Profile | None = request.scope.get(PROFILE)
     label = BARE
     if query.sig or profile is None:
-        label = Label(query.type, query.name)
+        label = LinkLabel(query.type, query.name)
         site.links.check(blob_id, query.exp, query.sig, label)
     else:
         await _check_owner(site, admitted(request, READ), BlobId(blob_id))

@@ -19,7 +19,7 @@ from penstock.server.requests.lists import InHistory, InStream, ListQuery, page_
 from penstock.server.requests.problem import Json
 from penstock.server.routes.message_task import find_task_messages
 from penstock.server.routes.router import Router
-from penstock.server.routes.session_stream import Resume, stream_of_session
+from penstock.server.routes.session_stream import ResumePosition, stream_of_session
 from penstock.server.schemas.openapi import answers, streams, takes
 from penstock.server.site import Site, admitted, allowed, site_of
 from penstock.store.projections import SessionSort
@@ -108,7 +108,7 @@ async def open_stream(agent_id: str, request: Request, query: InStream) -> Respo
     """Follow a conversation from where the reader left it (`Last-Event-ID`), or from its task."""
     site, profile = site_of(request), admitted(request, READ)
     session = await _session(site, query.conversation_id, agent_id, profile)
-    resume = Resume(
+    resume = ResumePosition(
         session_id=session.session_id,
         agent=agent_id,
         last=request.headers.get("last-event-id") or query.last,

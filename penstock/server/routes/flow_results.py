@@ -6,7 +6,7 @@ from typing import Any
 from penstock.app.run_feed import STATUS
 from penstock.core.call import frame_above
 from penstock.core.events import Record
-from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.question import QuestionRecord
 from penstock.core.step import StepStatus
@@ -52,9 +52,9 @@ class StepStates:
                 self._parts[step_id] |= {"state": "running", "visits": visit}
             case StepSettled(step_id=step_id, will_retry=False) if is_own:
                 self._parts[step_id] |= _settled(event)
-            case FlowTold(kind="flow_step_skipped", body=body) if path == self._frame:
+            case FlowNotified(kind="flow_step_skipped", body=body) if path == self._frame:
                 self._parts[body["stepId"]]["state"] = StepStatus.SKIPPED.value
-            case FlowTold(kind="flow_step_aborted", body=body) if path == self._frame:
+            case FlowNotified(kind="flow_step_aborted", body=body) if path == self._frame:
                 self._parts[body["stepId"]]["state"] = StepStatus.ABORTED.value
             case _:
                 pass

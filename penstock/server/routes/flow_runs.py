@@ -11,12 +11,12 @@ from starlette.responses import Response
 from penstock.app.run_feed import STATUS, run_result
 from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
-from penstock.chat.parts import blocked_part, question_part, question_record
+from penstock.chat.representations import blocked_part, question_part, question_record
 from penstock.chat.task_records import first_record, records_of, unfit
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
-from penstock.core.flow_events import FlowRequested, FlowTold, StepStarted
+from penstock.core.flow_events import FlowNotified, FlowRequested, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
@@ -126,7 +126,7 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
     task = await _own(site, profile, name, run_id)
     asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
     records = await records_of(site.runtime.parts.log, task)
-    told = [each.event for each in records if isinstance(each.event, FlowTold)]
+    told = [each.event for each in records if isinstance(each.event, FlowNotified)]
     began = next((each.body for each in told if each.kind == "flow_started"), {})
     if not began and any(isinstance(each.event, StepStarted) for each in records):
         raise unfit(task)

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Query, Request
 from starlette.responses import Response
 
+from penstock.agents.agent_profile import Tier
 from penstock.agents.catalog import catalog_entries
-from penstock.agents.charter import Tier
 from penstock.app.authoring import ProjectAuthoring
 from penstock.app.dry_runs import DryRuns
 from penstock.core.call_errors import NotAvailable

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response
 
 from penstock.agents.offer import definition
-from penstock.chat.metrics import Span, tokens
+from penstock.chat.metrics import MetricsRange, tokens
 from penstock.core.canonical import compact
 from penstock.core.clock import Moment, to_iso
 from penstock.core.profile import READ
@@ -56,7 +56,7 @@ async def read_metrics(
     usual = int(USUAL.total_seconds() * 1000)
     since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
     definitions = _definitions(site, agent_id)
-    span = Span(agent=agent_id, since=since, until=until)
+    span = MetricsRange(agent=agent_id, since=since, until=until)
     found = await site.kept.metrics.of_tools(span, definitions)
     if not found:
         site.runtime.parts.agents.get(agent_id)

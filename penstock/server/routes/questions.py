@@ -6,7 +6,7 @@ from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.core.errors import InvalidRequest, NotFound
 from penstock.core.ids import LogId, QuestionId
 from penstock.core.profile import ADMIN, READ

@@ -33,7 +33,7 @@ _NEXT = 100
 """So many events are looked through for the reply that follows another event."""
 
 
-class Resume(Struct, frozen=True, kw_only=True):
+class ResumePosition(Struct, frozen=True, kw_only=True):
     """Where a reader wants to go on."""
 
     session_id: SessionId
@@ -81,7 +81,7 @@ async def stream_of_sent(
     return EventStream(tail, frames, slot, headers=headers, first=first)
 
 
-async def stream_of_session(site: Site, resume: Resume, slot: StreamSlot) -> Response:
+async def stream_of_session(site: Site, resume: ResumePosition, slot: StreamSlot) -> Response:
     """Return the stream of a conversation from where a reader left it; 204 if all is said.
 
     Raises BadLastEventId, and NotFound for a task of another conversation.
@@ -111,7 +111,7 @@ async def stream_of_session(site: Site, resume: Resume, slot: StreamSlot) -> Res
     return EventStream(tail, frames, slot, headers=headers, first=first)
 
 
-async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
+async def _beginning(site: Site, log_id: LogId, resume: ResumePosition) -> _Beginning:
     parts = site.runtime.parts
     task = None
     if resume.task_id is not None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from penstock.chat.follow import LogTail
-from penstock.chat.parts import envelope_part, event_part, task_part
+from penstock.chat.representations import envelope_part, event_part, task_part
 from penstock.chat.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.core.envelope import Envelope, Status

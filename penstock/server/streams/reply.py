@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.chat.parts import call_part
+from penstock.chat.representations import call_part
 from penstock.core.events import ReplyReceived
 from penstock.core.text import cut
 from penstock.engine.bus import Delta, DeltaKind, LiveReply

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.chat.attachments import Attachments
-from penstock.chat.parts import LinkTo, blocked_part, note_part, question_part, result_part
+from penstock.chat.representations import (
+    LinkTo,
+    blocked_part,
+    note_part,
+    question_part,
+    result_part,
+)
 from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.events import (
     CallRequested,

@@ -39,11 +39,11 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.flow_events import (
-    AgentBegan,
     AgentReminded,
+    AgentStarted,
+    FlowNotified,
     FlowRequested,
     FlowStarted,
-    FlowTold,
     RunEnded,
     StepSettled,
     StepStarted,
@@ -56,7 +56,7 @@ GONE = "erased"
 """Stands for the message of an error."""
 
 
-class Half(Flag):
+class ErasedPart(Flag):
     """The halves of a task that a person erases."""
 
     NONE = 0
@@ -66,35 +66,37 @@ class Half(Flag):
     """What the model and the tools wrote."""
 
 
-def half_of(*, user: bool, answer: bool) -> Half:
+def half_of(*, user: bool, answer: bool) -> ErasedPart:
     """Return the halves that are wanted."""
-    return (Half.USER if user else Half.NONE) | (Half.ANSWER if answer else Half.NONE)
+    return (ErasedPart.USER if user else ErasedPart.NONE) | (
+        ErasedPart.ANSWER if answer else ErasedPart.NONE
+    )
 
 
-def left_of(event: Event, wanted: Half) -> Event | None:
+def left_of(event: Event, wanted: ErasedPart) -> Event | None:
     """Return what erasing leaves of an event, or None if it does not belong to these halves."""
     return _blank(event) if _half(event) & wanted else None
 
 
-def _half(event: Event) -> Half:
+def _half(event: Event) -> ErasedPart:
     match event:
         case MessageReceived() | CallRequested() | FlowRequested() | FlowStarted():
-            return Half.USER
+            return ErasedPart.USER
         case PromptResolved():
             # the project's script may have quoted the message, and nothing reads it after the task
-            return Half.USER | Half.ANSWER
+            return ErasedPart.USER | ErasedPart.ANSWER
         case (
             (ReplyReceived() | CallStarted() | CallRetried() | CallSettled() | StateWritten())
             | (SecretGiven() | NoteEmitted() | QuestionAsked() | QuestionAnswered() | TaskEnded())
-            | (TaskBlocked() | StepSettled() | FlowTold() | AgentBegan() | AgentReminded())
+            | (TaskBlocked() | StepSettled() | FlowNotified() | AgentStarted() | AgentReminded())
         ):
-            return Half.ANSWER
+            return ErasedPart.ANSWER
         case (
             (SessionOpened() | TaskStarted() | TaskResumed() | ReplyRestarted() | SkillsSelected())
             | (TaskSuspended() | CancelRequested() | StepStarted() | RunEnded())
             | (Erased() | MessagesErased())
         ):
-            return Half.NONE
+            return ErasedPart.NONE
         case _:
             assert_never(event)
 
@@ -113,7 +115,7 @@ def _blank(event: Event) -> Event:
             left = replace(event, task=None, inputs={}, idempotency_key=None, request_hash=None)
         case FlowStarted():
             left = replace(event, task="", inputs={})
-        case AgentBegan():
+        case AgentStarted():
             left = replace(event, message="", system="", charter={})
         case QuestionAsked(question=question):
             left = QuestionAsked(question=_blank_question(question))

@@ -13,7 +13,7 @@ from penstock.core.errors import SessionBusy, StoreCorrupt
 from penstock.core.events import Erased, Event, MessageReceived, SessionOpened, TaskEnded
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.text import one_line
-from penstock.store.erasing.blanks import Half, left_of
+from penstock.store.erasing.blanks import ErasedPart, left_of
 from penstock.store.erasing.references import files_of
 from penstock.store.rows import advice
 from penstock.store.tables import deltas, events, sessions, tasks
@@ -47,7 +47,7 @@ def overwrite(
     connection: Connection,
     of_task: tuple[LogId, TaskId],
     large: dict[BlobId, str],
-    wanted: Half,
+    wanted: ErasedPart,
 ) -> set[BlobId]:
     """Write the blank forms over a task's events; returns the blobs they referred to."""
     log_id, task_id = of_task

@@ -20,8 +20,8 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
-from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
-from penstock.tools.python.telling import checked_note, mime_of, question_form, question_text
+from penstock.tools.python.capabilities import KeptState, ToolFiles, secret_of
+from penstock.tools.python.notes import checked_note, mime_of, question_form, question_text
 from penstock.tools.redaction import redacted_files, redacted_note
 from penstock.tools.state import ToolState
 

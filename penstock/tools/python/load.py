@@ -16,7 +16,7 @@ from penstock.core.diagnostics import Diagnostic, Severity, errors_of
 from penstock.core.errors import DeclarationError
 from penstock.core.late import load_file, open_folder
 from penstock.core.text import cut
-from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.bounded import UnreadReason, read_bounded
 from penstock.manifest.paths import escape_of
 from penstock.tools.python.function import FunctionTool
 
@@ -100,7 +100,7 @@ def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
 def _odd(file: Path) -> Diagnostic | None:
     """Return what is wrong with a name that is no file to import: to open a pipe would wait."""
     read = read_bounded(file, _MOST_BYTES)
-    if not isinstance(read, Unread):
+    if not isinstance(read, UnreadReason):
         return None
     return Diagnostic(code="python-import", message=read.message, file=f"{FOLDER}/{file.name}")
 

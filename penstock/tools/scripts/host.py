@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotAvailable
 from penstock.core.events import NoteEmitted
 from penstock.engine.suspend import withdraw
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.recording import Recording, refused
 from penstock.tools.scripts.timestamps import format_timestamp
@@ -17,7 +17,7 @@ CONSOLE, DIVERGED = "script.console", "script.diverged"
 ERROR_LEVELS = {"warn": "warning", "warning": "warning", "error": "error"}
 SYNCHRONOUS: dict[str, Callable[[Any], Any]] = {"time.formatUnixTimestamp": format_timestamp}
 
-Answer = Settled | Awaitable[Settled]
+Answer = HostCallResult | Awaitable[HostCallResult]
 HostCall = Callable[[Any], Answer]
 """Takes the arguments of one host call, as docs/scripts/bridge.md has them.
 
@@ -79,20 +79,20 @@ class Host:
         except (CallError, TypeError) as error:
             return refused(error, self._recording.now())
 
-    def refuse(self, name: str, problem: str) -> Settled:
+    def refuse(self, name: str, problem: str) -> HostCallResult:
         """Refuse a host call for its arguments; that of a tool settles with an envelope."""
         if name == CALL_TOOL:
             return self._recording.fresh(InvalidInput(problem).envelope().to_wire())
         return refused(TypeError(problem), self._recording.now())
 
-    def answer(self, name: str, arguments: Any) -> Settled:
+    def answer(self, name: str, arguments: Any) -> HostCallResult:
         """Answer at once; nothing is recorded."""
         try:
             call = SYNCHRONOUS.get(name)
             if call is None:
                 raise NotAvailable(f"flo.{name} is not available in this version")
             _check(name, arguments)
-            return Settled(value=call(arguments), at_ms=self._recording.begins_ms)
+            return HostCallResult(value=call(arguments), at_ms=self._recording.begins_ms)
         except (CallError, TypeError) as error:
             return refused(error, self._recording.begins_ms)
 

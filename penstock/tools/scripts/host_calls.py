@@ -10,7 +10,7 @@ from penstock.core.call_errors import BudgetExceeded, DepthExceeded
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events import NoteEmitted
 from penstock.core.schema import Problem
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -62,7 +62,7 @@ class ToolCalls:
         if self._made > self._most:
             spent = BudgetExceeded(f"one script made more than {self._most} calls inside")
             envelope = spent.envelope()
-            return Settled(value=wire(envelope), at_ms=self._note(call, envelope))
+            return HostCallResult(value=wire(envelope), at_ms=self._note(call, envelope))
         if self._invocation.spec.effect is not Effect.WRITE:
             self._compare(tool_id)
         return self._recording.live(call.path, self._call(call, wait=wait))
@@ -75,12 +75,12 @@ class ToolCalls:
         """Wait for one firing of a timer."""
         return self._wait("timer", arguments)
 
-    async def _call(self, call: Call, *, wait: bool) -> Settled:
+    async def _call(self, call: Call, *, wait: bool) -> HostCallResult:
         async with self._places:
             envelope = await self._detached.make(call, wait=wait)
         self._recording.count(envelope.output)
         _, at_ms = self._invocation.ledger.task.delivered.get(call.path, (0, self._clock.now()))
-        return Settled(value=wire(envelope), at_ms=at_ms)
+        return HostCallResult(value=wire(envelope), at_ms=at_ms)
 
     def _note(self, call: Call, envelope: Envelope) -> int:
         return self._recording.note(call.path, call.tool_id, envelope)
@@ -105,7 +105,7 @@ class ToolCalls:
             return found
         return self._recording.live(path, self._slept(path, name, ms))
 
-    async def _slept(self, path: CallPath, name: str, ms: float) -> Settled:
+    async def _slept(self, path: CallPath, name: str, ms: float) -> HostCallResult:
         await self._clock.sleep(ms / 1000)
         return self._recording.settle(path, name, None)
 

@@ -12,7 +12,7 @@ from penstock.core.events import CallSettled
 from penstock.core.paths import FilePath
 from penstock.resources.egress import Egress, EgressCaller, Request
 from penstock.resources.redact import Redactor
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import items
 from penstock.tools.scripts.fetch_arguments import Content, FetchArguments, multipart, read_fetch
@@ -57,18 +57,20 @@ class FetchCalls:
             return found
         return self._recording.live(path, self._recorded(path, wanted, effect))
 
-    async def _unrecorded(self, wanted: FetchArguments) -> Settled:
+    async def _unrecorded(self, wanted: FetchArguments) -> HostCallResult:
         try:
             async with self._places:
                 return self._recording.fresh(await self._answer(wanted))
         except (CallError, TypeError) as error:
             return refused(error, self._recording.now())
 
-    async def _recorded(self, path: CallPath, wanted: FetchArguments, effect: Effect) -> Settled:
+    async def _recorded(
+        self, path: CallPath, wanted: FetchArguments, effect: Effect
+    ) -> HostCallResult:
         async with self._places:
             return await self._sent(path, wanted, effect)
 
-    async def _sent(self, path: CallPath, wanted: FetchArguments, effect: Effect) -> Settled:
+    async def _sent(self, path: CallPath, wanted: FetchArguments, effect: Effect) -> HostCallResult:
         try:
             if effect is Effect.WRITE:
                 await self._start(path)

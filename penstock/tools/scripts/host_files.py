@@ -5,7 +5,7 @@ from typing import Any
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import CallError
 from penstock.core.paths import FilePath, parse_path
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import text
 from penstock.tools.scripts.host import Answer
@@ -32,7 +32,7 @@ class FileCalls:
         found = self._recording.find(path, has_bytes=True)
         return found or self._recording.live(path, self._read(path, file))
 
-    async def _read(self, path: CallPath, file: FilePath) -> Settled:
+    async def _read(self, path: CallPath, file: FilePath) -> HostCallResult:
         most = self._invocation.inside.world.limits.read_bytes
         try:
             content = await self._invocation.workspace.read(file, most=most)

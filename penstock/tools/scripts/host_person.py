@@ -10,7 +10,7 @@ from penstock.core.events import QuestionAnswered
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import mapping, number, text
 from penstock.tools.scripts.given_schema import GivenSchema
@@ -66,7 +66,7 @@ class PersonCalls:
             expires_at=None if seconds is None else Moment(now + round(1000 * seconds)),
         )
 
-    async def _waited(self, question: Question, arguments: Any) -> Settled:
+    async def _waited(self, question: Question, arguments: Any) -> HostCallResult:
         answered = await ask(self._invocation.ledger, question)
         said = _said(answered, arguments)
         return self._recording.settle(question.path, WAIT, said)
@@ -86,7 +86,7 @@ class ContextCalls:
         self._recording = recording
         self._extra = extra
 
-    def context(self, _: Any) -> Settled:
+    def context(self, _: Any) -> HostCallResult:
         """Return where the script runs; `resume_payload` is the newest answer to this call."""
         invocation = self._invocation
         call, ledger = invocation.call, invocation.ledger
@@ -108,7 +108,7 @@ class ContextCalls:
             context["resume_payload"] = _resumed(newest)
         return self._recording.fresh(context)
 
-    def profile(self, arguments: Any) -> Settled:
+    def profile(self, arguments: Any) -> HostCallResult:
         """Return who asks."""
         profile = self._invocation.caller.profile
         name = "task.getProfile"

@@ -19,7 +19,7 @@ from penstock.resources.state import (
     read_limit,
     result_of,
 )
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import optional_text, text
@@ -59,7 +59,7 @@ class StateCalls:
         if (found := self._recording.find(path)) is not None:
             return found
 
-        async def listed() -> Settled:
+        async def listed() -> HostCallResult:
             page = await self._access.state.page(scope, prefix, limit=limit, cursor=cursor)
             told = {"entries": [entry_to_wire(each) for each in page.entries]}
             more = {"next_cursor": page.next_cursor} if page.next_cursor is not None else {}
@@ -83,7 +83,7 @@ class StateCalls:
         """Remove a value."""
         return self._change(StateVerb.DELETE, arguments)
 
-    async def _got(self, path: CallPath, scope: Scope, key: str) -> Settled:
+    async def _got(self, path: CallPath, scope: Scope, key: str) -> HostCallResult:
         entry = await self._access.state.find(scope, key)
         value = None if entry is None else entry_to_wire(entry)
         return self._recording.settle_read(path, "state.get", value)
@@ -105,12 +105,12 @@ class StateCalls:
             return self._recording.recorded(path, refusal=refusal_of(outcome.error))
         return self._recording.recorded(path, result_of(change, outcome.output))
 
-    async def _changed(self, path: CallPath, name: str, change: StateChange) -> Settled:
+    async def _changed(self, path: CallPath, name: str, change: StateChange) -> HostCallResult:
         """Make the change in the transaction that records it: exactly once."""
         settled = await self._recording.change(path, name, change)
         if settled.refusal is not None:
             return settled
-        return Settled(value=result_of(change, settled.value), at_ms=settled.at_ms)
+        return HostCallResult(value=result_of(change, settled.value), at_ms=settled.at_ms)
 
     def _scope(self, arguments: Any, key: str) -> Scope:
         """Return whose value it is. Raises StateDenied when no binding covers the key."""

@@ -9,7 +9,7 @@ from penstock.core.call import CallPath, Effect
 from penstock.core.canonical import canonical
 from penstock.core.events import StateWritten
 from penstock.core.retry import ONCE, RetryPolicy
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import mapping, number, text
@@ -43,7 +43,7 @@ class StepCalls:
         self._counted: dict[str, int] = {}
         """The count of calls when the step was opened."""
 
-    def start(self, arguments: Any) -> Settled:
+    def start(self, arguments: Any) -> HostCallResult:
         """Return the stored output, or that the callback is to be called, and as which attempt."""
         name = _name(arguments)
         check_key(self._invocation.caller.secrets, arguments["key"], str(arguments["version"]))
@@ -78,7 +78,7 @@ class StepCalls:
         key = self._key(name)
         return self._recording.fresh({"status": "run", "attempt": attempt, "idempotency_key": key})
 
-    def settle(self, arguments: Any) -> Settled:
+    def settle(self, arguments: Any) -> HostCallResult:
         """Keep what the callback returned, or say what follows from its failure."""
         name = _name(arguments)
         written = self._values.find(PARTITION, name)
@@ -112,21 +112,23 @@ class StepCalls:
             step["inside"] = list(dict.fromkeys(inside))[:MOST_INSIDE]
         self._open = self._recording.step = self._invocation.ledger.step_in = None
 
-    def _finish(self, name: str, step: dict[str, Any], output: Any) -> Settled:
+    def _finish(self, name: str, step: dict[str, Any], output: Any) -> HostCallResult:
         self._end(step)
         self._recording.count(output)
         path = self._recording.place(SETTLE, [name, "output"], Effect.WRITE)
         step |= {"output": output, "path": path}
         self._write(name, step)
         done = self._recording.settle(path, SETTLE, None)
-        return Settled(value=_settled(step), at_ms=done.at_ms)
+        return HostCallResult(value=_settled(step), at_ms=done.at_ms)
 
     def _failed_here(self, step: dict[str, Any]) -> bool:
         """Whether the last attempt failed in this attempt of this call: it is not tried again."""
         failed = step.get("failed", {})
         return bool(failed.get("by") == [self._invocation.call.path, self._invocation.attempt])
 
-    def _failed(self, name: str, step: dict[str, Any], problem: str | None, error: Any) -> Settled:
+    def _failed(
+        self, name: str, step: dict[str, Any], problem: str | None, error: Any
+    ) -> HostCallResult:
         step["failures"] += 1
         policy = _policy(step["arguments"].get("retry"))
         if step["failures"] >= policy.max_attempts:
@@ -136,7 +138,7 @@ class StepCalls:
             step |= {"failures": 0, "failed": {"path": path, "problem": said, "by": by}}
             self._write(name, step)
             done = self._recording.settle(path, SETTLE, None)
-            return Settled(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
+            return HostCallResult(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
         self._write(name, step)
         self._invocation.occurrences.go_back(self._counted)
         self._begin(name, attempt := step["failures"] + 1)

@@ -8,12 +8,12 @@ from penstock.core.call_errors import StateDenied
 from penstock.core.canonical import is_larger
 from penstock.core.clock import to_iso
 from penstock.core.events import NOTE_LEVELS, NoteEmitted, StateWritten
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import optional_number, optional_text, text
 from penstock.tools.scripts.recording import Recording
-from penstock.tools.state import ALWAYS, MOST_SECONDS, Always, TaskValues
+from penstock.tools.state import ALWAYS, MOST_SECONDS, AnyRevision, TaskValues
 
 SHARED = ""
 """The partition of a task's values that all its tools share."""
@@ -28,7 +28,7 @@ class ConfigCalls:
         self._recording = recording
         self._texts = texts
 
-    def get(self, arguments: Any) -> Settled:
+    def get(self, arguments: Any) -> HostCallResult:
         """Return a text, or null."""
         key = text(arguments, "key").strip()
         if not key:
@@ -49,20 +49,20 @@ class ValueCalls:
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
         self._limits = invocation.inside.world.limits
 
-    def get_shared(self, arguments: Any) -> Settled:
+    def get_shared(self, arguments: Any) -> HostCallResult:
         """Return what any tool of the task put there."""
         return self._get("task.getState", SHARED, arguments)
 
-    def put_shared(self, arguments: Any) -> Settled:
+    def put_shared(self, arguments: Any) -> HostCallResult:
         """Put a value where every tool of the task finds it."""
         return self._put("task.putState", SHARED, arguments)
 
-    def get_own(self, arguments: Any) -> Settled:
+    def get_own(self, arguments: Any) -> HostCallResult:
         """Return what this tool, or another one, put into its own partition."""
         partition = optional_text(arguments, "tool_id") or self._invocation.spec.tool_id
         return self._get("task.getToolState", partition, arguments)
 
-    def put_own(self, arguments: Any) -> Settled:
+    def put_own(self, arguments: Any) -> HostCallResult:
         """Put a value into the partition of this tool."""
         return self._put("task.putToolState", self._invocation.spec.tool_id, arguments)
 
@@ -72,7 +72,7 @@ class ValueCalls:
             raise TypeError(f"key must have at most {most} bytes")
         return key
 
-    def _get(self, name: str, partition: str, arguments: Any) -> Settled:
+    def _get(self, name: str, partition: str, arguments: Any) -> HostCallResult:
         key = self._key(arguments)
         path = self._recording.place(name, [partition, key], Effect.READ)
         if (found := self._recording.find(path)) is not None:
@@ -80,7 +80,7 @@ class ValueCalls:
         written = self._values.find(partition, key)
         return self._recording.settle_read(path, name, None if written is None else written.value)
 
-    def _put(self, name: str, partition: str, arguments: Any) -> Settled:
+    def _put(self, name: str, partition: str, arguments: Any) -> HostCallResult:
         key, value = self._key(arguments), arguments.get("value")
         if is_larger(value, most := self._limits.state_value_bytes):
             raise TypeError(f"value must have at most {most} bytes as JSON")
@@ -89,7 +89,7 @@ class ValueCalls:
             raise StateDenied("secrets belong in the vault")
         ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)
         if_revision = arguments.get("if_revision", ALWAYS)
-        if not isinstance(if_revision, str | Always | None):
+        if not isinstance(if_revision, str | AnyRevision | None):
             raise TypeError("if_revision must be a text or null")
         shape = [partition, key, value, ttl, [] if if_revision is ALWAYS else [if_revision]]
         path = self._recording.place(name, shape, Effect.WRITE)
@@ -112,7 +112,7 @@ class NoteCalls:
         self._limits = invocation.inside.world.limits
         self._count = recording.counted[EMIT]
 
-    def emit(self, arguments: Any) -> Settled:
+    def emit(self, arguments: Any) -> HostCallResult:
         """Write an event, once however often the script is entered."""
         arguments = self._invocation.caller.secrets.json(arguments)
         note = self._read(arguments)

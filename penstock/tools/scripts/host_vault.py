@@ -11,7 +11,7 @@ from penstock.manifest.bindings import VaultKey
 from penstock.resources.handles import SecretHandles
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault, permit_secret
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import text
@@ -44,7 +44,7 @@ class VaultCalls:
         """Return a stand-in for the secret, which only `fetch` opens."""
         return self._given(self._scope(arguments), text(arguments, "key"), is_handle=True)
 
-    async def _given(self, scope: Scope, key: str, *, is_handle: bool) -> Settled:
+    async def _given(self, scope: Scope, key: str, *, is_handle: bool) -> HostCallResult:
         try:
             permit_secret(self._invocation.spec.tool_id, self._access.declared, scope.kind, key)
             value = await self._access.vault.get(scope, key)

@@ -12,9 +12,9 @@ from penstock.manifest.bundle import Bundle
 from penstock.manifest.prompts import PromptResolver, Prompts
 from penstock.manifest.tool import ToolManifest
 from penstock.resources.hosts import read_patterns
-from penstock.sandbox.reading.folder import Folder, NotedFiles
+from penstock.sandbox.reading.folder import Folder, TrackedFiles
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import Inline, WantedScript, load
+from penstock.sandbox.reading.modules import InlineScript, ScriptReference, load
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import Sandbox, Script
@@ -76,7 +76,7 @@ def load_prompt_script(
     """Return the script that is asked for a part of the prompt, what is wrong, and its files."""
     folder = prompts.folder
     wanted, asked = noted(
-        WantedScript(
+        ScriptReference(
             files=Folder(root / folder),
             folder="" if folder == "." else folder,
             entry=resolver.script_file,
@@ -112,12 +112,12 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
     return replace(bundle.with_findings(findings), reached=frozenset(reached)), scripts
 
 
-def noted(wanted: WantedScript) -> tuple[WantedScript, Callable[[], set[str]]]:
+def noted(wanted: ScriptReference) -> tuple[ScriptReference, Callable[[], set[str]]]:
     """Return the script to read, and what tells afterwards which files of the project it asked for.
 
     The entry is among them, also where its name is no script's.
     """
-    files, entry = NotedFiles(wanted.files), wanted.entry
+    files, entry = TrackedFiles(wanted.files), wanted.entry
 
     def asked() -> set[str]:
         first = [entry] if isinstance(entry, str) else []
@@ -184,19 +184,19 @@ def broken_spec(tool_id: str, manifests: Sequence[ToolManifest] = ()) -> ToolSpe
     )
 
 
-def _wanted(manifest: ToolManifest, root: Path) -> WantedScript:
+def _wanted(manifest: ToolManifest, root: Path) -> ScriptReference:
     execution, folder = manifest.execution, manifest.folder
-    entry: str | Inline = execution.script_file or ""
+    entry: str | InlineScript = execution.script_file or ""
     if execution.script is not None:
         at = execution.script_at
-        entry = Inline(
+        entry = InlineScript(
             text=execution.script,
             file=manifest.file,
             line=at.line,
             column=at.column,
             is_verbatim=execution.is_verbatim,
         )
-    return WantedScript(
+    return ScriptReference(
         files=Folder(root / folder),
         folder="" if folder == "." else folder,
         entry=entry,

@@ -16,7 +16,7 @@ from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled, NoteEmitted
 from penstock.core.text import size_text
-from penstock.sandbox.bridge import Refusal, Settled
+from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.store.state_entry import TYPE_ERROR
 from penstock.tools.invocation import Invocation, WentWell, succeeded
 from penstock.tools.redaction import redacted_error
@@ -150,7 +150,7 @@ class Recording:
         self.step.inside.append(before)
         return before
 
-    def find(self, path: CallPath, *, has_bytes: bool = False) -> Settled | None:
+    def find(self, path: CallPath, *, has_bytes: bool = False) -> HostCallResult | None:
         """Return what is recorded of a host call, with its place among the others."""
         envelope = self.outcome(path)
         if envelope is None:
@@ -172,19 +172,19 @@ class Recording:
 
     def recorded(
         self, path: CallPath, value: Any = None, *, refusal: Refusal | None = None
-    ) -> Settled:
+    ) -> HostCallResult:
         """Return what was recorded, with its place and its time."""
         order, at_ms = self._invocation.ledger.task.delivered.get(path, (0, self.begins_ms))
-        return Settled(value=value, refusal=refusal, at_ms=at_ms, order=order)
+        return HostCallResult(value=value, refusal=refusal, at_ms=at_ms, order=order)
 
-    def settle(self, path: CallPath, name: str, value: Any) -> Settled:
+    def settle(self, path: CallPath, name: str, value: Any) -> HostCallResult:
         """Record what a host call gave; returns it as it is delivered."""
         now, value = self.now(), self._secrets.json(value)
         self.count(closed := _closed(value))
         self._write(path, name, Envelope.success(closed), now)
-        return Settled(value=value, at_ms=now)
+        return HostCallResult(value=value, at_ms=now)
 
-    def settle_read(self, path: CallPath, name: str, value: Any) -> Settled:
+    def settle_read(self, path: CallPath, name: str, value: Any) -> HostCallResult:
         """Record what a host call read: nothing is lost if there is no room for it."""
         if self._bytes + _size(value) > self._invocation.inside.world.limits.recorded_bytes:
             return self.refuse(path, name, self._is_full())
@@ -194,23 +194,23 @@ class Recording:
         """Count a result that is recorded, now or before; what is full takes nothing more."""
         self._bytes += _size(output)
 
-    def refuse(self, path: CallPath, name: str, error: CallError | TypeError) -> Settled:
+    def refuse(self, path: CallPath, name: str, error: CallError | TypeError) -> HostCallResult:
         """Record that a host call was refused."""
         now, detail = self.now(), redacted_error(detail_of(error), self._secrets)
         self._write(path, name, Envelope(Status.FAILED, error=detail), now)
-        return Settled(refusal=refusal_of(detail), at_ms=now)
+        return HostCallResult(refusal=refusal_of(detail), at_ms=now)
 
-    async def change(self, path: CallPath, name: str, change: Change) -> Settled:
+    async def change(self, path: CallPath, name: str, change: Change) -> HostCallResult:
         """Record a host call that changes a store, with the change, as one."""
         now = self.now()
         done = CallSettled(tool_id=name, envelope=Envelope.success(None), ran=False, clock_ms=now)
         made = await self._invocation.ledger.change(path, done, change)
         self.count(made.envelope.output)
         if made.envelope.error is not None:
-            return Settled(refusal=refusal_of(made.envelope.error), at_ms=now)
-        return Settled(value=made.envelope.output, at_ms=now)
+            return HostCallResult(refusal=refusal_of(made.envelope.error), at_ms=now)
+        return HostCallResult(value=made.envelope.output, at_ms=now)
 
-    async def live(self, path: CallPath, work: Awaitable[Settled]) -> Settled:
+    async def live(self, path: CallPath, work: Awaitable[HostCallResult]) -> HostCallResult:
         """Return what the work settles as, when all that settled before it is delivered.
 
         A write waits for the disk before it may be seen, a read that settles after it does not; in
@@ -230,9 +230,9 @@ class Recording:
         """Return what the script's clock shows when something is delivered now."""
         return self._invocation.inside.world.clock.now()
 
-    def fresh(self, value: Any = None) -> Settled:
+    def fresh(self, value: Any = None) -> HostCallResult:
         """Return what is never recorded: it is looked up again in each entry."""
-        return Settled(value=value, at_ms=self.now())
+        return HostCallResult(value=value, at_ms=self.now())
 
     def note(self, path: CallPath, name: str, envelope: Envelope) -> int:
         """Record the envelope that a call got, as it is; returns what the clock shows then."""
@@ -311,9 +311,9 @@ class Recording:
         return done
 
 
-def refused(error: CallError | TypeError, at_ms: int) -> Settled:
+def refused(error: CallError | TypeError, at_ms: int) -> HostCallResult:
     """Return a refusal that is not recorded: the same arguments are refused again."""
-    return Settled(refusal=refusal_of(detail_of(error)), at_ms=at_ms)
+    return HostCallResult(refusal=refusal_of(detail_of(error)), at_ms=at_ms)
 
 
 def detail_of(error: CallError | TypeError) -> ErrorDetail:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.agents.charter import DisplayCard
-from penstock.cli.flow.cards import MOST_KEPT, MOST_SAID, Cards, CardState, Round, StepCard
+from penstock.agents.agent_profile import DisplayCard
+from penstock.cli.flow.cards import MOST_KEPT, MOST_SAID, Cards, CardState, LoopRound, StepCard
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import TaskEnded
-from penstock.core.flow_events import AgentBegan, FlowTold
+from penstock.core.flow_events import AgentStarted, FlowNotified
 from penstock.core.messages import Usage
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.task import TaskStatus
@@ -55,13 +55,13 @@ def test_a_card_has_the_agent_the_step_the_tokens_and_the_last_tool() -> None:
 
 def test_what_an_agent_below_did_is_of_the_same_card() -> None:
     inner = f"{LOOK}/1/subagent#1/agent"
-    began = AgentBegan(agent="aide", message="", system="")
+    began = AgentStarted(agent="aide", message="", system="")
     card = only(starts(), (began, inner), says("I help.", path=inner))
     assert (card.agent, card.tokens, card.turns) == ("scout", 5, 1)
 
 
 def test_a_fork_that_an_agent_decides_has_its_name() -> None:
-    began = AgentBegan(agent="judge", message="", system="")
+    began = AgentStarted(agent="judge", message="", system="")
     assert only(starts(agent=""), (began, LOOK)).agent == "judge"
 
 
@@ -109,12 +109,12 @@ def test_rounds_are_counted() -> None:
     """A flow inside the run may have a loop of the same name: its rounds are its own."""
     body = {"stepId": "again", "iteration": 1, "maxIterations": 5, "forced": False}
     happened = [
-        (FlowTold(kind="flow_loop_iteration", body=body), "task_1/again/1"),
-        (FlowTold(kind="flow_loop_iteration", body={**body, "iteration": 2}), "task_1/again/2"),
-        (FlowTold(kind="flow_loop_iteration", body=body), "task_1/part/1/again/1"),
+        (FlowNotified(kind="flow_loop_iteration", body=body), "task_1/again/1"),
+        (FlowNotified(kind="flow_loop_iteration", body={**body, "iteration": 2}), "task_1/again/2"),
+        (FlowNotified(kind="flow_loop_iteration", body=body), "task_1/part/1/again/1"),
     ]
     rounds = list(folded(*happened).rounds.values())
-    assert rounds == [Round("again", 2, 5), Round("again", 1, 5)]
+    assert rounds == [LoopRound("again", 2, 5), LoopRound("again", 1, 5)]
 
 
 def test_a_visit_that_is_cut_is_over() -> None:

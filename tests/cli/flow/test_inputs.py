@@ -7,11 +7,14 @@ import pytest
 import typer
 
 from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
-from penstock.core.slash import Wanted
+from penstock.core.slash import MissingArguments
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
 
-NUMBER, TEXT = Wanted(question="n (number): how many?", is_text=False), Wanted(question="For whom?")
+NUMBER, TEXT = (
+    MissingArguments(question="n (number): how many?", is_text=False),
+    MissingArguments(question="For whom?"),
+)
 
 
 def test_an_input_is_json_or_a_text() -> None:

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from penstock.cli.flow.board import LineBoard
 from penstock.core.events import TaskStarted
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.step import Outcome
 from tests.kit.flow_steps import LOOK, RUN, Happened, called, ends, records, says, starts, tells
 
@@ -25,7 +25,7 @@ def lines(*happened: Happened) -> list[str]:
 
 def test_a_step_with_its_agent_calls_time_and_tokens() -> None:
     """The name of a model is no line: most steps of a flow have the same one."""
-    began = AgentBegan(agent="scout", message="", system="", model="m1")
+    began = AgentStarted(agent="scout", message="", system="", model="m1")
     happened = [starts(), (began, LOOK), says(), called("read"), called("finish"), ends()]
     assert lines(*happened) == [
         "▸ look by scout",

@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from penstock.agents.charter import DisplayCard
+from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.flow.cards import Cards, StepCard
 from penstock.cli.flow.view import SPARE, View, draw, fits, span
 from penstock.core.step import FileUse, StepResult

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.parts import question_record
+from penstock.chat.representations import question_record
 from penstock.cli.interaction.asking import Read, ask, ask_here, show_question, text_answer
 from penstock.cli.terminal.keyboard import Complete, nothing
 from penstock.core.call import CallPath

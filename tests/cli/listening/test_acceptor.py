@@ -12,13 +12,13 @@ from anyio.lowlevel import checkpoint
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from penstock.cli.listening.connection import Room
+from penstock.cli.listening.connection import ConnectionLimit
 from penstock.core.limits import Limits
 from tests.kit.listener import bounded_server
 from tests.kit.resources import no_files_left
 from tests.kit.server import CHAT
 
-FEW = Room(served=2, spare=2, highest=10_000)
+FEW = ConnectionLimit(served=2, spare=2, highest=10_000)
 CLIENTS = 60
 BODY = json.dumps({"content": "hello"}).encode()
 HEAD = (
@@ -92,7 +92,7 @@ def test_who_is_not_accepted_yet_takes_no_descriptor(loop: str, protocol: Protoc
 
 
 async def without_descriptors(protocol: Protocol) -> None:
-    room = Room(served=10, spare=2, highest=10_000)
+    room = ConnectionLimit(served=10, spare=2, highest=10_000)
     loop = asyncio.get_running_loop()
     async with bounded_server(protocol, Limits(), room) as port, asyncio.timeout(10):
         with socket.create_connection(("127.0.0.1", port)) as client:  # not accepted meanwhile

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from penstock.app.runtime import Runtime
-from penstock.cli.listening.connection import Room
+from penstock.cli.listening.connection import ConnectionLimit
 from penstock.core.limits import KIB, MIB, Limits
 from penstock.server.application import create_application
 from penstock.testing.clock import settle
@@ -24,7 +24,8 @@ from tests.kit.listener import bounded_server
 from tests.kit.server import CHAT
 
 SLOW = Limits(head_seconds=0.2, body_seconds=0.2, body_bytes_per_second=100 * KIB)
-ROOMY = Room(served=1000, spare=10, highest=10_000)
+ROOMY = ConnectionLimit(served=1000, spare=10, highest=10_000)
+ONE = ConnectionLimit(served=1, spare=2, highest=10_000)
 HEALTH = b"GET /api/health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 PROTOCOLS = pytest.mark.parametrize("protocol", [H11Protocol, HttpToolsProtocol])
 Protocol = type[asyncio.Protocol]
@@ -292,7 +293,7 @@ async def test_a_connection_too_many_is_answered(protocol: Protocol) -> None:
     """With 503 and when to come back; health answers all the same."""
     ask = HEALTH.replace(b"/api/health", b"/api/agents")
     async with (
-        bounded_server(protocol, Limits(), Room(served=1, spare=2, highest=10_000)) as port,
+        bounded_server(protocol, Limits(), ONE) as port,
         knocked(port) as first,
         knocked(port) as second,
         knocked(port) as third,
@@ -326,7 +327,7 @@ async def test_where_work_took_the_descriptors_connections_are_answered_with_503
     """However few connections there are; health answers all the same."""
     ask = HEALTH.replace(b"/api/health", b"/api/agents")
     with socket.socket() as now:
-        room = Room(served=100, spare=10, highest=now.fileno() + 20)
+        room = ConnectionLimit(served=100, spare=10, highest=now.fileno() + 20)
     async with bounded_server(protocol, Limits(), room) as port, knocked(port) as first:
         await first.send(ask)
         assert (await first.answer())[0] == 200

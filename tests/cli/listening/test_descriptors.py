@@ -6,21 +6,21 @@ import sys
 
 import pytest
 
-from penstock.cli.listening.connection import Room
+from penstock.cli.listening.connection import ConnectionLimit
 from penstock.cli.listening.descriptors import shared_out, shortage
 from penstock.core.limits import Limits
 
 SHARES = [
-    (256, Room(served=84, spare=12, highest=224), 48),
-    (1024, Room(served=420, spare=60, highest=992), 240),
-    (65_536, Room(served=10_000, spare=4092, highest=65_504), 2000),
-    (16, Room(served=1, spare=1, highest=4), 1),
+    (256, ConnectionLimit(served=84, spare=12, highest=224), 48),
+    (1024, ConnectionLimit(served=420, spare=60, highest=992), 240),
+    (65_536, ConnectionLimit(served=10_000, spare=4092, highest=65_504), 2000),
+    (16, ConnectionLimit(served=1, spare=1, highest=4), 1),
 ]
 
 
 @pytest.mark.parametrize(("descriptors", "room", "activations"), SHARES)
 def test_half_of_what_is_left_is_for_connections(
-    descriptors: int, room: Room, activations: int
+    descriptors: int, room: ConnectionLimit, activations: int
 ) -> None:
     found, limits = shared_out(descriptors, Limits())
     assert (found, limits.activations) == (room, activations)

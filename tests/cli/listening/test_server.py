@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from penstock.app.runtime import Runtime
-from penstock.cli.listening.connection import Room
+from penstock.cli.listening.connection import ConnectionLimit
 from penstock.cli.listening.server import bind
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
@@ -21,7 +21,7 @@ from penstock.server.application import create_application
 from penstock.server.site import ADDRESS
 from tests.kit.listener import bounded_server
 
-ROOMY = Room(served=100, spare=10, highest=10_000)
+ROOMY = ConnectionLimit(served=100, spare=10, highest=10_000)
 PROTOCOLS = pytest.mark.parametrize("protocol", [H11Protocol, HttpToolsProtocol])
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.agents.file import parse_agent
 from penstock.core.events import CallSettled, Entry
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
@@ -102,7 +102,7 @@ async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
     async with memory_runtime(model=model, agents=agents, place=place) as runtime:
         await run_in(runtime)
     events = [each.event for each in await place.log.read(LogId(RUN))]
-    assert [each.agent_hash for each in events if isinstance(each, AgentBegan)] == ["ab"]
+    assert [each.agent_hash for each in events if isinstance(each, AgentStarted)] == ["ab"]
 
 
 @pytest.mark.parametrize(

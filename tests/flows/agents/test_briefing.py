@@ -33,10 +33,12 @@ def place(tmp_path: Path) -> MemoryStorage:
     return place
 
 
-async def ran(place: MemoryStorage, made: str, **charter: Any) -> tuple[Envelope, ScriptedModel]:
+async def ran(
+    place: MemoryStorage, made: str, **agent_profile: Any
+) -> tuple[Envelope, ScriptedModel]:
     files = [{"path": made, "action": "created"}]
     model = ScriptedModel(by_task({"make": finish("made", files=files)}))
-    agents = [worker("maker"), worker("g", **charter)]
+    agents = [worker("maker"), worker("g", **agent_profile)]
     async with memory_runtime(model=model, agents=agents, place=place) as runtime:
         return await run_in(runtime), model
 

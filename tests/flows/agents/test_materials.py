@@ -33,8 +33,8 @@ def materials(tmp_path: Path) -> Materials:
     return Materials(handbooks=find_handbooks([root]), folder=folder)
 
 
-def filled(materials: Materials, value: str, **charter: Any) -> str:
-    return materials.filled({"notes": value}, worker("g", **charter))["notes"]
+def filled(materials: Materials, value: str, **agent_profile: Any) -> str:
+    return materials.filled({"notes": value}, worker("g", **agent_profile))["notes"]
 
 
 @pytest.mark.parametrize(

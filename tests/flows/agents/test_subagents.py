@@ -10,7 +10,7 @@ from penstock.builtins.ask_user import AskUser
 from penstock.builtins.subagent import TOOLS
 from penstock.chat.message import NewMessage
 from penstock.core.events import CallSettled
-from penstock.core.flow_events import AgentBegan, FlowTold
+from penstock.core.flow_events import AgentStarted, FlowNotified
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
@@ -22,7 +22,7 @@ from penstock.tools.tool import Tool
 from tests.kit.flows import finish, worker
 from tests.kit.tools import Act, Gate
 
-ODD = Agent("odd", instructions="Mind ${{result.x}}.", charter=worker("x").charter)
+ODD = Agent("odd", instructions="Mind ${{result.x}}.", profile=worker("x").profile)
 
 
 def model_of(inner: list[ScriptedReply], *chat: ScriptedReply) -> ScriptedModel:
@@ -47,9 +47,9 @@ async def test_what_the_agent_names_in_vain_is_told_and_it_goes_on() -> None:
     """V7: missing is empty text and a `flow_warning`."""
     model = model_of([finish("ok")], call("subagent", agent="odd", task="t"), say("Done."))
     events = await happened(model)
-    (began,) = [each for each in events if isinstance(each, AgentBegan)]
+    (began,) = [each for each in events if isinstance(each, AgentStarted)]
     assert began.system.endswith("Mind .")
-    (told,) = [each for each in events if isinstance(each, FlowTold)]
+    (told,) = [each for each in events if isinstance(each, FlowNotified)]
     assert (told.kind, told.body["agentName"]) == ("flow_warning", "odd")
 
 

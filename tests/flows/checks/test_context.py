@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import AgentInput, Charter
+from penstock.agents.agent_profile import AgentInput, AgentProfile
 from penstock.agents.folders import load_agents
 from penstock.core.step import Output
 from penstock.flows.checks.context import AgentCard, CheckContext, cards_of
@@ -22,14 +22,14 @@ def test_the_folder_is_that_of_the_file() -> None:
 
 
 def test_flows_know_the_agents_that_have_a_file() -> None:
-    charter = Charter(
+    agent_profile = AgentProfile(
         inputs=(AgentInput(name="notes"),),
         outputs=(Output(name="topics"),),
         body_inputs=frozenset({"more"}),
         is_interactive=False,
         file="agents/a.md",
     )
-    assert cards_of([Agent("a", charter=charter), Agent("b")]) == {
+    assert cards_of([Agent("a", profile=agent_profile), Agent("b")]) == {
         "a": AgentCard(
             name="a",
             inputs=("notes",),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.core.errors import ReadOnly
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.project.authoring import WHERE, check_local, remove_flow, write_flow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.agents.charter import Tier
+from penstock.agents.agent_profile import Tier
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.flow import check_flow
 from penstock.flows.project.files import FlowRoot, command_of, file_at, find_flows, read_flow_file

@@ -6,8 +6,8 @@ from penstock.core.step import Output
 from penstock.flows.definition import Code, Flow
 from penstock.flows.project.files import file_at
 from penstock.flows.project.modules import ModuleLoader, ReadModule, RunFiles, module_loader
-from penstock.sandbox.reading.folder import Absence
-from penstock.sandbox.script import Loaded
+from penstock.sandbox.reading.folder import ReadFailure
+from penstock.sandbox.script import LoadResult
 
 GOOD = "export default () => {};"
 FLOW = Flow(
@@ -52,7 +52,7 @@ def test_nothing_outside_is_kept(tmp_path: Path, modules: ModuleLoader) -> None:
 
 def test_texts_are_files_of_one_folder() -> None:
     texts = RunFiles({"f/a.ts": "abc", "f/g/b.ts": "", "ff/c.ts": ""}, "f")
-    assert (texts.read("a.ts", 2), texts.read("c.ts", 9)) == (b"ab", Absence.MISSING)
+    assert (texts.read("a.ts", 2), texts.read("c.ts", 9)) == (b"ab", ReadFailure.MISSING)
     assert list(texts.names()) == ["a.ts", "g/b.ts"]
     assert list(RunFiles({"a.ts": ""}, "").names()) == ["a.ts"]
 
@@ -61,7 +61,7 @@ def test_what_reads_modules_is_opened_once_and_not_before_it_is_wanted() -> None
     opened: list[ReadModule] = []
 
     def open_reader() -> ReadModule:
-        opened.append(lambda path, files: Loaded())
+        opened.append(lambda path, files: LoadResult())
         return opened[0]
 
     loader = ModuleLoader(open_reader)

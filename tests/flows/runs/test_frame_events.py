@@ -1,14 +1,14 @@
 """What happened is found by its frame, as far as the task has come."""
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowEvent, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowEvent, FlowNotified, FlowStarted, StepSettled, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.step import Outcome, StepResult
 from penstock.engine.task_state import TaskState
 from penstock.flows.runs.frame_events import FrameEvents
 
 RUN = CallPath("t")
-TOLD = FlowTold(kind="flow_started", body={})
+TOLD = FlowNotified(kind="flow_started", body={})
 
 
 def flow(file: str) -> FlowStarted:

@@ -1,7 +1,7 @@
 """What is odd in a run is told, and how often."""
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowTold
+from penstock.core.flow_events import FlowNotified
 from penstock.engine.ledger import Ledger
 from penstock.flows.dry_run.discarding_log import discarding_ledger
 from penstock.flows.runs.warnings import warn, warn_once, warnings_of
@@ -27,7 +27,7 @@ def test_a_whole_run_is_warned_once_whichever_frame_it_was() -> None:
 
 def test_a_result_says_each_warning_once_and_nothing_else_that_was_told() -> None:
     ledger = discarding_ledger(world(), "demo")
-    ledger.add(FlowTold(kind="flow_jump", body={"message": "no warning"}), ONE)
+    ledger.add(FlowNotified(kind="flow_jump", body={"message": "no warning"}), ONE)
     for frame, said in ((ONE, "b"), (ONE, "a"), (OTHER, "b")):
         warn(ledger, frame, said)
     assert warnings_of(ledger.task) == ["b", "a"]
@@ -35,4 +35,4 @@ def test_a_result_says_each_warning_once_and_nothing_else_that_was_told() -> Non
 
 def _told(ledger: Ledger) -> list[tuple[CallPath | None, object]]:
     story = ledger.task.story
-    return [(at, each.body.get("stepId")) for at, each in story if isinstance(each, FlowTold)]
+    return [(at, each.body.get("stepId")) for at, each in story if isinstance(each, FlowNotified)]

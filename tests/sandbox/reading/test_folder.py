@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sandbox.reading.folder import Absence, Folder, NotedFiles
+from penstock.sandbox.reading.folder import Folder, ReadFailure, TrackedFiles
 
 MOST = 1 << 20
 
@@ -30,22 +30,22 @@ def test_its_files_are_read(root: Path, name: str, content: bytes) -> None:
     "name", ["c.mts", "lib", "a.mts/b.mts", "a" * 300, "a\0.mts", "\ud800.mts", ""]
 )
 def test_what_is_no_file_is_missing(root: Path, name: str) -> None:
-    assert Folder(root).read(name, MOST) is Absence.MISSING
+    assert Folder(root).read(name, MOST) is ReadFailure.MISSING
 
 
 @pytest.mark.parametrize(
     ("link", "to", "found"),
     [
-        ("out.mts", "../secret.mts", Absence.ESCAPES),
-        ("out.mts", "/etc/passwd", Absence.ESCAPES),
-        ("out.mts", "lib/../../secret.mts", Absence.ESCAPES),
+        ("out.mts", "../secret.mts", ReadFailure.ESCAPES),
+        ("out.mts", "/etc/passwd", ReadFailure.ESCAPES),
+        ("out.mts", "lib/../../secret.mts", ReadFailure.ESCAPES),
         ("out.mts", "lib/b.mts", b"b"),
-        ("out.mts", "gone.mts", Absence.MISSING),
-        ("out.mts", "out.mts", Absence.MISSING),
+        ("out.mts", "gone.mts", ReadFailure.MISSING),
+        ("out.mts", "out.mts", ReadFailure.MISSING),
     ],
 )
 def test_symlinks_lead_where_they_may(
-    root: Path, link: str, to: str, found: bytes | Absence
+    root: Path, link: str, to: str, found: bytes | ReadFailure
 ) -> None:
     (root / link).symlink_to(to)
     assert Folder(root).read(link, MOST) == found
@@ -53,8 +53,8 @@ def test_symlinks_lead_where_they_may(
 
 def test_a_folder_that_is_a_symlink_leads_out_too(root: Path, tmp_path: Path) -> None:
     (root / "up").symlink_to(tmp_path)
-    assert Folder(root).read("up/secret.mts", MOST) is Absence.ESCAPES
-    assert Folder(root).read("../secret.mts", MOST) is Absence.ESCAPES
+    assert Folder(root).read("up/secret.mts", MOST) is ReadFailure.ESCAPES
+    assert Folder(root).read("../secret.mts", MOST) is ReadFailure.ESCAPES
 
 
 def test_the_folder_itself_may_be_reached_by_a_symlink(root: Path, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_folder_itself_may_be_reached_by_a_symlink(root: Path, tmp_path: Pat
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_a_pipe_holds_up_nobody(root: Path, make: Callable[[Path], None]) -> None:
     make(root / "pipe.mts")
-    assert Folder(root).read("pipe.mts", MOST) is Absence.MISSING
+    assert Folder(root).read("pipe.mts", MOST) is ReadFailure.MISSING
 
 
 def test_no_more_is_read_than_is_wanted(root: Path) -> None:
@@ -88,8 +88,8 @@ def test_names_end_somewhere(root: Path) -> None:
 
 
 def test_each_name_that_was_asked_for_is_noted_also_if_it_is_missing(root: Path) -> None:
-    files = NotedFiles(Folder(root))
+    files = TrackedFiles(Folder(root))
     assert files.read("a.mts", MOST) == b"a"
-    assert files.read("c.mts", MOST) is Absence.MISSING
+    assert files.read("c.mts", MOST) is ReadFailure.MISSING
     assert files.asked == {"a.mts", "c.mts"}
     assert sorted(files.names()) == sorted(Folder(root).names())

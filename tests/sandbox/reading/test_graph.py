@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sandbox.reading.folder import Absence
+from penstock.sandbox.reading.folder import ReadFailure
 from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, read_graph
 from penstock.sandbox.reading.scan import Scanner
 from tests.sandbox.files import InMemory
@@ -103,4 +103,4 @@ def test_everything_exported_from_everywhere_ends(scanner: Scanner) -> None:
 
 def test_what_is_not_there_is_told_apart(scanner: Scanner) -> None:
     graph = read_graph("a.mts", InMemory({"a.mts": "import './b.mts'"}).read, scanner)
-    assert graph.absent == {"b.mts": Absence.MISSING}
+    assert graph.absent == {"b.mts": ReadFailure.MISSING}

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.folder import Folder
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import Inline, WantedScript, load
+from penstock.sandbox.reading.modules import InlineScript, ScriptReference, load
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
-from penstock.sandbox.script import RUNTIME_NAMES, Bounds, Loaded, Script
+from penstock.sandbox.script import RUNTIME_NAMES, Bounds, LoadResult, Script
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.testing.bridge import FakeBridge
 from tests.sandbox.files import InMemory
@@ -33,14 +33,14 @@ GOOD = {
 }
 
 
-def loaded(scanner: Scanner, files: Mapping[str, str], entrypoint: str = "default") -> Loaded:
-    wanted = WantedScript(
+def loaded(scanner: Scanner, files: Mapping[str, str], entrypoint: str = "default") -> LoadResult:
+    wanted = ScriptReference(
         files=InMemory(files), folder="tools", entry=next(iter(files)), entrypoint=entrypoint
     )
     return load(wanted, scanner)
 
 
-def told(found: Loaded) -> list[str]:
+def told(found: LoadResult) -> list[str]:
     assert (found.script is None) == bool(found.problems)
     return [str(problem) for problem in found.problems]
 
@@ -134,14 +134,14 @@ def test_all_problems_of_all_files_are_told_at_once(scanner: Scanner) -> None:
     assert told(loaded(scanner, BROKEN, "run")) == PROBLEMS
 
 
-INDENTED = Inline(
+INDENTED = InlineScript(
     text="import 'x';\nexport const run = () => 1", file="tools/a.tool.yaml", line=7, column=5
 )
 
 
 def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) -> None:
     """M12: load errors point into the YAML file."""
-    wanted = WantedScript(files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start")
+    wanted = ScriptReference(files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start")
     assert told(load(wanted, scanner)) == [
         (
             'tools/a.tool.yaml:7:5: error entrypoint-missing: the script does not export "start"; '
@@ -157,7 +157,7 @@ def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) ->
 def test_problems_of_a_script_in_quotes_stand_where_it_begins(scanner: Scanner) -> None:
     """§14: "A range never … leaves the line of a scalar"."""
     entry = replace(INDENTED, is_verbatim=False, text="export const run = 1;\n\n  import 'x';")
-    found = load(WantedScript(files=InMemory({}), entry=entry, entrypoint="run"), scanner)
+    found = load(ScriptReference(files=InMemory({}), entry=entry, entrypoint="run"), scanner)
     assert [(each.line, each.column, each.code) for each in found.problems] == [
         (7, 5, "import-bare")
     ]
@@ -167,8 +167,8 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
     """M12: imports resolve from the manifest's directory."""
     text = "import { a } from './lib/a.mts';\nexport const run = (input: string) => a"
     files = InMemory({"lib/a.mts": "export const a: number = 1"})
-    wanted = WantedScript(
-        files=files, entry=Inline(text=text, file="a.tool.yaml"), entrypoint="run"
+    wanted = ScriptReference(
+        files=files, entry=InlineScript(text=text, file="a.tool.yaml"), entrypoint="run"
     )
     found = load(wanted, scanner).script
     assert found is not None
@@ -190,8 +190,8 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
     ],
 )
 def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> None:
-    entry = Inline(text=text, file="a.yaml", line=3)
-    assert told(load(WantedScript(files=InMemory({}), entry=entry), scanner)) == [problem]
+    entry = InlineScript(text=text, file="a.yaml", line=3)
+    assert told(load(ScriptReference(files=InMemory({}), entry=entry), scanner)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> No
     ],
 )
 def test_an_entry_that_is_no_script(scanner: Scanner, entry: str, problem: str) -> None:
-    wanted = WantedScript(
+    wanted = ScriptReference(
         files=InMemory({"a.tsx": "", "a.json": "1", "a": ""}), folder="tools", entry=entry
     )
     assert told(load(wanted, scanner)) == [problem]
@@ -225,11 +225,11 @@ def test_symlinks_that_lead_out_are_told(scanner: Scanner, tmp_path: Path) -> No
     folder.mkdir()
     (folder / "out.mts").symlink_to("../secret.mts")
     (folder / "main.mts").write_text("import a from './out.mts'; export default a")
-    wanted = WantedScript(files=Folder(folder), folder="tools", entry="main.mts")
+    wanted = ScriptReference(files=Folder(folder), folder="tools", entry="main.mts")
     assert told(load(wanted, scanner)) == [
         'tools/main.mts:1:15: error import-escape: "./out.mts" leads out of tools through a symlink'
     ]
-    wanted = WantedScript(files=Folder(folder), folder="tools", entry="out.mts")
+    wanted = ScriptReference(files=Folder(folder), folder="tools", entry="out.mts")
     assert told(load(wanted, scanner)) == [
         'tools/out.mts:1:1: error path-escape: "out.mts" leads out of tools through a symlink'
     ]
@@ -303,8 +303,8 @@ def test_one_mistake_hides_none_of_the_others(scanner: Scanner) -> None:
 
 
 def test_a_syntax_error_hides_no_import(scanner: Scanner) -> None:
-    inline = Inline(text="import 'x';\nconst = 1", file="tools/a.tool.yaml", line=7, column=5)
-    wanted = WantedScript(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
+    inline = InlineScript(text="import 'x';\nconst = 1", file="tools/a.tool.yaml", line=7, column=5)
+    wanted = ScriptReference(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
     codes = [each.split()[:3] for each in told(load(wanted, scanner))]
     assert codes == [
         ["tools/a.tool.yaml:7:5:", "error", "entrypoint-missing:"],

@@ -7,14 +7,14 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.scan import LARGEST_JSON, Lines, Scanned, Scanner
+from penstock.sandbox.reading.scan import LARGEST_JSON, Lines, ScannedFile, Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 
 ERASABLE = "is not supported: only TypeScript that can be erased"
 NO_TYPES = "script-syntax: this is TypeScript; in JavaScript there are no types"
 
 
-def said(scanned: Scanned) -> list[str]:
+def said(scanned: ScannedFile) -> list[str]:
     return [f"{each.line}:{each.column} {each.code}: {each.message}" for each in scanned.problems]
 
 

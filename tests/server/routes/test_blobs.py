@@ -9,7 +9,7 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.resources.links import Label
+from penstock.resources.links import LinkLabel
 from penstock.server.routes.blobs import type_of
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, served
@@ -41,18 +41,18 @@ async def test_what_is_no_image_is_an_attachment() -> None:
 
 LABELS = [
     (
-        Label("text/csv", "a.csv"),
+        LinkLabel("text/csv", "a.csv"),
         "text/csv",
         "attachment; filename=\"a.csv\"; filename*=UTF-8''a.csv",
     ),
     (
-        Label("image/png", 'é" \\\r\n.png'),
+        LinkLabel("image/png", 'é" \\\r\n.png'),
         "image/png",
         "attachment; filename=\"__ ___.png\"; filename*=UTF-8''%C3%A9%22%20%5C%0D%0A.png",
     ),
-    (Label("text/html"), "text/html", "attachment"),
+    (LinkLabel("text/html"), "text/html", "attachment"),
     (
-        Label("text/html\r\nx: y", "x"),
+        LinkLabel("text/html\r\nx: y", "x"),
         "image/png",
         "attachment; filename=\"x\"; filename*=UTF-8''x",
     ),
@@ -61,7 +61,7 @@ LABELS = [
 
 @pytest.mark.parametrize(("label", "media_type", "disposition"), LABELS)
 async def test_a_link_may_say_what_the_bytes_are_called(
-    label: Label, media_type: str, disposition: str
+    label: LinkLabel, media_type: str, disposition: str
 ) -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.blobs.put(PNG)

@@ -9,7 +9,7 @@ from penstock.core.clock import Moment
 from penstock.core.codec import to_wire
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import Event, Record, TaskEnded
-from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionRecord
@@ -89,7 +89,7 @@ def test_a_step_from_its_start_to_its_end() -> None:
 @pytest.mark.parametrize("state", ["skipped", "aborted"])
 def test_a_step_may_end_without_a_result(state: str) -> None:
     states = StepStates(RUN, STEPS)
-    told = FlowTold(kind=f"flow_step_{state}", body={"stepId": "a"})
+    told = FlowNotified(kind=f"flow_step_{state}", body={"stepId": "a"})
     assert happen(states, told, "task_1/b/1")["state"] == "pending"
     assert happen(states, told, "task_1")["state"] == state
 

@@ -16,7 +16,13 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import (
+    AgentStarted,
+    FlowNotified,
+    FlowStarted,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
@@ -44,8 +50,8 @@ def started(step_id: str = "look", agent: str = "scout") -> StepStarted:
     return StepStarted(step_id=step_id, visit=1, agent=agent)
 
 
-def began(agent: str = "scout", model: str | None = "m1") -> AgentBegan:
-    return AgentBegan(agent=agent, message="Task: x", system="", model=model)
+def began(agent: str = "scout", model: str | None = "m1") -> AgentStarted:
+    return AgentStarted(agent=agent, message="Task: x", system="", model=model)
 
 
 def reply(**more: Any) -> ReplyReceived:
@@ -103,18 +109,26 @@ ASKS = Question(
 )
 CALLED = reply(calls=(ToolCall(FILE, "read", {"path": "a"}),))
 ERROR = {"text": "boom", "source": "agent_finish_error"}
-TOLD: list[tuple[FlowTold, str, dict[str, Any]]] = [
-    (FlowTold(kind="flow_started", body={"flowName": "demo", "steps": []}), RUN, {}),
-    (FlowTold(kind="flow_jump", body={"from": "pick", "to": ["look"], "why": "branch"}), RUN, {}),
-    (FlowTold(kind="flow_step_skipped", body={"stepId": "build", "reason": "x"}), RUN, {}),
-    (FlowTold(kind="flow_warning", body={"message": "odd", "reference": "r"}), LOOK, AT_LOOK),
-    (FlowTold(kind="flow_auto_decision", body={"forkId": "pick"}), PICK, AT_PICK),
-    (FlowTold(kind="flow_loop_iteration", body={"iteration": 2, "forced": True}), LOOK, AT_LOOK),
+TOLD: list[tuple[FlowNotified, str, dict[str, Any]]] = [
+    (FlowNotified(kind="flow_started", body={"flowName": "demo", "steps": []}), RUN, {}),
+    (
+        FlowNotified(kind="flow_jump", body={"from": "pick", "to": ["look"], "why": "branch"}),
+        RUN,
+        {},
+    ),
+    (FlowNotified(kind="flow_step_skipped", body={"stepId": "build", "reason": "x"}), RUN, {}),
+    (FlowNotified(kind="flow_warning", body={"message": "odd", "reference": "r"}), LOOK, AT_LOOK),
+    (FlowNotified(kind="flow_auto_decision", body={"forkId": "pick"}), PICK, AT_PICK),
+    (
+        FlowNotified(kind="flow_loop_iteration", body={"iteration": 2, "forced": True}),
+        LOOK,
+        AT_LOOK,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("told", "path", "more"), TOLD, ids=[each.kind for each, _, _ in TOLD])
-def test_what_is_told_is_a_frame(told: FlowTold, path: str, more: dict[str, Any]) -> None:
+def test_what_is_told_is_a_frame(told: FlowNotified, path: str, more: dict[str, Any]) -> None:
     """`flow_started`, `flow_jump`, `flow_step_skipped`, `flow_warning`."""
     *_, frame = shown(*WORK, (started("pick", ""), PICK), (told, path))
     assert frame == {"type": told.kind, **told.body, **more}
@@ -253,7 +267,7 @@ def test_a_failure_is_said_before_the_end(
 
 
 def test_a_visit_that_is_cut_is_complete_as_aborted() -> None:
-    cut = FlowTold(kind="flow_step_aborted", body={"stepId": "look"})
+    cut = FlowNotified(kind="flow_step_aborted", body={"stepId": "look"})
     *_, frame = shown(*WORK, (cut, RUN))
     assert (frame["type"], frame["result"]["status"]) == ("flow_agent_complete", "aborted")
 

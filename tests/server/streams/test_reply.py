@@ -3,7 +3,7 @@
 from penstock.core.call import ToolCall
 from penstock.core.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
-from penstock.engine.bus import DeltaKind, ReplyBegun
+from penstock.engine.bus import DeltaKind, ReplyStarted
 from penstock.server.streams.frame import Position
 from tests.kit.stories import Story, frames_of, kinds, no_tools, tool_call
 
@@ -65,7 +65,7 @@ def test_a_thought_is_a_thinking_with_a_delta() -> None:
     story.begin(1)
     story.say("hm", kind=DeltaKind.REASONING)
     assert frames_of(story)[-1][1] == {"type": "thinking", "iteration": 1, "delta": "hm"}
-    assert isinstance(story.items[3], ReplyBegun)
+    assert isinstance(story.items[3], ReplyStarted)
 
 
 def test_calls_count_as_units() -> None:

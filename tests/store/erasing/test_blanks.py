@@ -20,10 +20,10 @@ from penstock.core.events import (
 from penstock.core.ids import MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.question import EXPIRED, QuestionStatus, standing
 from penstock.core.task import TaskStatus
-from penstock.store.erasing.blanks import Half, half_of, left_of
+from penstock.store.erasing.blanks import ErasedPart, half_of, left_of
 
 WORD = "pineapple"
-BOTH = Half.USER | Half.ANSWER
+BOTH = ErasedPart.USER | ErasedPart.ANSWER
 KINDS = get_args(Event)
 NAMES = {
     "agent",
@@ -97,7 +97,7 @@ def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_half_goes_alone(kind: Any) -> None:
     event = filled(kind)
-    user, answer = left_of(event, Half.USER), left_of(event, Half.ANSWER)
+    user, answer = left_of(event, ErasedPart.USER), left_of(event, ErasedPart.ANSWER)
     if kind.__name__ == "PromptResolved":
         assert user == answer == Erased()
     else:
@@ -109,20 +109,20 @@ def test_a_message_that_took_the_place_of_another_still_does() -> None:
     asked = MessageReceived(
         message_id=MessageId("m"), content=WORD, supersedes=TaskId("t"), request_hash=WORD
     )
-    left = left_of(asked, Half.USER)
+    left = left_of(asked, ErasedPart.USER)
     assert isinstance(left, MessageReceived)
     assert left.supersedes == "t"
-    assert left_of(replace(asked, supersedes=None), Half.USER) == Erased()
+    assert left_of(replace(asked, supersedes=None), ErasedPart.USER) == Erased()
 
 
 def test_an_end_keeps_how_the_task_ended() -> None:
     end = filled(TaskEnded)
-    left = left_of(end, Half.ANSWER)
+    left = left_of(end, ErasedPart.ANSWER)
     assert isinstance(left, TaskEnded)
     assert (left.status, left.usage, left.iterations) == (end.status, end.usage, 1)
     assert left.error is not None
     assert (left.error.code, left.error.message) == ("name", "erased")
-    assert left_of(TaskEnded(status=TaskStatus.SUCCEEDED), Half.ANSWER) is not None
+    assert left_of(TaskEnded(status=TaskStatus.SUCCEEDED), ErasedPart.ANSWER) is not None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_question_still_says_how_it_ended(
 ) -> None:
     by = ProfileId("ann") if status is QuestionStatus.ANSWERED else None
     given = QuestionAnswered(question_id=QuestionId("q"), status=status, answer=answer, by=by)
-    left = left_of(given, Half.ANSWER)
+    left = left_of(given, ErasedPart.ANSWER)
     assert isinstance(left, QuestionAnswered)
     assert (standing(left.status, left.answer), left.by) == (shown, by)
     assert WORD not in encode(left)

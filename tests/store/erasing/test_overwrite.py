@@ -9,7 +9,7 @@ from penstock.core.codec import encode
 from penstock.core.errors import SessionBusy, StoreCorrupt
 from penstock.core.events import MessageReceived
 from penstock.store.database import Database
-from penstock.store.erasing.blanks import Half
+from penstock.store.erasing.blanks import ErasedPart
 from penstock.store.erasing.overwrite import brief_of, overwrite, refuse_if_busy
 from penstock.store.sql_log import SqlLog
 from penstock.store.tables import events, sessions
@@ -23,7 +23,7 @@ TITLES = {
 }
 
 
-def blank(connection: Connection, half: Half = Half.USER) -> None:
+def blank(connection: Connection, half: ErasedPart = ErasedPart.USER) -> None:
     assert overwrite(connection, (CHAT, ONE), {}, half) == set()
 
 
@@ -77,7 +77,7 @@ async def test_messages_of_the_conversation_are_counted_anew(
     lease = await held(log)
     await log.append(lease, [started(), ended()])
     counts: list[int | None] = []
-    for half in (Half.USER, Half.USER, Half.ANSWER):
+    for half in (ErasedPart.USER, ErasedPart.USER, ErasedPart.ANSWER):
         await database.write(partial(blank, half=half))
         counts.append(await database.read(count_of))
     assert counts == [1, 1, 0]

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.testing.invocation import open_workbench
 from penstock.tools.scripts.bindings import Bindings
 from tests.kit.hosts import Asking, asking
@@ -106,7 +106,7 @@ async def refusal_of(name: str, arguments: dict[str, Any]) -> str | None:
     """Ask a host that was asked for nothing before; returns the refusal, without any wait."""
     host = await asking()
     answer = host.host.ask(name, arguments)
-    if isinstance(answer, Settled):
+    if isinstance(answer, HostCallResult):
         return None if answer.refusal is None else answer.refusal.name
     at_work = asyncio.ensure_future(answer)
     await asyncio.wait({at_work}, timeout=0)

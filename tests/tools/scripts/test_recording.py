@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail
-from penstock.sandbox.bridge import Settled
+from penstock.sandbox.bridge import HostCallResult
 from penstock.testing.clock import FakeClock
 from penstock.tools.scripts.recording import Recording, detail_of, refusal_of, refused
 from tests.kit.hosts import Asking, asking
@@ -102,7 +102,7 @@ async def test_what_settled_first_is_delivered_first() -> None:
     recording, told = recording_of(host), list[str]()
     on_disk = asyncio.Event()
 
-    async def work(path: CallPath, name: str) -> Settled:
+    async def work(path: CallPath, name: str) -> HostCallResult:
         settled = recording.settle(path, name, name)
         if name == "write":
             await on_disk.wait()
@@ -125,7 +125,7 @@ async def test_a_call_that_fails_does_not_hold_up_the_others() -> None:
     host = await asking()
     recording = recording_of(host)
 
-    async def fails() -> Settled:
+    async def fails() -> HostCallResult:
         raise ToolFailed("no")
 
     path = recording.place("x", {}, Effect.READ)
@@ -133,7 +133,7 @@ async def test_a_call_that_fails_does_not_hold_up_the_others() -> None:
         await recording.live(path, fails())
     other = recording.place("y", {}, Effect.READ)
 
-    async def works() -> Settled:
+    async def works() -> HostCallResult:
         return recording.settle(other, "y", 1)
 
     assert (await recording.live(other, works())).value == 1

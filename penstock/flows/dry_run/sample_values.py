@@ -54,11 +54,11 @@ def without_patterns(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 def simulated_agent(agent: Agent) -> Agent:
     """Return an agent that plays its part: it has neither tools nor anything to read."""
-    outputs = without_patterns(agent.charter.outputs)
-    charter = replace(
-        agent.charter, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
+    outputs = without_patterns(agent.profile.outputs)
+    agent_profile = replace(
+        agent.profile, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
     )
-    return dataclasses.replace(agent, tools=(), charter=charter)
+    return dataclasses.replace(agent, tools=(), profile=agent_profile)
 
 
 def finish_reply(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.chat.parts import (
+from penstock.chat.representations import (
     call_part,
     event_part,
     question_part,

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from penstock.builtins.sheets.verbs import VERBS
+from penstock.builtins.sheets.operations import VERBS
 
 PROGRAM = """
 import sys

@@ -10,7 +10,7 @@ from penstock.core.question import Option
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
-from penstock.tools.python.telling import checked_note, mime_of, question_form
+from penstock.tools.python.notes import checked_note, mime_of, question_form
 
 
 def mistakes() -> dict[str, tuple[Any, str]]:

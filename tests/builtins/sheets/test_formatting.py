@@ -3,7 +3,7 @@
 from openpyxl import Workbook
 from openpyxl.styles import Font
 
-from penstock.builtins.sheets.looks import copy_column, fit_row, width_of
+from penstock.builtins.sheets.formatting import copy_column, fit_row, width_of
 
 
 def test_a_column_leaves_the_group_that_had_one_width() -> None:

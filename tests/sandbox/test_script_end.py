@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.core.call_errors import CallError, ToolFailed
-from penstock.sandbox.endings import conclude, crashed
 from penstock.sandbox.messages import Message
 from penstock.sandbox.script import Bounds
+from penstock.sandbox.script_end import conclude, crashed
 from tests.kit.scripts import script_of
 
 SCRIPT = script_of("")

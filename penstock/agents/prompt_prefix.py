@@ -10,9 +10,9 @@ from penstock.core.errors import PromptNotResolved
 from penstock.core.events import PromptResolved
 from penstock.core.profile import Profile
 from penstock.core.text import cut
-from penstock.engine.held import HeldLog
+from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
-from penstock.sandbox.bridge import Refusal, Settled
+from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 MOST_BYTES = 16_384
@@ -20,7 +20,7 @@ MOST_CHARACTERS = 2000
 """Of what an error of the script says."""
 
 
-class Preface:
+class PromptPrefix:
     """What stands before the instructions of every agent of a project."""
 
     def __init__(self, preamble: str, script: "PromptScript | None" = None) -> None:
@@ -38,7 +38,7 @@ class Preface:
         """
         if self._script is None:
             return (self._preamble,)
-        text = task.preface
+        text = task.prompt_prefix
         if text is None:
             asked = {"session_id": held.state.log_id, "profile": self._who(profile)}
             text = await self._script.ask(asked, clock)
@@ -98,20 +98,20 @@ class _Nothing:
     def __init__(self, clock: Clock) -> None:
         self.begins_ms = clock.now()
 
-    def ask(self, name: str, arguments: Any) -> Settled:
+    def ask(self, name: str, arguments: Any) -> HostCallResult:
         """Refuse."""
         return self.answer(name, arguments)
 
-    def refuse(self, name: str, problem: str) -> Settled:
+    def refuse(self, name: str, problem: str) -> HostCallResult:
         """Refuse."""
         return self.answer(name, problem)
 
-    def answer(self, name: str, arguments: Any) -> Settled:
+    def answer(self, name: str, arguments: Any) -> HostCallResult:
         """Refuse."""
         error = NotAvailable(f"{name} is not available in a prompt script")
         detail = error.envelope().error
         assert detail is not None  # noqa: S101
-        return Settled(refusal=Refusal(name="FloError", detail=detail), at_ms=self.begins_ms)
+        return HostCallResult(refusal=Refusal(name="FloError", detail=detail), at_ms=self.begins_ms)
 
     def print(self, level: str, text: str) -> None:
         """Drop it."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sandbox.reading.remains import forbidden, imports_alone, without
+from penstock.sandbox.reading.partial import forbidden, imports_alone, without
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What a run keeps of the flows that it refers to."""
 
-from penstock.flows.project.kept import check_size, referred_flows, referred_texts
 from penstock.flows.project.library import FlowSource
+from penstock.flows.project.snapshot import check_size, referred_flows, referred_texts
 from penstock.testing.flows import MemoryFlows
 from tests.flows.texts import TOP
 

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.settings import ChatSettings
 from penstock.builtins.ask_user import AskUser
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.ids import LogId
 from penstock.core.step import Output, ValueType
-from penstock.flows.agents.kept_agents import kept_agent, kept_of
+from penstock.flows.agents.agent_snapshot import kept_agent, kept_of
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.resources.project.access import Access
@@ -38,12 +38,12 @@ TWO = """
 FIRST = worker("asker", tools=("look",), outputs=(Output(name="n", value_type=ValueType.NUMBER),))
 EDITED = worker("asker", outputs=(Output(name="other", is_required=True),), is_interactive=False)
 ACCESS = Access(agent="a", read=("src/**",), write=(), deny=("rm",))
-FULL = Charter(
+FULL = AgentProfile(
     file="agents/a.md",
     content_hash="ab",
     thinking="high",
     tools=("read",),
-    outputs=(*EDITED.charter.outputs, Output(name="p", pattern="^x")),
+    outputs=(*EDITED.profile.outputs, Output(name="p", pattern="^x")),
     is_interactive=False,
     access=ACCESS,
     max_turns=3,
@@ -53,7 +53,7 @@ FULL = Charter(
 SETTINGS = ChatSettings(
     tool_permissions={"mail": "deny"}, enabled_tools=("read",), skills=(), llm_max_tokens=9
 )
-AGENT = Agent("a", settings=SETTINGS, charter=FULL)
+AGENT = Agent("a", settings=SETTINGS, profile=FULL)
 
 
 def asks(request: ModelRequest) -> ScriptedReply:
@@ -86,16 +86,16 @@ async def test_a_visit_goes_on_with_the_agent_that_it_began_with(left: Agent | N
 
 
 def test_what_the_log_keeps_of_a_charter_reads_back() -> None:
-    began = AgentBegan(
+    began = AgentStarted(
         agent="a", message="m", system="s", agent_hash="ab", charter=kept_of(AGENT, "high")
     )
     found = kept_agent(began, None)
     assert found is not None
-    assert (found.name, found.charter, found.settings) == ("a", FULL, SETTINGS)
+    assert (found.name, found.profile, found.settings) == ("a", FULL, SETTINGS)
 
 
 def test_an_agent_of_a_log_from_before_is_the_one_that_there_is_now() -> None:
-    began = AgentBegan(agent="a", message="m", system="s")
+    began = AgentStarted(agent="a", message="m", system="s")
     assert kept_agent(began, None) is None
     assert kept_agent(began, EDITED) is EDITED
     assert kept_agent(replace(began, charter=kept_of(AGENT, None)), EDITED) is not EDITED

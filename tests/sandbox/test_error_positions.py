@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.call_errors import ScriptError
-from penstock.sandbox.places import point_at_new
+from penstock.sandbox.error_positions import point_at_new
 from penstock.sandbox.script import Bounds, Module, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of

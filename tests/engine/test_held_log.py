@@ -23,7 +23,7 @@ from penstock.core.events import (
 from penstock.core.ids import TaskId
 from penstock.core.scope import Scope, ScopeKind
 from penstock.core.signals import LeaseLost
-from penstock.engine.held import MOMENT_SECONDS, HeldLog
+from penstock.engine.held_log import MOMENT_SECONDS, HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle

@@ -15,7 +15,14 @@ from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key
-from penstock.tools.state import ALWAYS, Always, IfRevision, StateWrite, check_state_key, check_ttl
+from penstock.tools.state import (
+    ALWAYS,
+    AnyRevision,
+    IfRevision,
+    StateWrite,
+    check_state_key,
+    check_ttl,
+)
 
 
 class KeptState:
@@ -80,7 +87,7 @@ class KeptState:
         check_key(secrets := invocation.caller.secrets, key)
         if secrets.holds_secret(value):
             raise StateDenied("secrets belong in the vault")
-        expected = () if isinstance(if_revision, Always) else (if_revision,)
+        expected = () if isinstance(if_revision, AnyRevision) else (if_revision,)
         change = StateChange(
             verb=StateVerb.DELETE if value is None else StateVerb.PUT,
             scope=self._scope,

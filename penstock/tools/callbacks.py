@@ -15,7 +15,7 @@ from penstock.engine.ledger import Ledger
 from penstock.tools.policy import Caller
 
 
-class AgentErrand(Struct, frozen=True, kw_only=True):
+class SubagentRequest(Struct, frozen=True, kw_only=True):
     """One agent that a call wants at work."""
 
     agent: str
@@ -26,7 +26,7 @@ class AgentErrand(Struct, frozen=True, kw_only=True):
     caller: Caller
 
 
-class RunErrand(Struct, frozen=True, kw_only=True):
+class FlowRequest(Struct, frozen=True, kw_only=True):
     """One run of a flow that a call wants."""
 
     command: str
@@ -43,10 +43,10 @@ class RunErrand(Struct, frozen=True, kw_only=True):
     """Nobody is asked in it, whatever the project's default is."""
 
 
-RunAgent = Callable[[AgentErrand, Ledger], Awaitable[Json]]
+RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]
 """Puts an agent to work; returns what it gave to `finish`. Raises CallError, and lets Signals pass.
 """
-Begin = Callable[[RunErrand], Awaitable[TaskId]]
+Begin = Callable[[FlowRequest], Awaitable[TaskId]]
 """Begins a run, once for each key. Raises NotFound for a command that no flow has."""
 End = Callable[[TaskId, TaskId], Awaitable[Envelope | None]]
 """Waits while a run is at work, for a task; returns its outcome, None while it waits for people."""
@@ -74,7 +74,7 @@ class Authoring(Struct, frozen=True, kw_only=True):
     """Reads everything again; returns what is told of it."""
 
 
-class Errands(Struct, frozen=True, kw_only=True):
+class Callbacks(Struct, frozen=True, kw_only=True):
     """What tools may have done; what is None is not set up here."""
 
     run_agent: RunAgent | None = None

@@ -24,8 +24,8 @@ from penstock.core.call_errors import (
     is_free,
 )
 from penstock.core.diagnostics import Diagnostic
+from penstock.sandbox.error_positions import point_at_new
 from penstock.sandbox.messages import Message
-from penstock.sandbox.places import point_at_new
 from penstock.sandbox.script import Bounds, Script
 
 _MOST_SAID = 512 * 1024

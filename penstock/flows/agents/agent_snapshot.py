@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.envelope import Json
-from penstock.core.flow_events import AgentBegan
+from penstock.core.flow_events import AgentStarted
 from penstock.core.step import Output, ValueType
 from penstock.resources.project.access import Access
 
@@ -17,28 +17,28 @@ _SETTINGS = ChatSettings.__struct_fields__
 
 def kept_of(agent: Agent, level: str | None) -> Json:
     """Return what the log keeps of an agent; `level` is how much its model thinks."""
-    charter, access = agent.charter, agent.charter.access
+    agent_profile, access = agent.profile, agent.profile.access
     return {
-        "file": charter.file,
+        "file": agent_profile.file,
         "settings": _changed(agent.settings),
         "thinking": level,
-        "tools": list(charter.tools),
-        "outputs": [_output(each) for each in charter.outputs],
-        "interactive": charter.is_interactive,
+        "tools": list(agent_profile.tools),
+        "outputs": [_output(each) for each in agent_profile.outputs],
+        "interactive": agent_profile.is_interactive,
         "read": _listed(access.read),
         "write": _listed(access.write),
         "deny": list(access.deny),
-        "max_turns": charter.max_turns,
-        "reply_tokens": charter.reply_tokens,
+        "max_turns": agent_profile.max_turns,
+        "reply_tokens": agent_profile.reply_tokens,
     }
 
 
-def kept_agent(began: AgentBegan, now: Agent | None) -> Agent | None:
+def kept_agent(began: AgentStarted, now: Agent | None) -> Agent | None:
     """Return the agent of a session as it began; as it is now, if the log is from before."""
     if not began.charter:
         return now
     settings = _settings(began.charter["settings"])
-    return replace(now or Agent(began.agent), settings=settings, charter=_charter(began))
+    return replace(now or Agent(began.agent), settings=settings, profile=_charter(began))
 
 
 def _settings(kept: Mapping[str, Any]) -> ChatSettings:
@@ -71,9 +71,9 @@ def _output(output: Output) -> Json:
     }
 
 
-def _charter(began: AgentBegan) -> Charter:
+def _charter(began: AgentStarted) -> AgentProfile:
     kept = began.charter
-    return Charter(
+    return AgentProfile(
         file=kept["file"],
         content_hash=began.agent_hash,
         thinking=kept["thinking"],

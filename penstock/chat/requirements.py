@@ -28,14 +28,14 @@ from penstock.chat.session import Participants
 from penstock.core.call import CallPath, tools_on
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events import CallRequested
-from penstock.core.flow_events import AgentBegan, FlowRequested, StepSettled
+from penstock.core.flow_events import AgentStarted, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.slash import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
 from penstock.core.tool_names import FINISH
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack, Need
+from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
 from penstock.tools.registry import Registry
 
@@ -45,7 +45,7 @@ _NO_TOOLS = frozenset({"ask", "fetch", "task.waitForUserMessage"})
 """Parts of paths that are no calls of tools: questions of code, and requests of scripts."""
 
 
-class Needs:
+class Requirements:
     """Compares what tasks need with what this process has."""
 
     def __init__(self, participants: Participants, registry: Registry, worker: GetAgent) -> None:
@@ -54,12 +54,12 @@ class Needs:
         self._worker = worker
         """Finds the agents that flows and tools put to work."""
 
-    def lacks(self, state: SessionState, task: TaskState) -> Lack | None:
+    def lacks(self, state: SessionState, task: TaskState) -> MissingParts | None:
         """Return what the task needs to resume and this process does not have."""
         needs = tuple(self._lacking(state.log_id, list(_needs(state, task))))
-        return Lack(needs) if needs else None
+        return MissingParts(needs) if needs else None
 
-    def has(self, log_id: LogId, lack: Lack) -> bool:
+    def has(self, log_id: LogId, lack: MissingParts) -> bool:
         """Return whether this process has by now what a task of the log lacked."""
         return not any(self._lacking(log_id, lack.needs))
 
@@ -148,7 +148,7 @@ def _sessions(task: TaskState) -> Iterator[Need]:
             yield from _session(began, dialogue)
 
 
-def _session(began: AgentBegan, dialogue: Dialogue) -> Iterator[Need]:
+def _session(began: AgentStarted, dialogue: Dialogue) -> Iterator[Need]:
     name = began.agent
     if not began.charter:
         yield Need(Missing(MissingKind.AGENT, name), name, is_worker=True)

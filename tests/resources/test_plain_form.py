@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.resources.spellings import MOST_PARTS, PlainForm, is_plain, parts, spellings
+from penstock.resources.plain_form import MOST_PARTS, PlainForm, is_plain, parts, spellings
 from tests.kit.json_values import FEW
 
 PLAIN = [

@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.core.step import Output, ValueType
-from penstock.flows.dry_run.made_up import inputs_of, simulated_agent, value_of, without_patterns
+from penstock.flows.dry_run.sample_values import (
+    inputs_of,
+    simulated_agent,
+    value_of,
+    without_patterns,
+)
 from tests.flows.dry_run.walks import AGENTS
 from tests.flows.texts import read
 
@@ -33,7 +38,7 @@ def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any
 
 def test_an_actor_has_no_tool_and_takes_any_text() -> None:
     agent = simulated_agent(AGENTS.get("finder"))
-    assert (agent.tools, agent.charter.tools) == ((), ())
+    assert (agent.tools, agent.profile.tools) == ((), ())
     assert without_patterns([Output(name="x", pattern="^a$")]) == (Output(name="x"),)
 
 

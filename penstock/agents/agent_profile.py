@@ -42,7 +42,7 @@ class ArchitectNotes(Struct, frozen=True, kw_only=True):
     domain: str = ""
 
 
-class Charter(Struct, frozen=True, kw_only=True):
+class AgentProfile(Struct, frozen=True, kw_only=True):
     """What an agent file says of its agent, besides what a chat takes from it."""
 
     tier: Tier = Tier.LOCAL
@@ -72,5 +72,5 @@ class Charter(Struct, frozen=True, kw_only=True):
     """Tokens of one reply, if the file says them; None is as much as files need."""
 
 
-NO_FILE = Charter()
+NO_FILE = AgentProfile()
 """Of an agent that no file says."""

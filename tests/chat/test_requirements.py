@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.chat.needs import Needs
+from penstock.chat.requirements import Requirements
 from penstock.chat.session import Participants
 from penstock.core.call import ToolCall
 from penstock.core.errors import ConfigError, NotFound
@@ -12,7 +12,7 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import CallId, LogId, MessageId, TaskId
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import Lack, Need
+from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import Brief, TaskState
 from penstock.models.model import Model
 from penstock.models.scripted import ScriptedModel
@@ -92,18 +92,18 @@ async def test_what_is_missing(
         participants = Participants(
             household.agent, lambda agent: household.invoker, household.model
         )
-        needs = Needs(participants, Registry([Act("here")]), no_worker)
+        needs = Requirements(participants, Registry([Act("here")]), no_worker)
         lack = needs.lacks(SessionState(LOG), task)
         assert (lack.missing if lack else ()) == expected
         assert lack is None or not needs.has(LOG, lack)
 
 
-def lack(*missing: Missing, agent: str | None = None, is_worker: bool = False) -> Lack:
-    return Lack(tuple(Need(each, agent, is_worker) for each in missing))
+def lack(*missing: Missing, agent: str | None = None, is_worker: bool = False) -> MissingParts:
+    return MissingParts(tuple(Need(each, agent, is_worker) for each in missing))
 
 
 HERE_MODEL = Missing(MissingKind.MODEL, "here")
-HAS: dict[str, tuple[Lack, bool]] = {
+HAS: dict[str, tuple[MissingParts, bool]] = {
     "the agent has come": (lack(AGENT, agent="assistant"), True),
     "the model has not": (lack(MODEL, agent="assistant"), False),
     "the model has": (lack(HERE_MODEL, agent="assistant"), True),
@@ -117,11 +117,13 @@ HAS: dict[str, tuple[Lack, bool]] = {
 
 
 @pytest.mark.parametrize(("lack", "expected"), HAS.values(), ids=list(HAS))
-async def test_whether_what_was_missing_is_here_by_now(*, lack: Lack, expected: bool) -> None:
+async def test_whether_what_was_missing_is_here_by_now(
+    *, lack: MissingParts, expected: bool
+) -> None:
     async with memory_runtime(tools=[Act("here")]) as runtime:
         household = Household(runtime.parts.invoker, has_agent=True)
         participants = Participants(
             household.agent, lambda agent: household.invoker, household.model
         )
-        needs = Needs(participants, Registry([Act("gone")]), no_worker)
+        needs = Requirements(participants, Registry([Act("gone")]), no_worker)
         assert needs.has(LOG, lack) is expected

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.core.diagnostics import Severity
-from penstock.manifest.loose import read_loose
-from penstock.manifest.source import Document, Place
+from penstock.manifest.lenient_front_matter import read_loose
+from penstock.manifest.source import Document, SourceRange
 
 
 def read(text: str) -> Document:
-    return read_loose(text, "a.md", first_line=2, failed=Place(line=3, column=8))
+    return read_loose(text, "a.md", first_line=2, failed=SourceRange(line=3, column=8))
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_what_is_not_understood_is_left_out_and_said(line: str) -> None:
 
 def test_keys_and_values_know_where_they_stand() -> None:
     document = read("name: a\naccess:\n  read:\n    - src/**")
-    assert document.keys["access", "read"] == Place(line=4, column=3)
-    assert document.values["access", "read", 0] == Place(line=5, column=7)
-    assert document.values["name",] == Place(line=2, column=7)
+    assert document.keys["access", "read"] == SourceRange(line=4, column=3)
+    assert document.values["access", "read", 0] == SourceRange(line=5, column=7)
+    assert document.values["name",] == SourceRange(line=2, column=7)
 
 
 @pytest.mark.parametrize(

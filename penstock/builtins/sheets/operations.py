@@ -6,8 +6,8 @@ from typing import Any
 from penstock.builtins.sheets.a1 import Area
 from penstock.builtins.sheets.cells import PREVIEW_COLUMNS, PREVIEW_ROWS
 from penstock.builtins.sheets.edits import edit
-from penstock.builtins.sheets.unkept import not_kept
-from penstock.builtins.sheets.workbook import Book, new_book, sizes_of
+from penstock.builtins.sheets.lost_parts import not_kept
+from penstock.builtins.sheets.workbook import ExcelFile, new_book, sizes_of
 from penstock.core.envelope import Json
 
 
@@ -16,13 +16,13 @@ def inspect(content: bytes) -> dict[str, Any]:
 
     And what any edit would lose, so that people can be asked before.
     """
-    book = Book(content)
+    book = ExcelFile(content)
     lost = not_kept(content, book.save)
     sheets = _sheets(book)
     return {"sheets": sheets, "not_kept_by_edits": lost} if lost else {"sheets": sheets}
 
 
-def _sheets(book: Book) -> list[dict[str, Any]]:
+def _sheets(book: ExcelFile) -> list[dict[str, Any]]:
     shown = {each.title: book.shown(each, PREVIEW_ROWS, PREVIEW_COLUMNS) for each in book.sheets}
     areas = [(title, area) for title, area in shown.items() if area]
     previews = dict(zip([title for title, _ in areas], book.values(areas), strict=True))
@@ -43,7 +43,7 @@ def _sheets(book: Book) -> list[dict[str, Any]]:
 
 def read(content: bytes, area: Area, sheet: str | None) -> tuple[str, list[list[Any]]]:
     """Return the values of a range, and the name of its sheet."""
-    book = Book(content)
+    book = ExcelFile(content)
     name = book.sheet(sheet).title
     return name, book.values([(name, area)])[0]
 

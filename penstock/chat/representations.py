@@ -11,7 +11,7 @@ from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
 from penstock.core.task import Missing, TaskRecord, blocked
-from penstock.store.quarantine import Suspect
+from penstock.store.quarantine import QuarantinedLog
 
 LinkTo = Callable[[StoredFile], str]
 """Makes a link to a stored file that works for a while."""
@@ -101,7 +101,7 @@ def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:
     return {"blockedOn": named, "message": blocked(missing)} if named else {}
 
 
-def quarantine_part(suspect: Suspect) -> dict[str, Any]:
+def quarantine_part(suspect: QuarantinedLog) -> dict[str, Any]:
     """Return why a task is in quarantine, and whether it is at work there."""
     return {
         "crashes": suspect.deaths,

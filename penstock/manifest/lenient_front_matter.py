@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Severity
 from penstock.core.text import cut
-from penstock.manifest.source import Document, Place, Places, YamlPath
+from penstock.manifest.source import Document, SourceMap, SourceRange, YamlPath
 
 DEEPEST = 4
 """Levels of nesting; what lies deeper is ignored."""
@@ -20,13 +20,16 @@ _BLOCKS = {"|": "\n", "|-": "\n", "|+": "\n", ">": " ", ">-": " ", ">+": " "}
 _SHOWN = 60
 
 
-def read_loose(text: str, file: str, *, first_line: int, failed: Place) -> Document:
+def read_loose(text: str, file: str, *, first_line: int, failed: SourceRange) -> Document:
     """Return the mapping that some lines amount to; a warning says where YAML gave up.
 
     Never raises. A line that is not understood is left out, with a warning.
     """
     document = Document(
-        file=file, is_read=True, keys=Places(text, first_line), values=Places(text, first_line)
+        file=file,
+        is_read=True,
+        keys=SourceMap(text, first_line),
+        values=SourceMap(text, first_line),
     )
     line = failed.line - first_line
     lines = text.split("\n")
@@ -140,7 +143,7 @@ class _Lines:
         return None
 
     def _ignore(self, line: _Line) -> None:
-        at = Place(
+        at = SourceRange(
             line=line.number + self._first_line,
             column=line.indent + 1,
             end_column=line.indent + 1 + len(line.text),

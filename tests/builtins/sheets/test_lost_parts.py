@@ -6,7 +6,7 @@ from zipfile import ZipFile
 import pytest
 
 from penstock.builtins.sheets.excel import TOOLS
-from penstock.builtins.sheets.unkept import not_kept
+from penstock.builtins.sheets.lost_parts import not_kept
 from tests.kit.packages import with_file
 from tests.kit.workbench import open_desk
 from tests.kit.workbooks import HERE, PATH, illustrated, opened, sales
