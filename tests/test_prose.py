@@ -1,0 +1,93 @@
+"""Prose is plain English: words of a private dialect are gone, and hard code tells its reasons."""
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow("reads every file")
+ROOT = Path(__file__).parents[1]
+PROSE = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["shape"]["prose"]
+OLD_WORDS = (
+    *("for who", "let who", "to who", "of who", "who waits", "is told", "are told", "hears of"),
+    *("is heard of", "stands in", "stands beside", "amounts to", "comes to nothing", "in vain"),
+    *("at hand", "heeds", "of old", "anew", "besides", "each of them that", "what is wrong with"),
+    *("gives back", "takes up", "goes on with", "is spoken", "is begun", "are begun", "nobody"),
+    *("becomes of", "became of", "stands for who", "whoever", "in hand"),
+)
+"""Phrases with a plain word of the field in their place; the list grows as others are met."""
+FOUND = re.compile(rf"\b(?:{'|'.join(OLD_WORDS)})\b", re.IGNORECASE)
+QUOTED = re.compile(r'"[^"\n]*"|`[^`\n]*`')
+"""What a page of the specification or a program says is quoted as it is."""
+
+
+def prose_of(path: Path) -> str:
+    """Return the words of a file for people: all of a page; of code, comments and texts."""
+    text = path.read_text()
+    if path.suffix == ".md":
+        return QUOTED.sub("", text)
+    return "\n".join(_spoken(text))
+
+
+def _spoken(text: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+        if token.type == tokenize.STRING:
+            yield QUOTED.sub("", token.string[1:]) if '"""' in token.string else token.string
+
+
+def pages_and_code() -> list[Path]:
+    code = [path for folder in ("penstock", "scripts") for path in (ROOT / folder).rglob("*.py")]
+    return sorted([*code, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def test_words_that_only_their_authors_understand_become_fewer() -> None:
+    """The ceiling is what is left of them; lower it whenever you remove some."""
+    found = {
+        path.relative_to(ROOT).as_posix(): hits
+        for path in pages_and_code()
+        if (hits := FOUND.findall(prose_of(path)))
+    }
+    count = sum(map(len, found.values()))
+    worst = sorted(found.items(), key=lambda item: -len(item[1]))[:10]
+    assert count <= PROSE["old_words"], "\n".join(f"{path}: {hits}" for path, hits in worst)
+
+
+@pytest.mark.parametrize("package", sorted(PROSE["comments"]))
+def test_mechanisms_tell_their_reasons(package: str) -> None:
+    """Comments say why: an ordering, a race that is closed, a measured cost, what failed."""
+    lines = comments = 0
+    for path in (ROOT / "penstock" / package).rglob("*.py"):
+        text = path.read_text()
+        lines += text.count("\n")
+        comments += sum(1 for _ in _comment_lines(text))
+    assert 1000 * comments >= PROSE["comments"][package] * lines, f"{comments} in {lines} lines"
+
+
+def _comment_lines(text: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not re.match(r"# (noqa|type:|---)", token.string):
+            yield token.string
+
+
+CASES = {
+    "a docstring": ('"""Let who waits in."""', 1),
+    "a comment": ("x = 1  # it is told to nobody", 2),
+    "a message": ('raise E("goes on with it")', 1),
+    "a name": ("nobody = 1", 0),
+    "what is quoted": ('"""The page: "nobody is asked"."""', 0),
+    "plain words": ('"""Return the newest event."""', 0),
+}
+
+
+@pytest.mark.parametrize(("text", "count"), CASES.values(), ids=list(CASES))
+def test_old_words_are_seen_in_prose_alone(tmp_path: Path, text: str, count: int) -> None:
+    ast.parse(text)
+    (tmp_path / "a.py").write_text(text + "\n")
+    assert len(FOUND.findall(prose_of(tmp_path / "a.py"))) == count
