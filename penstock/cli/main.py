@@ -33,7 +33,9 @@ COMMANDS = (
     Command(
         "new", "Begin a tool or a skill that works.", lambda: late("penstock.cli.new:COMMANDS")
     ),
-    Command("serve", "Serve the project over HTTP.", lambda: late("penstock.cli.serve:serve")),
+    Command(
+        "serve", "Serve the project over HTTP.", lambda: late("penstock.cli.listening.serve:serve")
+    ),
     Command("chat", "Talk with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
     Command(
         "check",
@@ -43,24 +45,28 @@ COMMANDS = (
     Command(
         "types",
         "Write flo.d.ts: what scripts may rely on, for editors.",
-        lambda: late("penstock.cli.types:types"),
+        lambda: late("penstock.cli.tools.types:types"),
     ),
     Command(
         "run-tool",
         "Try one tool out, in a world of mocks.",
-        lambda: late("penstock.cli.run_tool:run_tool"),
+        lambda: late("penstock.cli.tools.run_tool:run_tool"),
     ),
     Command(
         "flow",
         "List, check, run or draw flows; look at their runs.",
         lambda: late("penstock.cli.flow.group:COMMANDS"),
     ),
-    Command("call", "Call one tool, as a program would.", lambda: late("penstock.cli.call:call")),
-    Command("debug", "Call one tool under a debugger.", lambda: late("penstock.cli.debug:debug")),
+    Command(
+        "call", "Call one tool, as a program would.", lambda: late("penstock.cli.tools.call:call")
+    ),
+    Command(
+        "debug", "Call one tool under a debugger.", lambda: late("penstock.cli.tools.debug:debug")
+    ),
     Command(
         "tools",
         "List tools, show one, or say who may call it.",
-        lambda: late("penstock.cli.tools:COMMANDS"),
+        lambda: late("penstock.cli.tools.group:COMMANDS"),
     ),
     Command(
         "tasks",

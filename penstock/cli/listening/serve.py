@@ -12,7 +12,7 @@ from penstock.app.opening import check_strict, open_project
 from penstock.app.reload import ProjectReloader
 from penstock.cli.arguments.options import Folder, ProjectFolder
 from penstock.cli.arguments.project import ReadProject, find
-from penstock.cli.banner import banner
+from penstock.cli.listening.banner import banner
 from penstock.cli.listening.descriptors import room_of, shortage
 from penstock.cli.listening.server import Server, bind
 from penstock.cli.terminal.findings import tell_all

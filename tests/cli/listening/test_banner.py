@@ -9,7 +9,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.cli.arguments.project import find, run
-from penstock.cli.banner import GREETING, TRY, banner, first_words
+from penstock.cli.listening.banner import GREETING, TRY, banner, first_words
 from penstock.core.call import Effect
 from tests.kit.manifests import tool
 from tests.kit.tools import Act

@@ -13,11 +13,11 @@ from penstock.cli.arguments.completion import direct_tools
 from penstock.cli.arguments.input import read_object
 from penstock.cli.arguments.options import AsJson, ProjectFolder, ToolInput
 from penstock.cli.arguments.project import ReadProject, find
-from penstock.cli.call import WatchedCall, not_direct
 from penstock.cli.interaction.background import Background
 from penstock.cli.terminal.findings import tell_findings
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import envelope_text
+from penstock.cli.tools.call import WatchedCall, not_direct
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.debug_sandbox import PATIENCE
 from penstock.sandbox.processes.deno import missing_deno

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.debug import where
+from penstock.cli.tools.debug import where
 from tests.kit.devtools import DevTools
 from tests.kit.project import ProjectFolder
 

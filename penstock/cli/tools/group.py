@@ -20,11 +20,11 @@ from penstock.builtins.families import family_of
 from penstock.cli.arguments.completion import agents as every_agent
 from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
 from penstock.cli.arguments.project import ReadProject, find
-from penstock.cli.grants import ToolName, show_grants
 from penstock.cli.terminal.findings import findings_of, tell_findings
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import pretty
 from penstock.cli.terminal.render import print_table
+from penstock.cli.tools.grants import ToolName, show_grants
 from penstock.core.ids import LogId
 from penstock.core.text import count
 from penstock.engine.state import SessionState
