@@ -1,5 +1,6 @@
 """What computes a script, wherever it does: its port, and what it is told of the world."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -12,11 +13,11 @@ from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.machine_world import MachineWorld
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds, Script
-from penstock.sandbox.seeded_bytes import SeededBytes
 
 _MESSAGES_PER_CALL = 2
 """It is asked, and it is dropped."""
 MIB = 1 << 20
+_BLOCK = 64
 
 
 class EntryRequest(Struct, frozen=True, kw_only=True):
@@ -105,3 +106,30 @@ def begin_step(world: MachineWorld, bounds: Bounds, held: int) -> None:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+class SeededBytes:
+    """Bytes from a seed, one after the other."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed[:_BLOCK]
+        self._block = 0
+        self._left = b""
+
+    def take(self, count: int) -> bytes:
+        """Return the next bytes."""
+        pieces = [self._left]
+        have = len(self._left)
+        while have < count:
+            number = self._block.to_bytes(8, "little")
+            pieces.append(hashlib.blake2b(number, key=self._seed).digest())
+            self._block += 1
+            have += _BLOCK
+        found = b"".join(pieces)
+        self._left = found[count:]
+        return found[:count]
+
+    def words(self) -> list[int]:
+        """Return four numbers of 32 bits for the script's own generator; nothing is taken."""
+        found = hashlib.blake2b(b"words", key=self._seed, digest_size=16).digest()
+        return [int.from_bytes(found[at : at + 4], "little") for at in range(0, 16, 4)]

@@ -1,6 +1,8 @@
 """The sources that an engine reads: our part of the world of scripts, and modules as they run."""
 
 import json
+import re
+from functools import cache
 from pathlib import Path
 
 from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES, Module, Script
@@ -18,6 +20,8 @@ _PARTS = (
     *("seal", "run"),
 )
 """Files of ours, in order: they make one text, so each may use what stands before."""
+_DECLARATIONS = ("flo.d.ts", "builtins.d.ts", "globals.d.ts")
+_OUTPUT = re.compile(r"^  (\w+): ", re.MULTILINE)
 
 
 def guest_source() -> str:
@@ -54,3 +58,16 @@ def plan_of(script: Script) -> str:
     }
     modules[RUNTIME] = {"source": runtime_source(), "imports": {}}
     return json.dumps({"entry": url_of(script.entry), "modules": modules})
+
+
+@cache
+def fixed_part() -> str:
+    """Return the declarations of `flo`, of what built-in tools return, and of the globals."""
+    return "\n".join((SDK / name).read_text("utf-8") for name in _DECLARATIONS)
+
+
+@cache
+def known_outputs() -> frozenset[str]:
+    """Return the tools whose outputs `FloBuiltInOutputs` of the fixed part declares."""
+    text = (SDK / "builtins.d.ts").read_text("utf-8")
+    return frozenset(_OUTPUT.findall(text.partition("interface FloBuiltInOutputs")[2]))

@@ -4,7 +4,7 @@ import json
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.entry_timer import EntryTimer
-from penstock.sandbox.guest import EntryRequest, begin_step, beginning, world_of
+from penstock.sandbox.guest import EntryRequest, SeededBytes, begin_step, beginning, world_of
 from penstock.sandbox.script import Bounds
 from penstock.testing.bridge import BEGINS_MS, FakeBridge
 from tests.kit.scripts import script_of
@@ -43,3 +43,22 @@ def test_a_guest_may_say_more_the_more_calls_it_may_make() -> None:
 
     assert most(1_000) - most(999) >= 1
     assert most(1_000) > 1_000
+
+
+def test_bytes_do_not_depend_on_how_they_are_taken() -> None:
+    one, other = SeededBytes(b"seed" * 8), SeededBytes(b"seed" * 8)
+    pieces = b"".join(one.take(size) for size in (1, 0, 63, 64, 200))
+    assert pieces == other.take(328)
+    assert len(set(pieces)) > 100
+
+
+def test_another_seed_gives_other_bytes_and_other_words() -> None:
+    one, other = SeededBytes(bytes(32)), SeededBytes(bytes(31) + b"\1")
+    assert one.take(16) != other.take(16)
+    assert one.words() != other.words()
+
+
+def test_words_take_nothing() -> None:
+    one, other = SeededBytes(bytes(32)), SeededBytes(bytes(32))
+    assert one.words() == one.words()
+    assert one.take(8) == other.take(8)

@@ -1,10 +1,20 @@
 """Sources as engines read them: our world as one text, modules by the names of stacks."""
 
 import json
+import re
 
-from penstock.sandbox.script import RUNTIME, Module
-from penstock.sandbox.sources import guest_source, plan_of, source_of, url_of
+from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES, Module
+from penstock.sandbox.sources import (
+    fixed_part,
+    guest_source,
+    known_outputs,
+    plan_of,
+    source_of,
+    url_of,
+)
 from tests.kit.scripts import script_of
+
+DECLARED = re.compile(r"^declare (?:const|function|class) (\w+)", re.MULTILINE)
 
 
 def test_our_world_is_one_function_of_what_it_needs() -> None:
@@ -27,3 +37,29 @@ def test_a_plan_names_each_module_and_what_it_may_import() -> None:
     assert plan["entry"] == "tool:///main.mjs"
     assert sorted(plan["modules"]) == [RUNTIME, "tool:///b.mjs", "tool:///main.mjs"]
     assert plan["modules"]["tool:///b.mjs"]["imports"]["./main.mjs"] == "tool:///main.mjs"
+
+
+def test_the_module_has_every_member_of_flo() -> None:
+    """It declares the module `flo:runtime`, the frozen global `flo`."""
+    module = fixed_part().partition('declare module "flo:runtime" {')[2].partition("}")[0]
+    assert set(re.findall(r"export const (\w+):", module)) == set(RUNTIME_NAMES)
+
+
+def test_every_global_of_scripts_is_declared() -> None:
+    """Globals [flo: fetch, URL, URLSearchParams, Blob, File, FormData; rest own]."""
+    declared = set(DECLARED.findall(fixed_part()))
+    names = """flo console fetch URL URLSearchParams Blob File FormData TextEncoder TextDecoder
+        structuredClone crypto atob btoa AbortController AbortSignal setTimeout setInterval
+        clearTimeout clearInterval queueMicrotask performance"""
+    assert declared == set(names.split())
+
+
+def test_functions_of_later_versions_say_so() -> None:
+    """Functions of later deliveries are declared with `Not available in this version`."""
+    later = re.findall(r"/\*\* Not available in this version \*/\n  (\w+)", fixed_part())
+    assert len(later) == 7 + 6 + 6
+    assert {"spawnChildren", "cancel", "claimDueSubjects", "importState"} <= set(later)
+
+
+def test_outputs_of_built_in_tools_are_known() -> None:
+    assert {"read_text_file", "csv_read", "ask_user", "send_media_attachment"} <= known_outputs()

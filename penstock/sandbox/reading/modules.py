@@ -1,14 +1,14 @@
 """From the file that a manifest names, or the text in it, to a Script, or to all its problems."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.diagnostics import Diagnostic
-from penstock.sandbox.reading.absent import absent_globals
+from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read, read_graph
 from penstock.sandbox.reading.imports import (
@@ -21,15 +21,27 @@ from penstock.sandbox.reading.imports import (
     target,
 )
 from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.mask import masked
 from penstock.sandbox.reading.partial import exported, may_export
 from penstock.sandbox.reading.scan import JSON, Lines, Scanner
-from penstock.sandbox.reading.spans import spanned
 from penstock.sandbox.script import RUNTIME, LoadResult, Module, Script
 
 INLINE = "inline.mts"
 """What an inline script is called on stacks."""
 _MOST_HINTS = 20
 """To look for the nearest name takes a while, and so do a hundred thousand wrong ones."""
+_THING = re.compile(
+    r"""'[^'\r\n]*'|"[^"\r\n]*"|`[^`\r\n]*`|[@#]?[\w$]+|[^\r\n]*[^\s]""",
+)
+"""A text in quotes, a name, or whatever stands there to the end of the line."""
+_OF_FILES = frozenset({"entrypoint-missing", "file-encoding", "file-missing", "graph-too-large"})
+"""Codes of what has no place in its file."""
+_USED = re.compile(r"(?<![.\w$])(Intl|Temporal)\s*\??\.\s*[\w$]")
+_OWN = re.compile(
+    r"(?:\b(?:class|function|const|let|var)\b[\s*]*|[{,]\s*|\bas\s+|\bimport\s+)"
+    r"(Intl|Temporal)(?![\w$.])"
+)
+"""A name that the module declares, or imports."""
 
 
 class InlineScript(Struct, frozen=True, kw_only=True):
@@ -252,3 +264,35 @@ def _script(graph: Graph, entrypoint: str) -> Script:
     return Script(
         entry=graph.entry, entrypoint=entrypoint, modules=modules, digest=digest.hexdigest()
     )
+
+
+def spanned(problem: Diagnostic, text: str, lines: Lines) -> Diagnostic:
+    """Return the finding with the end of its range, in the source that it is about."""
+    if problem.code in _OF_FILES or problem.end_column:
+        return problem
+    found = _THING.match(text, lines.offset(problem.line, problem.column))
+    if found is None:
+        return problem
+    line, column = lines.place(found.end())
+    return replace(problem, end_line=line, end_column=column)
+
+
+def absent_globals(source: str) -> Iterator[Diagnostic]:
+    """Yield a warning where a module of JavaScript uses one of them, once for each."""
+    if not _USED.search(source):
+        return
+    mask, lines = masked(source), Lines(source)
+    seen = {found[1] for found in _OWN.finditer(mask)}
+    for found in _USED.finditer(mask):
+        if found[1] in seen:
+            continue
+        seen.add(found[1])
+        line, column = lines.place(found.start())
+        yield Diagnostic(
+            code="absent-global",
+            message=f'there is no "{found[1]}" in a script',
+            line=line,
+            column=column,
+            severity=Severity.WARNING,
+            suggestion="format by hand, or with flo.time.formatUnixTimestamp",
+        )

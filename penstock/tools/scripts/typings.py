@@ -6,7 +6,7 @@ from penstock.manifest.bundle import Bundle
 from penstock.manifest.selection import grant
 from penstock.manifest.skill import SkillManifest
 from penstock.manifest.tool import ToolManifest
-from penstock.sandbox.declarations import fixed_part, known_outputs
+from penstock.sandbox.sources import fixed_part, known_outputs
 from penstock.tools.scripts.manifests import spec_of
 from penstock.tools.scripts.schema_types import SchemaTypes, doc_comment, member
 from penstock.tools.spec import ToolSpec

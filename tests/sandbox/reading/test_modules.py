@@ -8,10 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.clock import SystemClock
+from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.sandbox.reading.folder import Folder
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import InlineScript, ScriptReference, load
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.reading.modules import (
+    InlineScript,
+    ScriptReference,
+    absent_globals,
+    load,
+    spanned,
+)
+from penstock.sandbox.reading.scan import Lines, Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import RUNTIME_NAMES, Bounds, LoadResult, Script
 from penstock.sandbox.wasm.quickjs import QuickJs
@@ -339,3 +346,55 @@ def test_beside_a_syntax_error_each_import_stands_where_it_is(scanner: Scanner) 
         "tools/main.mts:1:7",
         "tools/main.mts:3:10",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "end"),
+    [
+        ('import "lodash";', 1, 8, (1, 16)),
+        ("1;\nimport 'a😀b';", 2, 8, (2, 13)),
+        ("import { near } from './a.mjs';", 1, 10, (1, 14)),
+        ("import(`a`)", 1, 1, (1, 7)),
+        ("@a class B {}", 1, 1, (1, 3)),
+        ("const a = ;  \nlet b;", 1, 11, (1, 12)),
+        ("const a = ) + 1;\r\n", 1, 11, (1, 17)),
+        ("let 'a;\n'", 1, 5, (1, 8)),
+        ("", 1, 1, (0, 0)),
+        ("a\n", 2, 1, (0, 0)),
+    ],
+)
+def test_a_range_ends_behind_what_the_finding_is_about(
+    text: str, line: int, column: int, end: tuple[int, int]
+) -> None:
+    """Wider §14: "A range never is empty and never leaves the line of a scalar"."""
+    problem = Diagnostic(code="import-bare", message="no", line=line, column=column)
+    found = spanned(problem, text, Lines(text))
+    assert (found.end_line, found.end_column) == end
+
+
+def test_what_has_no_place_in_its_file_has_no_range() -> None:
+    problem = Diagnostic(code="entrypoint-missing", message="no")
+    assert spanned(problem, "export {}", Lines("export {}")) == problem
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("new Intl.NumberFormat('de')", ["1:5 Intl"]),
+        ("1;\n Temporal.Now.instant(); Temporal.Now", ["2:2 Temporal"]),
+        ("Intl?.Collator", ["1:1 Intl"]),
+        ("`${Intl.x}`", ["1:4 Intl"]),
+        ("'Intl.NumberFormat' // Intl.x", []),
+        ("a.Intl.b; MyIntl.c; typeof Intl", []),
+        ("const Intl = {}; Intl.x", []),
+        ("import { Intl } from './own.mjs'; Intl.x", []),
+        ("import * as Temporal from './own.mjs'; Temporal.x", []),
+        ("", []),
+    ],
+)
+def test_what_is_used_and_not_there_is_a_warning(source: str, found: list[str]) -> None:
+    """Design of the sandbox, §6.1 no. 13: "Warn on `Intl`/`Temporal` at load"."""
+    told = list(absent_globals(source))
+    names = [each.message.split('"')[1] for each in told]
+    assert [f"{a.line}:{a.column} {n}" for a, n in zip(told, names, strict=True)] == found
+    assert {each.severity for each in told} <= {Severity.WARNING}
