@@ -12,11 +12,11 @@ from penstock.core.call import Origin
 from penstock.core.profile import Profile
 from penstock.core.tool_names import ASK_USER
 from penstock.models.model import ToolDefinition
-from penstock.tools.policy import PLUGIN, Caller
+from penstock.tools.access.policy import PLUGIN, Caller
+from penstock.tools.access.rules import Rules
+from penstock.tools.access.session_guard import AUTHORING
+from penstock.tools.access.skills import NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
-from penstock.tools.session_guard import AUTHORING
-from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
 
 _NO_LABELS: frozenset[str] = frozenset()

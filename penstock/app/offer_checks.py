@@ -13,8 +13,8 @@ from penstock.app.project import Project
 from penstock.app.settings import FILE, Settings
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.ids import ASSISTANT
+from penstock.tools.access.rules import Rules
 from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
 from penstock.tools.tool import Tool
 
 MOST_OFFERED = 20

@@ -43,10 +43,10 @@ from penstock.store.log import Log
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
+from penstock.tools.access.rules import Rules
+from penstock.tools.access.skills import Skills
 from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
-from penstock.tools.skills import Skills
 from penstock.tools.tool import Tool
 
 

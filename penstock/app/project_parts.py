@@ -34,10 +34,10 @@ from penstock.resources.workspace import Files
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
+from penstock.tools.access.rules import Rules
+from penstock.tools.access.skills import NO_SKILLS, Skills
 from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.rules import Rules
-from penstock.tools.skills import NO_SKILLS, Skills
 
 NO_FLOWS = NoFlows()
 NO_ROLES = ModelNames()

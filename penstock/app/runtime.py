@@ -33,10 +33,10 @@ from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
+from penstock.tools.access.policy import SCRIPT
+from penstock.tools.access.skills import Skills
 from penstock.tools.callbacks import Callbacks
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import SCRIPT
-from penstock.tools.skills import Skills
 
 SUSPENDED = "SUSPENDED"
 BLOCKED = "BLOCKED"

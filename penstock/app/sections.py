@@ -9,7 +9,7 @@ from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Pr
 from penstock.core.schema import Schema
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
-from penstock.tools.rules import Action, Rule
+from penstock.tools.access.rules import Action, Rule
 from penstock.tools.shell import ShellSettings
 
 STRICT = ConfigDict(

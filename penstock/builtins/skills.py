@@ -18,10 +18,10 @@ from penstock.manifest.resources import Resource
 from penstock.manifest.skill import SkillManifest
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
+from penstock.tools.access.skills import NO_SKILLS, Selection, TaskSkills
 from penstock.tools.builtin import TEXT, URI, BuiltIn, builtin, place
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.skills import NO_SKILLS, Selection, TaskSkills
 
 MOST_TEXT = 65_536
 SKILL: Json = {"type": "string", "description": "As list_available_skills says it."}

@@ -23,9 +23,9 @@ from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_ends import usage_of
 from penstock.engine.task_state import TaskState
+from penstock.tools.access.policy import Caller
+from penstock.tools.access.skills import SkillsOf, TaskSkills
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
-from penstock.tools.skills import SkillsOf, TaskSkills
 
 NAMELESS = CallId("")
 """Of a call that stands in no message."""

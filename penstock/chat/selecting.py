@@ -9,7 +9,7 @@ from penstock.core.ids import LogId
 from penstock.core.profile import Profile
 from penstock.core.schema import Problem
 from penstock.engine.state import SessionState
-from penstock.tools.skills import Skills, TaskSkills
+from penstock.tools.access.skills import Skills, TaskSkills
 
 
 def unknown_skills(

@@ -35,8 +35,8 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
+from penstock.tools.access.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.invoker import Invoker
-from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 
 GetSessionAgent = Callable[[LogId, str], Agent]
 """The agent of a session, by name. Raises NotFound."""

@@ -36,13 +36,13 @@ from penstock.testing.log import MemoryLog
 from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.workspace import MemoryFiles
-from penstock.tools.artifacts import Artifacts
+from penstock.tools.access.policy import Caller
+from penstock.tools.access.rules import Rule, Rules
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
-from penstock.tools.rules import Rule, Rules
+from penstock.tools.results.artifacts import Artifacts
 from penstock.tools.tool import Tool
 
 _KEY = bytes(32)

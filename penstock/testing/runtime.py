@@ -28,11 +28,11 @@ from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
+from penstock.tools.access.rules import Rule, Rules
+from penstock.tools.access.skills import NO_SKILLS, Skills
 from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.rules import Rule, Rules
-from penstock.tools.skills import NO_SKILLS, Skills
 
 KEY = bytes(range(32))
 

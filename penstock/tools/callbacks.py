@@ -12,7 +12,7 @@ from penstock.core.envelope import Envelope, Json
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.tools.policy import Caller
+from penstock.tools.access.policy import Caller
 
 
 class SubagentRequest(Struct, frozen=True, kw_only=True):

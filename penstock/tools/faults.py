@@ -27,8 +27,8 @@ from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
 from penstock.resources.redact import Redactor
-from penstock.tools.bounded_errors import bounded
-from penstock.tools.redaction import redacted_error
+from penstock.tools.results.bounded_errors import bounded
+from penstock.tools.results.redaction import redacted_error
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

@@ -15,7 +15,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault
-from penstock.tools.policy import Caller
+from penstock.tools.access.policy import Caller
 
 
 class TaskSecrets:

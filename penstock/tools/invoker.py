@@ -27,9 +27,8 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
-from penstock.tools.active_call import ActiveCall, Approvals
-from penstock.tools.cancellable import CancellableWork
-from penstock.tools.deadline import Deadline
+from penstock.tools.access.policy import SCRIPT, Caller, refused
+from penstock.tools.access.rules import Rules
 from penstock.tools.faults import (
     failure,
     foremost,
@@ -40,11 +39,12 @@ from penstock.tools.faults import (
     retried,
 )
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
-from penstock.tools.policy import SCRIPT, Caller, refused
-from penstock.tools.redaction import check_change, redacted, redacted_files
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
-from penstock.tools.rules import Rules
+from penstock.tools.results.redaction import check_change, redacted, redacted_files
+from penstock.tools.running.active_call import ActiveCall, Approvals
+from penstock.tools.running.cancellable import CancellableWork
+from penstock.tools.running.deadline import Deadline
 from penstock.tools.threads import Threads
 from penstock.tools.tool import Tool
 

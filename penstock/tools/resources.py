@@ -21,9 +21,9 @@ from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
 from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.store.blobs import Blobs
-from penstock.tools.artifacts import Artifacts
 from penstock.tools.callbacks import Callbacks
 from penstock.tools.given_secrets import GivenSecrets
+from penstock.tools.results.artifacts import Artifacts
 from penstock.tools.shell import OFF, ShellSettings
 
 NO_PROJECT = "there is no project folder here: open one with penstock.open(directory)"

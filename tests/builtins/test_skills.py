@@ -17,8 +17,8 @@ from penstock.manifest.skill import SkillManifest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.access.skills import Skills, SkillsOf, TaskSkills
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.skills import Skills, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.logs import code, settled

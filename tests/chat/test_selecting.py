@@ -5,7 +5,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.builtins import SKILLS
 from penstock.chat.selecting import unknown_skills
 from penstock.core.profile import LOCAL_PROFILE
-from penstock.tools.skills import Skills
+from penstock.tools.access.skills import Skills
 
 ALL = Skills(SKILLS)
 SOME = next(iter(SKILLS))

@@ -9,8 +9,8 @@ from penstock.core.envelope import Envelope
 from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access
 from penstock.testing.invocation import Workbench, open_workbench
+from penstock.tools.access.rules import Action, Rule
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.rules import Action, Rule
 from penstock.tools.tool import Tool
 
 G = Access(

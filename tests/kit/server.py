@@ -37,8 +37,8 @@ from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.testing.clock import settle
+from penstock.tools.access.rules import Rules
 from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
 from penstock.tools.tool import Tool
 
 HERE = "http://localhost"

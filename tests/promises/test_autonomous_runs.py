@@ -16,9 +16,9 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.access.rules import Action, Rule
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
-from penstock.tools.rules import Action, Rule
 from penstock.tools.tool import Tool
 from tests.kit.code_environment import BESIDE, FILE
 from tests.kit.flows import HEAD, RUN, finish, flows_of, run_in, steps, task_of, worker

@@ -18,11 +18,11 @@ from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.policy import Caller
+from penstock.tools.access.policy import Caller
+from penstock.tools.access.rules import Action, Rule
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
-from penstock.tools.rules import Action, Rule
 from tests.kit.counted import Counted, code, killed
 from tests.kit.tools import Act
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.core.call import Call
 from penstock.core.caught import CaughtError
-from penstock.tools.session_guard import GuardedSession, PluginGuard
+from penstock.tools.access.session_guard import GuardedSession, PluginGuard
 
 Guard = Callable[[Call], Any]
 """Returns None, or a text that says why the call is refused."""

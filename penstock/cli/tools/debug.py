@@ -21,7 +21,7 @@ from penstock.cli.tools.call import WatchedCall, not_direct
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.debug_sandbox import PATIENCE
 from penstock.sandbox.processes.deno import missing_deno
-from penstock.tools.policy import SCRIPT
+from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
 
 USUAL_PORT = 9229

@@ -12,10 +12,10 @@ from penstock.core.events import CallSettled
 from penstock.core.tool_names import FINISH
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.finish import DONE, FinishContract, RejectedFinish
+from penstock.tools.access.policy import Caller
+from penstock.tools.access.session_guard import SessionGuard
 from penstock.tools.faults import problem_details
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
-from penstock.tools.session_guard import SessionGuard
 
 BAD_BRANCH = "bad_branch"
 """The detail of a refused `finish` whose branch was wrong."""

@@ -32,11 +32,11 @@ from penstock.flows.steps.step_runner import StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.store.blobs import open_blobs
-from penstock.tools.artifacts import Artifacts
+from penstock.tools.access.rules import Rules
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
-from penstock.tools.rules import Rules
+from penstock.tools.results.artifacts import Artifacts
 
 _FAILS = failed("interrupted", "it fails, for once")
 """Nothing that was interrupted is tried again."""

@@ -13,8 +13,8 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.state import State
 from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import given_json, own_copy
-from penstock.tools.redaction import check_key
+from penstock.tools.results.outputs import given_json, own_copy
+from penstock.tools.results.redaction import check_key
 from penstock.tools.state import (
     ALWAYS,
     AnyRevision,

@@ -15,7 +15,7 @@ from penstock.core.schema import Schema
 from penstock.core.text import size_text
 from penstock.engine.answers import OTHER
 from penstock.tools.invocation import QuestionForm
-from penstock.tools.outputs import given_json
+from penstock.tools.results.outputs import given_json
 
 TYPE_CHARACTERS = 128
 MESSAGE_CHARACTERS = 4096

@@ -24,10 +24,10 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.core.schema import Schema, json_problems
 from penstock.core.text import cut
-from penstock.tools.outputs import BYTES
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.docstring import parse_docstring
 from penstock.tools.python.inline import inlined
+from penstock.tools.results.outputs import BYTES
 
 MESSAGE_CHARACTERS = 300
 _UNTYPED = (Any, dict, None, type(None), inspect.Parameter.empty)

@@ -21,7 +21,7 @@ from penstock.resources.state import (
 )
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.redaction import check_key
+from penstock.tools.results.redaction import check_key
 from penstock.tools.scripts.arguments import optional_text, text
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refusal_of

@@ -11,7 +11,7 @@ from penstock.core.events import StateWritten
 from penstock.core.retry import ONCE, RetryPolicy
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.redaction import check_key
+from penstock.tools.results.redaction import check_key
 from penstock.tools.scripts.arguments import mapping, number, text
 from penstock.tools.scripts.given_schema import GivenSchema
 from penstock.tools.scripts.recording import Recording, StepAttempt

@@ -10,7 +10,7 @@ from penstock.core.clock import to_iso
 from penstock.core.events import NOTE_LEVELS, NoteEmitted, StateWritten
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.redaction import check_key
+from penstock.tools.results.redaction import check_key
 from penstock.tools.scripts.arguments import optional_number, optional_text, text
 from penstock.tools.scripts.recording import Recording
 from penstock.tools.state import ALWAYS, MOST_SECONDS, AnyRevision, TaskValues

@@ -17,9 +17,9 @@ from penstock.flows.code.steps import CodeEnvironment, CodeVisit
 from penstock.flows.definition import Code
 from penstock.flows.runs.visit_outcome import VisitOutcome
 from penstock.testing.invocation import Workbench, open_workbench
+from penstock.tools.access.rules import Rules
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
 from penstock.tools.tool import Tool
 from tests.kit.tools import Act
 

@@ -8,7 +8,7 @@ from penstock.app.settings import load
 from penstock.core.call import Effect
 from penstock.core.retry import RetryPolicy
 from penstock.resources.hosts import read_patterns
-from penstock.tools.policy import SCRIPT
+from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.manifests import bindings_of, broken_spec
 from penstock.tools.scripts.script import ScriptTool

@@ -9,9 +9,9 @@ from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.profile import Profile
 from penstock.core.tool_names import ASK_USER, SUBAGENT
-from penstock.tools.policy import PLUGIN, Caller, find_grant, refused
-from penstock.tools.session_guard import SessionGuard
-from penstock.tools.skills import Selection
+from penstock.tools.access.policy import PLUGIN, Caller, find_grant, refused
+from penstock.tools.access.session_guard import SessionGuard
+from penstock.tools.access.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 from tests.kit.visibility import CELLS as TABLE_CELLS
 

@@ -12,7 +12,7 @@ from penstock.core.ids import LogId
 from penstock.core.profile import Profile
 from penstock.engine.state import SessionState
 from penstock.manifest.skill import SkillManifest
-from penstock.tools.skills import NOTHING, Skills, SkillsOf, TaskSkills
+from penstock.tools.access.skills import NOTHING, Skills, SkillsOf, TaskSkills
 
 ANYBODY, ANY_AGENT = Profile(), SkillsOf()
 

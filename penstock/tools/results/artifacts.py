@@ -15,10 +15,10 @@ from penstock.core.limits import Limits
 from penstock.core.schema import is_deeper
 from penstock.core.text import cut, one_line, preview
 from penstock.store.blobs import Blobs
-from penstock.tools.bounded_errors import bounded
-from penstock.tools.media import IMAGES, dimensions, sniff
-from penstock.tools.outputs import at_bytes
-from penstock.tools.placeholders import Placeholders, may_hold_base64
+from penstock.tools.results.bounded_errors import bounded
+from penstock.tools.results.media import IMAGES, dimensions, sniff
+from penstock.tools.results.outputs import at_bytes
+from penstock.tools.results.placeholders import Placeholders, may_hold_base64
 
 Preview = Callable[[Any], str | None]
 _BYTES_PER_CHARACTER = 4

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.schema import Schema
-from penstock.tools.policy import Caller
-from penstock.tools.rules import Action, Rule, Rules
-from penstock.tools.session_guard import SessionGuard
+from penstock.tools.access.policy import Caller
+from penstock.tools.access.rules import Action, Rule, Rules
+from penstock.tools.access.session_guard import SessionGuard
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 ALLOW, ASK, DENY = Action.ALLOW, Action.ASK, Action.DENY

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.schema import Schema
-from penstock.tools.policy import Caller
+from penstock.tools.access.policy import Caller
 from penstock.tools.spec import ToolSpec
 
 

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.core.awaited import consume_outcome, unmarked
-from penstock.tools.deadline import CancelReason, Deadline
+from penstock.tools.access.policy import SCRIPT
 from penstock.tools.invocation import Invocation
-from penstock.tools.policy import SCRIPT
+from penstock.tools.running.deadline import CancelReason, Deadline
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.core.ids import TaskId
 from penstock.core.tool_names import ASK_USER, FINISH, SKILL_READ, SUBAGENT
-from penstock.tools.outputs import own_copy
+from penstock.tools.results.outputs import own_copy
 
 ALWAYS = (FINISH, ASK_USER, SKILL_READ)
 AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
@@ -34,7 +34,7 @@ class GuardedSession(Struct, frozen=True, kw_only=True):
     """What a guard of a plugin knows of the agent session whose calls it checks.
 
     Example:
-        >>> from penstock.tools.session_guard import GuardedSession
+        >>> from penstock.tools.access.session_guard import GuardedSession
         >>> session = GuardedSession(
         ...     run_id="task_1", frame="c1", agent="clerk", tools=["read"], is_autonomous=False
         ... )

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from penstock.core.call_errors import InvalidOutput
 from penstock.core.schema import pointer
-from penstock.tools.media import sniff
+from penstock.tools.results.media import sniff
 
 Path = tuple[str | int, ...]
 

@@ -11,7 +11,7 @@ from penstock.core.events import CallRetried, CallSettled
 from penstock.core.limits import KIB, Limits
 from penstock.core.retry import RetryPolicy
 from penstock.testing.invocation import open_workbench
-from penstock.tools.bounded_errors import bounded
+from penstock.tools.results.bounded_errors import bounded
 from tests.kit.tools import Act, raising
 
 LIMITS = Limits(details_bytes=KIB)

@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 
 from penstock.core.call_errors import InvalidOutput
 from penstock.testing.invocation import open_workbench
-from penstock.tools.outputs import encoded, plain_base64, to_json
 from penstock.tools.python.function import tool
+from penstock.tools.results.outputs import encoded, plain_base64, to_json
 
 DEPTH = 200
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.limits import Limits
-from penstock.tools.media import IMAGES, UNKNOWN, sniff
+from penstock.tools.results.media import IMAGES, UNKNOWN, sniff
 
 SHOWN = "[image displayed above]"
 SHORTEST = 256

@@ -16,9 +16,9 @@ from penstock.core.ids import ArtifactId
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
-from penstock.tools.artifacts import Artifacts, LoggedOutcome, OutputForm
-from penstock.tools.policy import Caller
+from penstock.tools.access.policy import Caller
 from penstock.tools.python.function import tool
+from penstock.tools.results.artifacts import Artifacts, LoggedOutcome, OutputForm
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 640, 480) + bytes(300)
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"

@@ -12,13 +12,13 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.tool_names import ASK_USER, SUBAGENT
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.redact import Redactor
-from penstock.tools.session_guard import (
+from penstock.tools.access.session_guard import (
     AUTHORING,
     AUTONOMOUS,
     SessionGuard,
     blocked,
 )
-from penstock.tools.skills import NOTHING, Selection, TaskSkills
+from penstock.tools.access.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
 SCRIPT = "script"

@@ -14,12 +14,12 @@ from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
-from penstock.tools.artifacts import ANY_FORM, OutputForm
+from penstock.tools.access.policy import Caller
+from penstock.tools.access.rules import Action, Rules
 from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
-from penstock.tools.policy import Caller
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.rules import Action, Rules
+from penstock.tools.results.artifacts import ANY_FORM, OutputForm
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

@@ -9,7 +9,7 @@ from penstock.core.events import NoteEmitted, StoredFile
 from penstock.core.ids import BlobId
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.redact import Redactor
-from penstock.tools.redaction import (
+from penstock.tools.results.redaction import (
     check_change,
     redacted,
     redacted_error,

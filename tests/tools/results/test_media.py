@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from penstock.tools.media import dimensions, sniff
+from penstock.tools.results.media import dimensions, sniff
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 3, 4)

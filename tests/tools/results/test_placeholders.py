@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.tools.placeholders import SHOWN, Placeholders, may_hold_base64
+from penstock.tools.results.placeholders import SHOWN, Placeholders, may_hold_base64
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(184)).decode()
 JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + b"\xfb\xef\xbe" * 80).decode()

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import NotPermitted
-from penstock.tools.session_guard import ALWAYS, AUTHORING, SessionGuard
+from penstock.tools.access.session_guard import ALWAYS, AUTHORING, SessionGuard
 
 DECLARED = ("read", "write", "grep", "bash", "t_reg")
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")

@@ -1,0 +1,1 @@
+"""Which tools a caller may see and call: grants, rules, skills, guards of agent sessions."""

@@ -1,0 +1,1 @@
+"""One call while the invoker works on it: its state, its cancellation, its deadline."""
