@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.agents.catalog import Catalog
+from penstock.app.checks.thinking import find_unheeding, thinking_faults
 from penstock.app.dry_runs import DryRuns
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
-from penstock.app.thinking import find_unheeding, thinking_faults
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id

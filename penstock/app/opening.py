@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.flows import code_environment_of, constants_of, flows_of
-from penstock.app.folder import folder_of
 from penstock.app.global_tools import with_global_tools
 from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.guards import guards_of
@@ -32,11 +32,13 @@ from penstock.core.world import World
 from penstock.flows.starting import FlowSettings
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
-from penstock.resources.cipher import open_cipher
+from penstock.resources.cipher import KEY_FILE, open_cipher
 from penstock.resources.egress import Egress
 from penstock.resources.media import SqlMedia
+from penstock.resources.project.loaded import LoadedFiles
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
+from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.log import Log
@@ -47,7 +49,12 @@ from penstock.tools.access.rules import Rules
 from penstock.tools.access.skills import Skills
 from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.registry import Registry
+from penstock.tools.resources import ProjectFolder
 from penstock.tools.tool import Tool
+
+_SQLITE = "sqlite:///"
+_SQLITE_FILES = ("", "-wal", "-shm")
+"""Endings of the files that SQLite keeps for one database."""
 
 
 class Additions(Struct, frozen=True, kw_only=True):
@@ -266,4 +273,29 @@ def project_parts_of(settings: Settings, project: Project, added: Additions) -> 
         local=settings.local.profile,
         code_environment=code_environment_of(settings, project),
         confinement=project.sandbox.confinement if project.sandbox else {},
+    )
+
+
+def folder_of(settings: Settings) -> ProjectFolder:
+    """Return the project's folder; agents cannot see the runtime's own files in it.
+
+    The runtime's own files are the data folder, the key, the blobs and the database.
+    """
+    root, limits = settings.root.resolve(), settings.all_limits
+    paths = [settings.data_path, settings.data_path / KEY_FILE, Path(settings.blob_place)]
+    if settings.database.startswith(_SQLITE):
+        database = settings.database.removeprefix(_SQLITE)
+        paths += [Path(f"{database}{ending}") for ending in _SQLITE_FILES]
+    inside = [path for path in paths if path != root and path.is_relative_to(root)]
+    private = dict.fromkeys(path.relative_to(root).as_posix() for path in inside)
+    return ProjectFolder(
+        root=root,
+        private=tuple(private),
+        loaded=LoadedFiles(),
+        shell=replace(
+            settings.flows.shell_settings,
+            slots=ProcessSlots(limits.shell_commands),
+            processes=limits.shell_processes,
+            memory_mb=limits.shell_memory_mb,
+        ),
     )

@@ -1,5 +1,6 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.prompt_prefix import PromptPrefix, PromptScript
 from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
-from penstock.app.model_roles import check_roles
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.load import load_plugins
 from penstock.app.scripts import ProjectSandbox, with_engines
@@ -33,6 +33,7 @@ from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, ProjectNames
 from penstock.manifest.skill import SkillManifest
+from penstock.models.names import ModelNames
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
 from penstock.tools.access.policy import PLUGIN, SCRIPT
@@ -217,6 +218,34 @@ def _check_settings(
     yield from check_global_tools(settings.global_tools, tools, file)
     yield from check_families(settings.tools.builtin, there, file)
     yield from check_roles(settings.models.roles, file)
+
+
+def check_roles(roles: Mapping[str, str], file: Path) -> Iterator[Diagnostic]:
+    """Yield a finding for each role of `[models.roles]` that leads to no model.
+
+    `file` is penstock.toml; a role may also come from a variable or from the program.
+    """
+    names = ModelNames(roles=roles)
+    for role, meaning in roles.items():
+        try:
+            names.model(f"@{role}")
+        except ConfigError as error:
+            yield Diagnostic(
+                code="model-role",
+                message=str(error),
+                file=file.name,
+                line=_line_of_role(file, role),
+                suggestion=f'write a model in the place of "{meaning}"',
+            )
+
+
+def _line_of_role(file: Path, role: str) -> int:
+    """Return the line that sets a role, or 1 where the file does not set it."""
+    key = re.compile(rf"""\s*(models\.|roles\.)*["']?{re.escape(role)}["']?\s*=""")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    table = next((index for index, line in enumerate(lines) if "roles" in line), 0)
+    numbered = enumerate(lines, 1)
+    return next((number for number, line in numbered if number > table and key.match(line)), 1)
 
 
 def _builtin_tools(

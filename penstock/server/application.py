@@ -21,6 +21,7 @@ from penstock.core.errors import BadRequest, PenstockError
 from penstock.core.exhaustion import exhaustion_of
 from penstock.core.ids import new_id
 from penstock.server.auth import Authenticator
+from penstock.server.context import FULL, ServerContext, ServerLifecycle
 from penstock.server.pages import page, sign_in, transcript, web_links
 from penstock.server.requests.cookies import Cookies
 from penstock.server.requests.problem import (
@@ -47,7 +48,6 @@ from penstock.server.routes import (
     vault,
 )
 from penstock.server.schemas.openapi import document
-from penstock.server.site import FULL, ServerLifecycle, Site
 from penstock.server.streams.sse import LEFT, EventStream
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def create_application(
     app.state.lifecycle = lifecycle
     app.state.cookies, app.state.wrong_keys = Cookies(server), WrongKeys()
     if isinstance(runtime, Runtime):
-        lifecycle.site = Site.build(runtime, lifecycle)
+        lifecycle.context = ServerContext.build(runtime, lifecycle)
     app.router.routes[:0] = [calls.DOCUMENT, chat.SEND]
     for router in ROUTERS:
         app.router.routes += router.routes  # to include a router is to read its routes once more
@@ -210,7 +210,7 @@ def _lifespan(
             yield
             return
         async with runtime() as opened:
-            lifecycle.site = Site.build(opened, lifecycle)
+            lifecycle.context = ServerContext.build(opened, lifecycle)
             _keep_what_is_loaded()
             yield
             lifecycle.drain()

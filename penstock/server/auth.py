@@ -27,12 +27,12 @@ from penstock.core.errors import (
     Unauthenticated,
 )
 from penstock.core.profile import Profile
+from penstock.server.context import ADDRESS, FULL, PROFILE, ServerContext, ServerLifecycle
 from penstock.server.requests.cookies import Cookies
 from penstock.server.requests.key_presence import answered_within
 from penstock.server.requests.mount import path_of
 from penstock.server.requests.problem import problem, request_id_of
 from penstock.server.requests.rates import Rates, kind_of
-from penstock.server.site import ADDRESS, FULL, PROFILE, ServerLifecycle, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 HEALTH = "/api/health"
@@ -108,9 +108,9 @@ class Authenticator:
 
     async def _admit_soon(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         """Answer without a profile if the database does not respond in time."""
-        site = self._lifecycle.site
+        context = self._lifecycle.context
         try:
-            async with asyncio.timeout(site.limits.ready_seconds if site else None):
+            async with asyncio.timeout(context.limits.ready_seconds if context else None):
                 await self._admit(scope, extra)
         except (TimeoutError, StoreError):
             scope[PROFILE] = None
@@ -118,32 +118,32 @@ class Authenticator:
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         _check_address(scope)
         headers, path = Headers(scope=scope), path_of(scope)
-        site = self._lifecycle.site
-        if path == HEALTH or (site is None and path == READY):
-            self._check_health(scope, headers, site)
+        context = self._lifecycle.context
+        if path == HEALTH or (context is None and path == READY):
+            self._check_health(scope, headers, context)
             return
-        if FULL in scope or site is None:
+        if FULL in scope or context is None:
             raise NotReady(_FULL if FULL in scope else None)
         self._read_forwarded(scope, headers)
         is_form = path.startswith(LINK) or (path == SIGN_IN and scope["method"] == "POST")
         if is_form:
             self._cookies.check_form(scope, headers)
-        if await self._is_local(scope, site):
+        if await self._is_local(scope, context):
             self._check_host(headers)
             if not is_form:
                 self._check_origin(headers)
-            scope[PROFILE] = site.runtime.local
+            scope[PROFILE] = context.runtime.local
             return
         profile, refused = None, None
         try:
-            async with answered_within(site.limits.key_look_seconds):
-                profile = await self._profile(headers, site)
+            async with answered_within(context.limits.key_look_seconds):
+                profile = await self._profile(headers, context)
                 if profile is None and not is_form:
-                    profile = await self._signed_in(scope, headers, site, extra)
+                    profile = await self._signed_in(scope, headers, context, extra)
         except Unauthenticated as error:
             refused = error
         scope[PROFILE] = profile
-        self._count(scope, site, extra)
+        self._count(scope, context, extra)
         if refused is not None:
             raise refused
         is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
@@ -151,44 +151,50 @@ class Authenticator:
         if profile is None and path not in OPEN and not is_signed:
             raise Unauthenticated
 
-    def _count(self, scope: Scope, site: Site, extra: list[tuple[bytes, bytes]]) -> None:
+    def _count(
+        self, scope: Scope, context: ServerContext, extra: list[tuple[bytes, bytes]]
+    ) -> None:
         """Count the request for its profile, else for its address. Raises RateLimited."""
         profile: Profile | None = scope[PROFILE]
         caller = profile.profile_id if profile else scope[ADDRESS]
         kind = kind_of(scope["method"], path_of(scope))
-        now = site.runtime.parts.clock.now()
+        now = context.runtime.parts.clock.now()
         if spent := self._rates.count(caller, kind, now):
             extra += [(name.lower().encode(), text.encode()) for name, text in
                       spent.headers().items()]  # fmt: skip
             self._rates.check(spent, kind, now)
 
-    def _check_health(self, scope: Scope, headers: Headers, site: Site | None) -> None:
+    def _check_health(self, scope: Scope, headers: Headers, context: ServerContext | None) -> None:
         """Refuse other names of this machine while the last look found no key.
 
         It starts no look of its own: what it answers says nothing of the project.
         """
         scope[PROFILE] = None
-        if self._is_loopback and site is not None and site.key_presence.known is False:
+        if self._is_loopback and context is not None and context.key_presence.known is False:
             self._check_host(headers)
 
-    async def _is_local(self, scope: Scope, site: Site) -> bool:
+    async def _is_local(self, scope: Scope, context: ServerContext) -> bool:
         """Whether this machine asks, nobody else can, and no key exists."""
-        return self._is_loopback and _is_from_here(scope) and not await site.key_presence.look()
+        return self._is_loopback and _is_from_here(scope) and not await context.key_presence.look()
 
-    async def _profile(self, headers: Headers, site: Site) -> Profile | None:
+    async def _profile(self, headers: Headers, context: ServerContext) -> Profile | None:
         said = headers.get("authorization")
         if said is None:
             return None
         scheme, _, key = said.partition(" ")
-        if scheme.lower() != "bearer" or site.keys is None:
+        if scheme.lower() != "bearer" or context.keys is None:
             raise Unauthenticated
-        return await site.keys.profile(key.strip())
+        return await context.keys.profile(key.strip())
 
     async def _signed_in(
-        self, scope: Scope, headers: Headers, site: Site, extra: list[tuple[bytes, bytes]]
+        self,
+        scope: Scope,
+        headers: Headers,
+        context: ServerContext,
+        extra: list[tuple[bytes, bytes]],
     ) -> Profile | None:
         """Return the profile of the cookie, or None if the cookie is invalid or missing."""
-        token, database_parts = self._cookies.find(headers), site.runtime.parts.database_parts
+        token, database_parts = self._cookies.find(headers), context.runtime.parts.database_parts
         if token is None or database_parts is None:
             return None
         try:

@@ -1,16 +1,21 @@
 """A project opened as a runtime: what is on disk, what a program brings, what is wrong."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
+from penstock.app.opening import folder_of
 from penstock.app.opening import open as open_runtime
+from penstock.app.settings import load
 from penstock.core.errors import ConfigError, DeclarationError
 from penstock.core.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.tools.shell import ShellSettings
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
 
@@ -100,3 +105,34 @@ async def test_who_works_here_has_the_permissions_of_the_settings(
     async with project.opened() as runtime:
         error = (await runtime.call("send", {})).error
     assert (error and error.code) == code
+
+
+IN_USE = (".penstock", ".penstock/secret.key", ".penstock/blobs", ".penstock/penstock.db")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "private"),
+    [
+        ({}, {*IN_USE}),
+        ({"data_dir": "var/lib"}, {f"var/lib{each[9:]}" for each in IN_USE}),
+        ({"data_dir": "."}, {each[10:] for each in IN_USE[1:]}),
+        ({"data_dir": "/elsewhere"}, set()),
+        ({"blobs": "kept", "database_url": "sqlite:///my.db"}, {*IN_USE[:2], "kept", "my.db"}),
+        ({"blobs": "s3://bucket/x", "database_url": "postgresql://x/y"}, {*IN_USE[:2]}),
+    ],
+)
+def test_the_places_of_data_are_hidden_from_agents(
+    tmp_path: Path, chosen: dict[str, Any], private: set[str]
+) -> None:
+    found = folder_of(load(tmp_path, **chosen))
+    beside = {"-wal", "-shm"}
+    assert {each for each in found.private if each[-4:] not in beside} == private
+    assert found.root == tmp_path
+
+
+def test_the_settings_decide_whether_shell_commands_run(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text("[flows]\nshell = true\n")
+    shell = folder_of(load(tmp_path, limits={"shell_commands": 3, "shell_memory_mb": 50})).shell
+    assert shell.slots is not None
+    assert shell.slots.most == 3
+    assert replace(shell, slots=None) == ShellSettings(is_on=True, memory_mb=50)

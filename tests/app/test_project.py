@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.project import check_project, check_root, find_root, load_project
+from penstock.app.project import check_project, check_roles, check_root, find_root, load_project
 from penstock.app.settings import load
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError
+from tests.kit.project import ProjectFolder
 
 
 @pytest.mark.parametrize("mark", ["penstock.toml", ".penstock"])
@@ -113,3 +114,38 @@ def test_a_check_sorts_counts_and_takes_further_looks(tmp_path: Path) -> None:
         "yaml-syntax",
     ]
     assert (checked.tools, checked.skills, checked.errors, checked.warnings) == (1, 1, 2, 1)
+
+
+CIRCLE = """[models]
+default = "offline"
+
+[models.roles]
+fast = "offline"
+mine = "@yours:low"
+"yours" = "@mine"
+lost = "@codin"
+"""
+ITSELF = 'the model role "@yours" stands for itself under [models.roles]'
+NO_ROLE = "there is no model role \"@codin\". Did you mean 'coding'?"
+
+
+def test_a_role_that_leads_to_itself_or_to_no_model_is_a_finding(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(CIRCLE)
+    roles = {"fast": "offline", "mine": "@yours:low", "yours": "@mine", "lost": "@codin"}
+    assert [(each.line, each.message, each.suggestion) for each in check_roles(roles, file)] == [
+        (6, ITSELF, 'write a model in the place of "@yours:low"'),
+        (7, ITSELF, 'write a model in the place of "@mine"'),
+        (8, NO_ROLE, 'write a model in the place of "@codin"'),
+    ]
+
+
+@pytest.mark.parametrize("meaning", ["@coding", "offline", "openai/gpt-x:high"])
+def test_a_role_may_name_another_role_and_any_model(tmp_path: Path, meaning: str) -> None:
+    assert list(check_roles({"mine": meaning}, tmp_path / "none.toml")) == []
+
+
+def test_check_reports_the_roles_that_lead_nowhere(project: ProjectFolder) -> None:
+    (project.root / "penstock.toml").write_text(CIRCLE)
+    found = check_project(load(project.root)).diagnostics
+    assert [each.line for each in found if each.code == "model-role"] == [6, 7, 8]

@@ -26,7 +26,7 @@ async def talk(server: InMemoryServer, *texts: str) -> SessionId:
 
 def history_of(server: InMemoryServer) -> History:
     """Return the history that the server shows."""
-    history: History = server.app.state.lifecycle.site.history
+    history: History = server.app.state.lifecycle.context.history
     return history
 
 

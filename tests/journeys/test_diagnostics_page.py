@@ -12,8 +12,7 @@ PLACES = (
     *("manifest/**/*.py", "flows/check.py", "flows/checks/**/*.py", "flows/project/files.py"),
     *("flows/dry_run/*.py",),
     *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/reading/*.py"),
-    *("app/scripts.py", "app/global_tools.py", "app/type_check.py", "app/thinking.py"),
-    *("app/model_roles.py", "app/offer_checks.py"),
+    *("app/scripts.py", "app/global_tools.py", "app/project.py", "app/checks/*.py"),
 )
 """Where findings are made."""
 MADE = {f"duplicate-{noun}" for noun in ("skill", "permission", "group")}

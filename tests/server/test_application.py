@@ -13,7 +13,7 @@ from penstock.chat.follow import LogTail
 from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.server.application import create_application, refuse_as_full
-from penstock.server.site import FULL, ServerLifecycle, Site
+from penstock.server.context import FULL, ServerContext, ServerLifecycle
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream
 from penstock.server.streams.wire import ChatFrames, StreamView
@@ -121,13 +121,13 @@ async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with served() as server:
-        site: Site = server.app.state.lifecycle.get()
+        context: ServerContext = server.app.state.lifecycle.get()
 
         async def broken(request: Request) -> Response:
-            tail = LogTail(site.source, LogId("conv_1"), after=0, stored=False)
+            tail = LogTail(context.source, LogId("conv_1"), after=0, stored=False)
             frames = ChatFrames(StreamView(SessionId("conv_1"), str, 8, 2000), Position(0))
             no_json: Any = ("1", {"type": object()})
-            place = site.streams.enter(LOCAL_PROFILE)
+            place = context.streams.enter(LOCAL_PROFILE)
             return EventStream(tail, frames, place, headers={}, first=[no_json])
 
         server.app.add_route("/api/broken", broken)
@@ -135,7 +135,7 @@ async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place
             await server.client.get("/api/broken")
     assert "request req_" in caplog.text
     assert "not JSON serializable" in caplog.text
-    assert site.streams.open == 0
+    assert context.streams.open == 0
 
 
 @pytest.mark.parametrize("chunks", [1, 3])

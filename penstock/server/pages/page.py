@@ -5,8 +5,8 @@ from pathlib import Path
 from fastapi import Request
 from starlette.responses import Response
 
+from penstock.server.context import context_of
 from penstock.server.routes.router import Router
-from penstock.server.site import site_of
 
 router = Router(include_in_schema=False)
 
@@ -32,7 +32,7 @@ _METHODS = ["GET", "HEAD"]
 @router.api_route("/", methods=_METHODS)
 async def page(request: Request) -> Response:
     """Return the page, which knows how long a message may be."""
-    html = _HTML.replace(_LONGEST, str(site_of(request).limits.content_chars).encode())
+    html = _HTML.replace(_LONGEST, str(context_of(request).limits.content_chars).encode())
     return Response(html, headers=HEADERS, media_type="text/html")
 
 

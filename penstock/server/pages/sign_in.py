@@ -7,6 +7,7 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 
 from penstock.core.errors import Unauthenticated
+from penstock.server.context import ADDRESS, context_of
 from penstock.server.pages.plain import FORM, HEADERS, element, html_page
 from penstock.server.requests.bodies import Form, read_body, read_json
 from penstock.server.requests.cookies import Cookies
@@ -14,7 +15,6 @@ from penstock.server.requests.mount import way_up
 from penstock.server.requests.rates import WrongKeys
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
-from penstock.server.site import ADDRESS, site_of
 
 router = Router(tags=["sign-in"])
 
@@ -44,9 +44,9 @@ async def show_sign_in(request: Request) -> Response:
 )
 async def sign_in(request: Request) -> Response:
     """Check a key, and set the cookie that stands for it; a form goes on to the page."""
-    site = site_of(request)
+    context = context_of(request)
     wrong: WrongKeys = request.app.state.wrong_keys
-    address, now = request.scope[ADDRESS], site.runtime.parts.clock.now()
+    address, now = request.scope[ADDRESS], context.runtime.parts.clock.now()
     is_form = request.headers.get("content-type", "").startswith(FORM)
     key = await _form_key(request) if is_form else await _json_key(request)
     done = Response(status_code=204)
@@ -69,16 +69,16 @@ async def sign_in(request: Request) -> Response:
 @router.delete("/api/session", status_code=204, responses=_DONE, response_class=Response)
 async def sign_out(request: Request) -> Response:
     """Take the cookie away, here and there; without one nothing is to do."""
-    site, cookies, done = site_of(request), _cookies(request), Response(status_code=204)
+    context, cookies, done = context_of(request), _cookies(request), Response(status_code=204)
     if token := cookies.find(Headers(scope=request.scope)):
-        await site.kept.sign_ins.end(token)
+        await context.kept.sign_ins.end(token)
         done.headers["set-cookie"] = cookies.made(request.scope, "", 0)
     return done
 
 
 async def signed_in(request: Request, key: str, response: Response) -> Response:
     """Return the response with a cookie that stands for the key. Raises Unauthenticated."""
-    sign_ins = site_of(request).kept.sign_ins
+    sign_ins = context_of(request).kept.sign_ins
     token = await sign_ins.begin(key)
     made = _cookies(request).made(request.scope, token, sign_ins.seconds)
     response.headers["set-cookie"] = made
@@ -92,13 +92,13 @@ def _page(request: Request, *parts: str, status: int = 200) -> Response:
 
 
 async def _json_key(request: Request) -> str:
-    body, _ = await read_json(request, site_of(request).limits.request_bytes)
+    body, _ = await read_json(request, context_of(request).limits.request_bytes)
     key: str = KEY.read(body)["key"]
     return key.strip()
 
 
 async def _form_key(request: Request) -> str:
-    raw = await read_body(request, site_of(request).limits.request_bytes)
+    raw = await read_body(request, context_of(request).limits.request_bytes)
     return "".join(parse_qs(raw.decode(errors="replace")).get("key", [])).strip()
 
 

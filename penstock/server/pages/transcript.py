@@ -10,10 +10,10 @@ from penstock.chat.history import HistoryRange
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import READ
+from penstock.server.context import PROFILE, admitted, context_of
 from penstock.server.pages.plain import HEADERS, element, html_page, link
 from penstock.server.requests.mount import way_up
 from penstock.server.routes.router import Router
-from penstock.server.site import PROFILE, admitted, site_of
 
 router = Router(include_in_schema=False)
 
@@ -26,15 +26,15 @@ async def show_conversation(
     conversation_id: str, request: Request, before: str | None = None
 ) -> Response:
     """Return the newest messages of a conversation, or those before one of them."""
-    site, up = site_of(request), way_up(request.scope)
+    context, up = context_of(request), way_up(request.scope)
     if request.scope.get(PROFILE) is None:
         return RedirectResponse(f"{up}login", 303, HEADERS)
     profile = admitted(request, READ)
-    session = await site.runtime.parts.projections.find_session(SessionId(conversation_id))
+    session = await context.runtime.parts.projections.find_session(SessionId(conversation_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
         raise NotFound(f"there is no conversation {conversation_id!r}")
     wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
-    found = await site.history.page(session.session_id, wanted)
+    found = await context.history.page(session.session_id, wanted)
     live = f"{up}#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"
     parts = [_message(each) for each in found.messages]
     if found.has_more:

@@ -7,13 +7,13 @@ from starlette.responses import RedirectResponse, Response
 
 from penstock.core.clock import to_iso
 from penstock.core.errors import LinkExpired
+from penstock.server.context import context_of
 from penstock.server.pages.plain import FORM, HEADERS, button_to, element, html_page
 from penstock.server.pages.sign_in import signed_in
 from penstock.server.requests.mount import way_up
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
-from penstock.server.site import site_of
 
 router = Router(tags=["web links"])
 
@@ -30,10 +30,10 @@ async def show_link(token: str, request: Request) -> Response:
 @router.post("/api/links/{token}", responses=answers("OpenedLink"), response_class=Json)
 async def open_link(token: str, request: Request) -> Response:
     """Use a link: what it opens, and a key for that alone where keys are needed."""
-    site = site_of(request)
+    context = context_of(request)
     is_form = request.headers.get("content-type", "").startswith(FORM)
     try:
-        opened = await site.kept.web_links.open(token)
+        opened = await context.kept.web_links.open(token)
     except LinkExpired as error:
         if is_form:
             return html_page(request, "penstock", element("p", str(error), "problem"), status=403)

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from penstock.agents.agent import Agent
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.profile import READ
+from penstock.server.context import allowed, context_of
 from penstock.server.requests.lists import ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
-from penstock.server.site import allowed, site_of
 
 router = Router(prefix="/api/agents", tags=["agents"])
 
@@ -30,12 +30,12 @@ class AgentsQuery(ListQuery):
 @router.get("", responses=answers("Agents"), response_class=Json)
 async def list_agents(request: Request, query: Annotated[AgentsQuery, Query()]) -> Response:
     """Return the agents; `sort` is name, model or source."""
-    site, _ = site_of(request), allowed(request, READ)
+    context, _ = context_of(request), allowed(request, READ)
     by, page = query.sorted_by(SORTS), query.page
     needle = query.search.casefold()
     found = [
         _agent(each)
-        for each in site.runtime.parts.agents.list()
+        for each in context.runtime.parts.agents.list()
         if needle in f"{each.name}\n{each.description}".casefold()
     ]
     found.sort(
@@ -47,8 +47,8 @@ async def list_agents(request: Request, query: Annotated[AgentsQuery, Query()]) 
 @router.get("/{agent_id}", responses=answers("Agent"), response_class=Json)
 async def read_agent(agent_id: str, request: Request) -> Response:
     """Return one agent, with its instructions and settings."""
-    site, _ = site_of(request), allowed(request, READ)
-    agent = site.runtime.parts.agents.get(agent_id)
+    context, _ = context_of(request), allowed(request, READ)
+    agent = context.runtime.parts.agents.get(agent_id)
     more = {"instructions": agent.instructions, "settings": _settings(agent.settings)}
     return Json(_agent(agent) | more)
 
@@ -56,8 +56,8 @@ async def read_agent(agent_id: str, request: Request) -> Response:
 @router.get("/{agent_id}/settings", responses=answers("AgentSettings"), response_class=Json)
 async def read_settings(agent_id: str, request: Request) -> Response:
     """Return every setting of an agent, and which of them are not the defaults."""
-    site, _ = site_of(request), allowed(request, READ)
-    agent = site.runtime.parts.agents.get(agent_id)
+    context, _ = context_of(request), allowed(request, READ)
+    agent = context.runtime.parts.agents.get(agent_id)
     settings, usual = _settings(agent.settings), _settings(DEFAULTS)
     overridden = [name for name, value in settings.items() if value != usual[name]]
     return Json({"settings": settings, "overridden": overridden})

@@ -12,10 +12,10 @@ from penstock.core.errors import NotFound
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
 from penstock.resources.links import BARE, LinkLabel
+from penstock.server.context import PROFILE, ServerContext, admitted, context_of
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import PROBLEM, answers
-from penstock.server.site import PROFILE, Site, admitted, site_of
 
 router = Router(prefix="/api", tags=["stored"])
 
@@ -58,15 +58,15 @@ async def read_blob(
     blob_id: str, request: Request, query: Annotated[LinkQuery, Query()]
 ) -> Response:
     """Return stored bytes: by a signed link, or with a key that owns them."""
-    site = site_of(request)
+    context = context_of(request)
     profile: Profile | None = request.scope.get(PROFILE)
     label = BARE
     if query.sig or profile is None:
         label = LinkLabel(query.type, query.name)
-        site.links.check(blob_id, query.exp, query.sig, label)
+        context.links.check(blob_id, query.exp, query.sig, label)
     else:
-        await _check_owner(site, admitted(request, READ), BlobId(blob_id))
-    content = await site.runtime.parts.blobs.get(BlobId(blob_id))
+        await _check_owner(context, admitted(request, READ), BlobId(blob_id))
+    content = await context.runtime.parts.blobs.get(BlobId(blob_id))
     media_type = type_of(content)
     disposition = "attachment" if media_type == _UNKNOWN else "inline"
     if label != BARE:
@@ -76,9 +76,9 @@ async def read_blob(
     return Response(content, headers=SAFE | headers)
 
 
-async def _check_owner(site: Site, profile: Profile, blob_id: BlobId) -> None:
+async def _check_owner(context: ServerContext, profile: Profile, blob_id: BlobId) -> None:
     """Raise NotFound for bytes that nothing of this profile refers to."""
-    is_owned = profile.holds(ADMIN) or await site.kept.lookup.is_owned(blob_id, profile)
+    is_owned = profile.holds(ADMIN) or await context.kept.lookup.is_owned(blob_id, profile)
     if not is_owned:
         raise NotFound(f"there is no blob {blob_id!r}")
 
@@ -88,11 +88,11 @@ async def read_artifact(
     artifact_id: str, request: Request, query: Annotated[PartQuery, Query()]
 ) -> Response:
     """Return a part of a result that was too long to be shown whole."""
-    site, profile = site_of(request), admitted(request, READ)
-    kept = await site.kept.lookup.find_artifact(ArtifactId(artifact_id), profile)
+    context, profile = context_of(request), admitted(request, READ)
+    kept = await context.kept.lookup.find_artifact(ArtifactId(artifact_id), profile)
     if kept is None:
         raise NotFound(f"there is no artifact {artifact_id!r}")
-    text = (await site.runtime.parts.blobs.get(kept.blob_id)).decode()
+    text = (await context.runtime.parts.blobs.get(kept.blob_id)).decode()
     end = query.offset + query.limit
     part = {
         "id": artifact_id,

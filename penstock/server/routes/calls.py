@@ -16,6 +16,7 @@ from penstock.core.errors import BadRequest, InvalidRequest, NotFound
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.schema import Problem, json_type
+from penstock.server.context import PROFILE, ServerContext, allowed, context_of
 from penstock.server.requests.bodies import ID, Form, key_of, read_json
 from penstock.server.requests.lists import Number, page_of
 from penstock.server.requests.mount import root_of
@@ -23,7 +24,6 @@ from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, document, takes
 from penstock.server.schemas.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
-from penstock.server.site import PROFILE, Site, allowed, site_of
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
 from penstock.tools.faults import invalid, problem_details
@@ -52,8 +52,8 @@ Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
 @router.get("", responses=answers("DirectCalls"), response_class=Json)
 async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -> Response:
     """Return the tools that this profile may call, by id."""
-    site, profile = site_of(request), allowed(request, READ)
-    found = _direct(site).of(profile)
+    context, profile = context_of(request), allowed(request, READ)
+    found = _direct(context).of(profile)
     part = [tool_part(each) for each in found[offset : offset + limit]]
     return page_of("directCalls", part, Page(limit=limit, offset=offset), len(found))
 
@@ -61,8 +61,8 @@ async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -
 @router.get("/{tool_id}", responses=answers("DirectCall"), response_class=Json)
 async def read_tool(tool_id: str, request: Request) -> Response:
     """Return what a call of a tool takes and gives."""
-    site, profile = site_of(request), allowed(request, READ)
-    named = (each for each in _direct(site).of(profile) if each.spec.tool_id == tool_id)
+    context, profile = context_of(request), allowed(request, READ)
+    named = (each for each in _direct(context).of(profile) if each.spec.tool_id == tool_id)
     if (tool := next(named, None)) is None:
         raise NotFound(f'no direct-call tool "{tool_id}"')
     return Json(tool_part(tool))
@@ -79,14 +79,14 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) 
 
     An `Idempotency-Key` makes a repeated request the same one.
     """
-    site, profile = site_of(request), allowed(request, CHAT)
-    body, raw = await read_json(request, site.limits.request_bytes, empty={})
+    context, profile = context_of(request), allowed(request, CHAT)
+    body, raw = await read_json(request, context.limits.request_bytes, empty={})
     asked = _asked(body)
     try:
-        direct = _direct(site)
+        direct = _direct(context)
         tool = direct.get(tool_id, profile)
         direct.check(tool, _input(tool_id, asked))
-        named = await _skills(site, profile, tool_id, asked)
+        named = await _skills(context, profile, tool_id, asked)
     except CallError as error:
         refused = envelope_part(error.envelope()) | {"taskId": None}
         return Json(refused, _REFUSED.get(type(error), 422))
@@ -97,14 +97,14 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) 
         selected_skills=named,
         idempotency=key_of(request, raw),
     )
-    return await _outcome(site, await site.runtime.request(call, profile), wait)
+    return await _outcome(context, await context.runtime.request(call, profile), wait)
 
 
 async def _document(request: Request) -> Response:
     """Return the OpenAPI document, with the tools that who asks may call."""
     profile: Profile | None = request.scope.get(PROFILE)
-    site: Site | None = request.app.state.lifecycle.site
-    tools = _direct(site).of(profile) if site and profile else ()
+    context: ServerContext | None = request.app.state.lifecycle.context
+    tools = _direct(context).of(profile) if context and profile else ()
     made, root = with_tools(document(request.app), tools), root_of(request.scope)
     return Json({**made, "servers": [{"url": root}]} if root else made)
 
@@ -125,12 +125,12 @@ def tool_part(tool: Tool) -> dict[str, Any]:
     return part | ({} if spec.output_schema is None else {"outputSchema": dict(spec.output_schema)})
 
 
-async def _outcome(site: Site, task_id: TaskId, seconds: float) -> Response:
+async def _outcome(context: ServerContext, task_id: TaskId, seconds: float) -> Response:
     """Wait for the outcome, as long as is wanted or until the server stops."""
-    clock, headers = site.runtime.parts.clock, {"x-task-id": task_id}
+    clock, headers = context.runtime.parts.clock, {"x-task-id": task_id}
     until, reply = clock.monotonic() + seconds, None
-    while reply is None and not site.is_draining and (left := until - clock.monotonic()) > 0:
-        reply = await site.runtime.wait(task_id, seconds=min(left, _PATIENCE_SECONDS))
+    while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
+        reply = await context.runtime.wait(task_id, seconds=min(left, _PATIENCE_SECONDS))
     if reply is None:
         return Json({"taskId": task_id}, 202, headers)
     envelope = outcome_of(reply)
@@ -162,10 +162,10 @@ def _input(tool_id: str, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _skills(
-    site: Site, profile: Profile, tool_id: str, asked: dict[str, Any]
+    context: ServerContext, profile: Profile, tool_id: str, asked: dict[str, Any]
 ) -> tuple[str, ...]:
     """Return the skills that were named. Raises InvalidInput for one that cannot be selected."""
-    parts, named = site.runtime.parts, tuple(asked.get("selectedSkillIds", ()))
+    parts, named = context.runtime.parts, tuple(asked.get("selectedSkillIds", ()))
     session_id = asked.get("conversationId")
     session = await parts.projections.find_session(session_id) if session_id and named else None
     agent = parts.agents.get(session.agent if session else ASSISTANT)
@@ -175,5 +175,5 @@ async def _skills(
     return named
 
 
-def _direct(site: Site) -> DirectTools:
-    return DirectTools(site.runtime.parts.invoker)
+def _direct(context: ServerContext) -> DirectTools:
+    return DirectTools(context.runtime.parts.invoker)

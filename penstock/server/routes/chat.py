@@ -15,13 +15,13 @@ from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionB
 from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
+from penstock.server.context import ServerContext, admitted, context_of
 from penstock.server.requests.bodies import ID, NOT_BLANK, Form, key_of, read_json
 from penstock.server.requests.problem import Json, end_problem, request_id_of
 from penstock.server.routes.message_task import find_task_messages
 from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import stream_of_sent
 from penstock.server.schemas.openapi import answers, streams, takes
-from penstock.server.site import Site, admitted, site_of
 from penstock.store.log_units import MOVED_ON
 from penstock.store.projections import Page
 
@@ -52,18 +52,18 @@ _DONE = streams(answers("Exchange", s202="Waiting"))
 @router.post("", responses=_DONE, openapi_extra=takes(MESSAGE), response_class=Json)
 async def send_message(agent_id: str, request: Request) -> Response:
     """Say something to an agent. An `Idempotency-Key` makes a repeated request the same one."""
-    site, profile = site_of(request), admitted(request, CHAT)
-    agent = site.runtime.parts.agents.get(agent_id)
-    body, raw = await read_json(request, site.limits.request_bytes)
+    context, profile = context_of(request), admitted(request, CHAT)
+    agent = context.runtime.parts.agents.get(agent_id)
+    body, raw = await read_json(request, context.limits.request_bytes)
     asked = MESSAGE.read(body)
     named = tuple(asked.get("selectedSkillIds", ()))
-    if wrong := unknown_skills(named, site.runtime.parts.skills, agent, profile):
+    if wrong := unknown_skills(named, context.runtime.parts.skills, agent, profile):
         raise InvalidRequest([{"field": each.path, "issue": each.message} for each in wrong])
     message = NewMessage(
         content=asked["content"],
         agent=agent_id,
         session_id=asked.get("conversationId"),
-        model=await _model(site, asked),
+        model=await _model(context, asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
@@ -88,13 +88,13 @@ SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=F
 )
 async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
     """Answer a message anew; the old answer, and all that came later, leave the history."""
-    site, profile = site_of(request), admitted(request, CHAT)
-    parts = site.runtime.parts
+    context, profile = context_of(request), admitted(request, CHAT)
+    parts = context.runtime.parts
     parts.agents.get(agent_id)
     asked_at = parts.clock.now()
-    body, _ = await read_json(request, site.limits.request_bytes, empty={})
+    body, _ = await read_json(request, context.limits.request_bytes, empty={})
     asked = AGAIN.read(body)
-    task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
+    task_messages = await find_task_messages(context, profile, agent_id, MessageId(message_id))
     if task_messages.brief is None:
         raise NotFound(f"what {message_id!r} answers was erased")
     session_id = SessionId(task_messages.task.log_id)
@@ -106,7 +106,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         content=task_messages.brief.content,
         agent=agent_id,
         session_id=session_id,
-        model=await _model(site, asked),
+        model=await _model(context, asked),
         enable_tools=asked.get("enableTools", True),
         supersedes=task_messages.task.task_id,
         head=head,
@@ -121,37 +121,37 @@ def _went_on(task: TaskRecord, asked_at: Moment) -> bool:
 
 
 async def _send(request: Request, message: NewMessage, *, stream: bool) -> Response:
-    site, profile = site_of(request), admitted(request, CHAT)
+    context, profile = context_of(request), admitted(request, CHAT)
     if not stream:
-        sent = await site.runtime.send(message, profile)
-        return await _answer(site, sent, request_id_of(request.scope))
-    slot = site.streams.enter(profile)
+        sent = await context.runtime.send(message, profile)
+        return await _answer(context, sent, request_id_of(request.scope))
+    slot = context.streams.enter(profile)
     try:
-        sent = await site.runtime.send(message, profile)
+        sent = await context.runtime.send(message, profile)
         is_new = message.session_id is None and message.idempotency.key is None
-        return await stream_of_sent(site, message.agent, sent, slot, is_new=is_new)
+        return await stream_of_sent(context, message.agent, sent, slot, is_new=is_new)
     except BaseException:
         slot.leave()
         raise
 
 
-async def _answer(site: Site, sent: SentMessage, request_id: str) -> Response:
+async def _answer(context: ServerContext, sent: SentMessage, request_id: str) -> Response:
     """Wait for the end of a task, as long as a request may, and tell how it ended."""
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
-    clock, reply = site.runtime.parts.clock, None
-    until = clock.monotonic() + site.limits.request_wait_seconds
-    while reply is None and not site.is_draining and clock.monotonic() < until:
-        reply = await site.runtime.wait(sent.task_id, seconds=_PATIENCE_SECONDS)
-    task = await site.runtime.parts.projections.find_task(sent.task_id)
+    clock, reply = context.runtime.parts.clock, None
+    until = clock.monotonic() + context.limits.request_wait_seconds
+    while reply is None and not context.is_draining and clock.monotonic() < until:
+        reply = await context.runtime.wait(sent.task_id, seconds=_PATIENCE_SECONDS)
+    task = await context.runtime.parts.projections.find_task(sent.task_id)
     if task is None:
         raise NotFound(f"there is no task {sent.task_id!r} any more")
     ids = {"taskId": sent.task_id, "conversationId": sent.session_id}
     if reply is None:
         return Json(ids | {"status": task.status.value}, 202, headers)
-    task_messages = await site.history.of_task(task)
-    user = site.history.user(task_messages)
+    task_messages = await context.history.of_task(task)
+    user = context.history.user(task_messages)
     if reply.status is TaskStatus.SUCCEEDED:
-        both = {"userMessage": user, "assistantMessage": site.history.answer(task_messages)}
+        both = {"userMessage": user, "assistantMessage": context.history.answer(task_messages)}
         return Json(both, 200, headers)
     if reply.status is TaskStatus.SUSPENDED:
         questions = [question_record(each) for each in reply.questions]
@@ -176,11 +176,11 @@ def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
     return {}
 
 
-async def _model(site: Site, asked: dict[str, Any]) -> str | None:
+async def _model(context: ServerContext, asked: dict[str, Any]) -> str | None:
     """Return the model that was asked for. Raises InvalidRequest for one there is not."""
     name: str | None = asked.get("model")
     if name is not None:
-        models = site.runtime.parts.models
+        models = context.runtime.parts.models
         await models.look_up(name)
         try:
             models.get(name)

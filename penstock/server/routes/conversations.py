@@ -14,6 +14,7 @@ from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.task import SessionRecord
 from penstock.core.tool_names import FIRST
 from penstock.models.model import ModelCard
+from penstock.server.context import ServerContext, admitted, allowed, context_of
 from penstock.server.requests.bodies import Form, read_json
 from penstock.server.requests.lists import InHistory, InStream, ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json
@@ -21,7 +22,6 @@ from penstock.server.routes.message_task import find_task_messages
 from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import ResumePosition, stream_of_session
 from penstock.server.schemas.openapi import answers, streams, takes
-from penstock.server.site import Site, admitted, allowed, site_of
 from penstock.store.projections import SessionSort
 from penstock.tools.tool import Tool
 
@@ -46,20 +46,20 @@ class ConversationsQuery(ListQuery):
 @router.get("", responses=answers("History"), response_class=Json)
 async def read_history(agent_id: str, request: Request, query: InHistory) -> Response:
     """Return messages of a conversation, oldest first; without an id, of the newest one."""
-    site, profile = site_of(request), admitted(request, READ)
-    directory = directory_of(site)
+    context, profile = context_of(request), admitted(request, READ)
+    directory = directory_of(context)
     if query.conversation_id is None:
         session = await directory.newest(agent_id, profile)
     else:
-        session = await _session(site, query.conversation_id, agent_id, profile)
+        session = await _session(context, query.conversation_id, agent_id, profile)
     meta: dict[str, Any] = {"total": 0, "limit": query.limit, "hasMore": False}
     if session is None:
-        site.runtime.parts.agents.get(agent_id)
+        context.runtime.parts.agents.get(agent_id)
         return Json({"messages": [], "conversationId": None, "meta": meta})
     wanted = HistoryRange(
         view=query.view, limit=query.limit, before=query.before, search=query.search
     )
-    found = await site.history.page(session.session_id, wanted)
+    found = await context.history.page(session.session_id, wanted)
     meta |= {"total": found.total, "hasMore": found.has_more}
     return Json({"messages": found.messages, "conversationId": session.session_id, "meta": meta})
 
@@ -67,20 +67,20 @@ async def read_history(agent_id: str, request: Request, query: InHistory) -> Res
 @router.delete("", status_code=204, responses=_GONE, response_class=Response)
 async def delete_everything(agent_id: str, request: Request) -> Response:
     """Delete every conversation with the agent."""
-    site, profile = site_of(request), allowed(request, CHAT)
-    directory = directory_of(site)
+    context, profile = context_of(request), allowed(request, CHAT)
+    directory = directory_of(context)
     if await directory.newest(agent_id, profile) is None:
-        site.runtime.parts.agents.get(agent_id)
-    await directory.delete_all(agent_id, profile, site.kept.erasure)
+        context.runtime.parts.agents.get(agent_id)
+    await directory.delete_all(agent_id, profile, context.kept.erasure)
     return Response(status_code=204)
 
 
 @router.get("/models", responses=answers("Models"), response_class=Json)
 async def list_models(agent_id: str, request: Request) -> Response:
     """Return the models that a message may ask for."""
-    site, _ = site_of(request), allowed(request, READ)
-    site.runtime.parts.agents.get(agent_id)
-    models = site.runtime.parts.models
+    context, _ = context_of(request), allowed(request, READ)
+    context.runtime.parts.agents.get(agent_id)
+    models = context.runtime.parts.models
     cards: list[dict[str, Any]] = []
     for each in models.cards():
         await models.look_up(each.model_id)
@@ -94,9 +94,9 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
 
     The nine of every agent come first, the others by name.
     """
-    site, profile = site_of(request), allowed(request, READ)
-    agent = site.runtime.parts.agents.get(agent_id)
-    invoker = site.runtime.parts.invoker_of(agent)
+    context, profile = context_of(request), allowed(request, READ)
+    agent = context.runtime.parts.agents.get(agent_id)
+    invoker = context.runtime.parts.invoker_of(agent)
     on = offered(agent, invoker, profile)
     shown = sorted(invoker.registry if all else on, key=_place)
     names = {each.spec.tool_id for each in on}
@@ -106,8 +106,8 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
 @router.get("/stream", responses=streams(answers(None, 204)), response_class=Response)
 async def open_stream(agent_id: str, request: Request, query: InStream) -> Response:
     """Follow a conversation from where the reader left it (`Last-Event-ID`), or from its task."""
-    site, profile = site_of(request), admitted(request, READ)
-    session = await _session(site, query.conversation_id, agent_id, profile)
+    context, profile = context_of(request), admitted(request, READ)
+    session = await _session(context, query.conversation_id, agent_id, profile)
     resume = ResumePosition(
         session_id=session.session_id,
         agent=agent_id,
@@ -116,9 +116,9 @@ async def open_stream(agent_id: str, request: Request, query: InStream) -> Respo
         task_id=query.task_id,
         follow=query.follow,
     )
-    slot = site.streams.enter(profile)
+    slot = context.streams.enter(profile)
     try:
-        return await stream_of_session(site, resume, slot)
+        return await stream_of_session(context, resume, slot)
     except BaseException:
         slot.leave()
         raise
@@ -129,14 +129,14 @@ async def list_conversations(
     agent_id: str, request: Request, query: Annotated[ConversationsQuery, Query()]
 ) -> Response:
     """Return conversations with the agent; `sort` is updatedAt, createdAt or title."""
-    site, profile = site_of(request), allowed(request, READ)
+    context, profile = context_of(request), allowed(request, READ)
     sort = SORTS[query.sorted_by(SORTS)]
-    directory = directory_of(site)
+    directory = directory_of(context)
     found, total = await directory.list(
         agent_id, profile, page=query.page, search=query.search, sort=sort
     )
     if not total and await directory.newest(agent_id, profile) is None:
-        site.runtime.parts.agents.get(agent_id)
+        context.runtime.parts.agents.get(agent_id)
     return page_of("conversations", [conversation(each) for each in found], query.page, total)
 
 
@@ -149,12 +149,12 @@ async def list_conversations(
 )
 async def begin_conversation(agent_id: str, request: Request) -> Response:
     """Begin a conversation in which nothing was said yet."""
-    site, profile = site_of(request), allowed(request, CHAT)
-    site.runtime.parts.agents.get(agent_id)
-    directory = directory_of(site)
-    body, _ = await read_json(request, site.limits.request_bytes, empty={})
+    context, profile = context_of(request), allowed(request, CHAT)
+    context.runtime.parts.agents.get(agent_id)
+    directory = directory_of(context)
+    body, _ = await read_json(request, context.limits.request_bytes, empty={})
     title = BEGIN.read(body).get("title")
-    session = await directory.begin(agent_id, profile, title, limits=site.limits, new_id=new_id)
+    session = await directory.begin(agent_id, profile, title, limits=context.limits, new_id=new_id)
     return Json(conversation(session), 201)
 
 
@@ -166,9 +166,9 @@ async def begin_conversation(agent_id: str, request: Request) -> Response:
 )
 async def delete_conversation(agent_id: str, conversation_id: str, request: Request) -> Response:
     """Delete a conversation; what runs in it is cancelled first."""
-    site, profile = site_of(request), admitted(request, CHAT)
-    session = await _session(site, conversation_id, agent_id, profile)
-    await directory_of(site).delete(session, site.kept.erasure)
+    context, profile = context_of(request), admitted(request, CHAT)
+    session = await _session(context, conversation_id, agent_id, profile)
+    await directory_of(context).delete(session, context.kept.erasure)
     return Response(status_code=204)
 
 
@@ -178,13 +178,13 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
 
     Of a task without an answer everything goes with the user's message: nothing else names it.
     """
-    site, profile = site_of(request), admitted(request, CHAT)
-    task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
+    context, profile = context_of(request), admitted(request, CHAT)
+    task_messages = await find_task_messages(context, profile, agent_id, MessageId(message_id))
     if task_messages.end is None:
         raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
-    answer_id, task, parts = task_messages.end.message_id, task_messages.task, site.runtime.parts
+    answer_id, task, parts = task_messages.end.message_id, task_messages.task, context.runtime.parts
     is_answer = answer_id == message_id
-    runs = await site.kept.erasure.erase_messages(
+    runs = await context.kept.erasure.erase_messages(
         task.log_id, task.task_id, user=not is_answer, answer=is_answer or answer_id is None
     )
     for run in runs:
@@ -192,18 +192,20 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
     return Response(status_code=204)
 
 
-async def _session(site: Site, name: str, agent_id: str, profile: Profile) -> SessionRecord:
+async def _session(
+    context: ServerContext, name: str, agent_id: str, profile: Profile
+) -> SessionRecord:
     """Return a conversation. Raises NotFound; for an agent without any, that says the agent."""
     try:
-        return await directory_of(site).get(SessionId(name), agent_id, profile)
+        return await directory_of(context).get(SessionId(name), agent_id, profile)
     except NotFound:
-        site.runtime.parts.agents.get(agent_id)
+        context.runtime.parts.agents.get(agent_id)
         raise
 
 
-def directory_of(site: Site) -> Directory:
+def directory_of(context: ServerContext) -> Directory:
     """Return the conversations; they outlive an agent that only another process has."""
-    parts = site.runtime.parts
+    parts = context.runtime.parts
     return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
 
 

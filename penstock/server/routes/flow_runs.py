@@ -23,6 +23,7 @@ from penstock.core.task import FLOW, TaskRecord, TaskStatus
 from penstock.flows.reading.flow import MOST_AT_ONCE
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.starting import VALIDATION_ERROR
+from penstock.server.context import ServerContext, allowed, context_of, owned
 from penstock.server.requests.bodies import Form, key_of, read_json
 from penstock.server.requests.lists import PageQuery, page_of, sorting
 from penstock.server.requests.problem import Json
@@ -36,7 +37,6 @@ from penstock.server.routes.flows import flows_of
 from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import NO_CONTENT
 from penstock.server.schemas.openapi import answers, streams, takes
-from penstock.server.site import Site, allowed, owned, site_of
 from penstock.server.streams.flow_wire import RunFrames
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream
@@ -91,8 +91,8 @@ async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
     An `Idempotency-Key` makes a repeated request the same one. A run that waits for a person is
     answered at once, with its questions.
     """
-    site, profile = site_of(request), allowed(request, CHAT)
-    body, raw = await read_json(request, site.limits.request_bytes, empty={})
+    context, profile = context_of(request), allowed(request, CHAT)
+    body, raw = await read_json(request, context.limits.request_bytes, empty={})
     asked = NEW_RUN.read(body)
     run = NewRun(
         command=name,
@@ -102,30 +102,30 @@ async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
         max_concurrent=asked.get("maxConcurrent"),
         idempotency=key_of(request, raw),
     )
-    is_refused = await _is_refused(site, run, profile)
-    run_id = await site.runtime.start_flow(run, profile=profile)
-    reply = await _ended(site, run_id, _REJECTED_SECONDS if is_refused else wait)
-    return await _answer(site, name, run_id, reply)
+    is_refused = await _is_refused(context, run, profile)
+    run_id = await context.runtime.start_flow(run, profile=profile)
+    reply = await _ended(context, run_id, _REJECTED_SECONDS if is_refused else wait)
+    return await _answer(context, name, run_id, reply)
 
 
 @router.get("", responses=answers("FlowRuns"), response_class=Json)
 async def list_runs(name: str, request: Request, query: Annotated[RunQuery, Query()]) -> Response:
     """Return the runs of a flow, newest first; `sort` is startedAt."""
-    site, profile = site_of(request), allowed(request, READ)
+    context, profile = context_of(request), allowed(request, READ)
     query.sorted_by(SORTS)
-    found, total = await _runs(site, name, profile, query)
+    found, total = await _runs(context, name, profile, query)
     if not total and query.status is None:
-        await asyncio.to_thread(flows_of(site).find, name)
-    return page_of("runs", [await _listed(site, each) for each in found], query.page, total)
+        await asyncio.to_thread(flows_of(context).find, name)
+    return page_of("runs", [await _listed(context, each) for each in found], query.page, total)
 
 
 @router.get("/{run_id}", responses=answers("FlowRun"), response_class=Json)
 async def read_run(name: str, run_id: str, request: Request) -> Response:
     """Return how a run stands: each step and its state, what it asks, and its result."""
-    site, profile = site_of(request), allowed(request, READ)
-    task = await _own(site, profile, name, run_id)
-    asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
-    records = await records_of(site.runtime.parts.log, task)
+    context, profile = context_of(request), allowed(request, READ)
+    task = await _own(context, profile, name, run_id)
+    asked = await context.runtime.parts.projections.open_questions(task.log_id, task.task_id)
+    records = await records_of(context.runtime.parts.log, task)
     told = [each.event for each in records if isinstance(each.event, FlowNotified)]
     began = next((each.body for each in told if each.kind == "flow_started"), {})
     if not began and any(isinstance(each.event, StepStarted) for each in records):
@@ -140,7 +140,7 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
         "questions": [question_record(each) for each in asked],
         **({} if result is None else {"result": result}),
     }
-    return Json(await _part(site, task) | more)
+    return Json(await _part(context, task) | more)
 
 
 @router.get(
@@ -150,16 +150,16 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
 )
 async def follow_run(name: str, run_id: str, request: Request) -> Response:
     """Follow a run from its beginning, or from where the reader left it (`Last-Event-ID`)."""
-    site, profile = site_of(request), allowed(request, READ)
-    task = await _own(site, profile, name, run_id)
+    context, profile = context_of(request), allowed(request, READ)
+    task = await _own(context, profile, name, run_id)
     given = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
     shown = Position.parse(given) if given else Position(0)
-    if shown.seq > await site.runtime.parts.log.head(task.log_id):
+    if shown.seq > await context.runtime.parts.log.head(task.log_id):
         raise BadLastEventId(f"this run has not come to event {given}")
     if task.ended_seq is not None and shown >= Position(task.ended_seq):
         return Response(status_code=NO_CONTENT)
-    slot = site.streams.enter(profile)
-    tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
+    slot = context.streams.enter(profile)
+    tail = LogTail(context.source, task.log_id, after=max(task.first_seq - 1, 0))
     frames = RunFrames(task.task_id, name, shown)
     return EventStream(tail, frames, slot, headers={"x-task-id": task.task_id})
 
@@ -169,15 +169,15 @@ async def follow_run(name: str, run_id: str, request: Request) -> Response:
 )
 async def abort_run(name: str, run_id: str, request: Request) -> Response:
     """End a run, whatever it is doing."""
-    site, profile = site_of(request), allowed(request, CHAT)
-    await _own(site, profile, name, run_id)
-    task = await site.runtime.cancel(TaskId(run_id), profile=profile)
+    context, profile = context_of(request), allowed(request, CHAT)
+    await _own(context, profile, name, run_id)
+    task = await context.runtime.cancel(TaskId(run_id), profile=profile)
     return Json(_begun(task.task_id, status_of(task)), 202)
 
 
-async def _is_refused(site: Site, run: NewRun, profile: Profile) -> bool:
+async def _is_refused(context: ServerContext, run: NewRun, profile: Profile) -> bool:
     """Whether a run would be rejected at once. Raises NotFound for an unknown flow."""
-    await asyncio.to_thread(flows_of(site).find, run.command)
+    await asyncio.to_thread(flows_of(context).find, run.command)
     asked = FlowRequested(
         command=run.command,
         profile_id=profile.profile_id,
@@ -185,22 +185,24 @@ async def _is_refused(site: Site, run: NewRun, profile: Profile) -> bool:
         inputs=run.inputs,
         autonomous=run.autonomous,
     )
-    return await site.runtime.parts.flow_work.refusal(asked) is not None
+    return await context.runtime.parts.flow_work.refusal(asked) is not None
 
 
-async def _ended(site: Site, run_id: TaskId, seconds: float) -> Reply | None:
+async def _ended(context: ServerContext, run_id: TaskId, seconds: float) -> Reply | None:
     """Wait until a run has ended or waits for a person, as long as is wanted."""
-    clock, reply = site.runtime.parts.clock, None
+    clock, reply = context.runtime.parts.clock, None
     until = clock.monotonic() + seconds
-    while reply is None and not site.is_draining and (left := until - clock.monotonic()) > 0:
-        reply = await site.runtime.wait(run_id, seconds=min(left, _PATIENCE_SECONDS))
+    while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
+        reply = await context.runtime.wait(run_id, seconds=min(left, _PATIENCE_SECONDS))
     return reply
 
 
-async def _answer(site: Site, name: str, run_id: TaskId, reply: Reply | None) -> Response:
+async def _answer(
+    context: ServerContext, name: str, run_id: TaskId, reply: Reply | None
+) -> Response:
     headers: dict[str, str] = {"x-task-id": run_id}
     if reply is None:
-        task = await site.runtime.parts.projections.find_task(run_id)
+        task = await context.runtime.parts.projections.find_task(run_id)
         status = status_of(task) if task is not None else TaskStatus.QUEUED.value
         return Json(_begun(run_id, status), 202, headers)
     if not reply.status.is_final:
@@ -229,11 +231,11 @@ def _begun(run_id: TaskId, status: str) -> dict[str, Any]:
 
 
 async def _runs(
-    site: Site, name: str, profile: Profile, query: RunQuery
+    context: ServerContext, name: str, profile: Profile, query: RunQuery
 ) -> tuple[list[TaskRecord], int]:
     """Return a page of the runs of a flow that are this profile's, and how many there are."""
     owner = None if profile.holds(ADMIN) else profile.profile_id
-    tasks, wanted = site.runtime.parts.projections.tasks, query.status
+    tasks, wanted = context.runtime.parts.projections.tasks, query.status
     of = TasksOf(kind=FLOW, agent=name, status=_task_status(wanted))
     if wanted not in _FAILED:
         found, total = await tasks(profile_id=owner, of=of, page=query.page)
@@ -257,20 +259,20 @@ def _task_status(wanted: str | None) -> TaskStatus | None:
     return next(ended, TaskStatus.FAILED)
 
 
-async def _listed(site: Site, task: TaskRecord) -> dict[str, Any]:
+async def _listed(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
     """Return a run as lists show it, also one whose log does not read back."""
     try:
-        return await _part(site, task)
+        return await _part(context, task)
     except StoreCorrupt as error:
         log.warning("a list shows a run without its task and steps: %s", error)
         return _shown(task, "", 0)
 
 
-async def _part(site: Site, task: TaskRecord) -> dict[str, Any]:
+async def _part(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
     """Return a run. Raises StoreCorrupt."""
-    asked = (await first_record(site.runtime.parts.log, task)).event
+    asked = (await first_record(context.runtime.parts.log, task)).event
     wanted = asked.task if isinstance(asked, FlowRequested) else None
-    return _shown(task, wanted or "", await _step_count(site, task))
+    return _shown(task, wanted or "", await _step_count(context, task))
 
 
 def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
@@ -285,17 +287,17 @@ def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
     return part | ({} if task.ended_at is None else {"endedAt": to_iso(task.ended_at)})
 
 
-async def _step_count(site: Site, task: TaskRecord) -> int:
+async def _step_count(context: ServerContext, task: TaskRecord) -> int:
     """Return how many visits of steps were begun."""
     if (result := result_of(task)) is not None:
         return int(result["stepCount"])
-    records = await records_of(site.runtime.parts.log, task)
+    records = await records_of(context.runtime.parts.log, task)
     return sum(isinstance(each.event, StepStarted) for each in records)
 
 
-async def _own(site: Site, profile: Profile, name: str, run_id: str) -> TaskRecord:
+async def _own(context: ServerContext, profile: Profile, name: str, run_id: str) -> TaskRecord:
     """Return a run of this flow. Raises NotFound, also for that of somebody else."""
-    task = await site.runtime.parts.projections.find_task(TaskId(run_id))
+    task = await context.runtime.parts.projections.find_task(TaskId(run_id))
     if task is None or task.kind != FLOW or task.agent != name:
         raise NotFound(f'the flow "/{name}" has no run {run_id!r}')
     owned(profile, task.profile_id, f"run {run_id!r}", task.log_id)

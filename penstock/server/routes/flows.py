@@ -23,12 +23,12 @@ from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import unknown_flow
 from penstock.flows.reading.flow import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
+from penstock.server.context import ServerContext, allowed, context_of
 from penstock.server.requests.bodies import Form, read_json
 from penstock.server.requests.lists import ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json, answer
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
-from penstock.server.site import Site, allowed, site_of
 
 router = Router(prefix="/api", tags=["flows"])
 
@@ -55,8 +55,8 @@ class FlowsQuery(ListQuery):
 @router.get("/flows", responses=answers("Flows"), response_class=Json)
 async def list_flows(request: Request, query: Annotated[FlowsQuery, Query()]) -> Response:
     """Return the flows; `sort` is name or source."""
-    site, _ = site_of(request), allowed(request, READ)
-    by, page, flows = query.sorted_by(SORTS), query.page, flows_of(site)
+    context, _ = context_of(request), allowed(request, READ)
+    by, page, flows = query.sorted_by(SORTS), query.page, flows_of(context)
     needle = query.search.casefold()
     listed = [each.to_wire() for each in await asyncio.to_thread(flows.list)]
     found = [
@@ -75,10 +75,10 @@ async def list_flows(request: Request, query: Annotated[FlowsQuery, Query()]) ->
 )
 async def write_new_flow(request: Request) -> Response:
     """Write a flow in the project, in the place of one that is there; one with errors is not."""
-    site, _ = site_of(request), allowed(request, MANAGE)
-    body, _ = await read_json(request, site.limits.request_bytes)
+    context, _ = context_of(request), allowed(request, MANAGE)
+    body, _ = await read_json(request, context.limits.request_bytes)
     asked = NEW_FLOW.read(body)
-    return await _write(site, asked["path"], asked["content"], 201)
+    return await _write(context, asked["path"], asked["content"], 201)
 
 
 @router.post(
@@ -89,14 +89,14 @@ async def check_flow(request: Request) -> Response:
 
     With `dryRun` it is also run, every way it can go, without anything being done.
     """
-    site, _ = site_of(request), allowed(request, READ)
-    body, _ = await read_json(request, site.limits.request_bytes)
-    flows, asked = flows_of(site), CHECKED.read(body)
+    context, _ = context_of(request), allowed(request, READ)
+    body, _ = await read_json(request, context.limits.request_bytes)
+    flows, asked = flows_of(context), CHECKED.read(body)
     file = FlowFile(command="unwritten", path=_UNWRITTEN, root=flows.root, tier=Tier.LOCAL)
     content = asked["content"]
     found = await asyncio.to_thread(flows.check_text, file, content)
     more = {}
-    if asked.get("dryRun") and not has_error(found) and (runs := _dry_runs(site)) is not None:
+    if asked.get("dryRun") and not has_error(found) and (runs := _dry_runs(context)) is not None:
         dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
         found, more = in_file_order([*found, *problems]), {"dryRun": dry.to_wire()}
     return Json({"diagnostics": [each.to_finding() for each in found], **more})
@@ -105,8 +105,8 @@ async def check_flow(request: Request) -> Response:
 @router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
 async def read_flow(name: str, request: Request) -> Response:
     """Return one flow: its text, its steps, what is wrong with it, and a picture in Mermaid."""
-    site, _ = site_of(request), allowed(request, READ)
-    flows = flows_of(site)
+    context, _ = context_of(request), allowed(request, READ)
+    flows = flows_of(context)
     file = await file_of(flows, name)
     summary, read = await asyncio.to_thread(flows.summary, file)
     steps: Sequence[Step] = read.flow.steps if read.flow else ()
@@ -127,12 +127,12 @@ async def read_flow(name: str, request: Request) -> Response:
 )
 async def write_flow_anew(name: str, request: Request) -> Response:
     """Write a flow of the project anew; one with errors is not, and the old one stays."""
-    site, _ = site_of(request), allowed(request, MANAGE)
-    body, _ = await read_json(request, site.limits.request_bytes)
-    flows, content = flows_of(site), CONTENT.read(body)["content"]
+    context, _ = context_of(request), allowed(request, MANAGE)
+    body, _ = await read_json(request, context.limits.request_bytes)
+    flows, content = flows_of(context), CONTENT.read(body)["content"]
     file = await file_of(flows, name)
     check_local(file)
-    return await _write(site, file.path, content, 200)
+    return await _write(context, file.path, content, 200)
 
 
 @router.delete(
@@ -140,33 +140,33 @@ async def write_flow_anew(name: str, request: Request) -> Response:
 )
 async def delete_flow(name: str, request: Request) -> Response:
     """Remove a flow of the project; its runs stay."""
-    site, _ = site_of(request), allowed(request, MANAGE)
-    remove_flow(await file_of(flows_of(site), name))
-    await asyncio.to_thread(_authoring_of(site).rediscover)
+    context, _ = context_of(request), allowed(request, MANAGE)
+    remove_flow(await file_of(flows_of(context), name))
+    await asyncio.to_thread(_authoring_of(context).rediscover)
     return Response(status_code=204)
 
 
 @router.get("/catalog", responses=answers("Catalog"), response_class=Json)
 async def read_catalog(request: Request) -> Response:
     """Return the agents that flows may name, as an agent reads them who designs flows."""
-    site, _ = site_of(request), allowed(request, READ)
-    return Json(catalog_entries(site.runtime.parts.agents))
+    context, _ = context_of(request), allowed(request, READ)
+    return Json(catalog_entries(context.runtime.parts.agents))
 
 
-def _dry_runs(site: Site) -> DryRuns | None:
-    return _authoring_of(site).dry_runs
+def _dry_runs(context: ServerContext) -> DryRuns | None:
+    return _authoring_of(context).dry_runs
 
 
-def _authoring_of(site: Site) -> ProjectAuthoring:
-    authoring = site.runtime.parts.authoring
+def _authoring_of(context: ServerContext) -> ProjectAuthoring:
+    authoring = context.runtime.parts.authoring
     if authoring is None:
         raise NotAvailable(NO_FOLDER)
     return authoring
 
 
-def flows_of(site: Site) -> ProjectFlows:
+def flows_of(context: ServerContext) -> ProjectFlows:
     """Return the flows of the project. Raises NotAvailable where there is no folder."""
-    flows = site.runtime.parts.flow_files
+    flows = context.runtime.parts.flow_files
     if flows is None:
         raise NotAvailable(NO_FOLDER)
     return flows
@@ -186,8 +186,8 @@ def step_part(step: Step) -> dict[str, str]:
     return {"id": step.step_id, "type": step.kind.value} | ({"agent": agent} if agent else {})
 
 
-async def _write(site: Site, path: str, content: str, status: int) -> Response:
-    flows, authoring = flows_of(site), _authoring_of(site)
+async def _write(context: ServerContext, path: str, content: str, status: int) -> Response:
+    flows, authoring = flows_of(context), _authoring_of(context)
     written = await asyncio.to_thread(write_flow, flows, path, content)
     if written.is_written:
         await asyncio.to_thread(authoring.rediscover)

@@ -6,10 +6,10 @@ from fastapi import Request
 from starlette.responses import Response
 
 from penstock.core.profile import ADMIN
+from penstock.server.context import PROFILE, ServerContext, ServerLifecycle
 from penstock.server.requests.problem import RETRY_SECONDS, Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
-from penstock.server.site import PROFILE, ServerLifecycle, Site
 
 router = Router(prefix="/api", tags=["health"])
 
@@ -28,33 +28,33 @@ async def live(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """Say whether requests can be served; what is wrong is for those with `admin`."""
     lifecycle: ServerLifecycle = request.app.state.lifecycle
-    whys = await _whys(lifecycle.site)
+    whys = await _whys(lifecycle.context)
     body: dict[str, object] = {"status": "failed" if whys else "ok"}
     profile = request.scope.get(PROFILE)
-    if lifecycle.site is None or (profile is not None and profile.holds(ADMIN)):
+    if lifecycle.context is None or (profile is not None and profile.holds(ADMIN)):
         body["checks"] = {name: "failed" if name in whys else "ok" for name in CHECKS}
         if whys:
             body["details"] = whys
-        if layers := _confinement(lifecycle.site):
+        if layers := _confinement(lifecycle.context):
             body["confinement"] = layers
     again = {"Retry-After": str(RETRY_SECONDS)}
     return Json(body, 503, again) if whys else Json(body)
 
 
-async def _whys(site: Site | None) -> dict[str, str]:
+async def _whys(context: ServerContext | None) -> dict[str, str]:
     """Return what does not work, and why."""
-    if site is None:
+    if context is None:
         return dict.fromkeys(CHECKS, "the server is starting")
-    database_parts = site.runtime.parts.database_parts
+    database_parts = context.runtime.parts.database_parts
     whys = {each.name: each.why for each in await database_parts.look()} if database_parts else {}
-    if site.is_draining:
+    if context.is_draining:
         whys["launcher"] = "the server is about to stop"
-    elif not site.runtime.parts.launcher.is_at_work:
+    elif not context.runtime.parts.launcher.is_at_work:
         whys["launcher"] = "tasks are not looked for any more; start the server again"
     return {name: why for name, why in whys.items() if why}
 
 
-def _confinement(site: Site | None) -> dict[str, str]:
+def _confinement(context: ServerContext | None) -> dict[str, str]:
     """Return what confines scripts, where they are to be, and what this machine lacks for it."""
-    layers = site.runtime.parts.confinement if site else {}
+    layers = context.runtime.parts.confinement if context else {}
     return {name: f"missing: {why}" if why else "ok" for name, why in layers.items()}

@@ -4,16 +4,18 @@ from penstock.chat.history import TaskMessages
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId
 from penstock.core.profile import Profile
-from penstock.server.site import Site
+from penstock.server.context import ServerContext
 
 
 async def find_task_messages(
-    site: Site, profile: Profile, agent: str, message_id: MessageId
+    context: ServerContext, profile: Profile, agent: str, message_id: MessageId
 ) -> TaskMessages:
     """Return the task of a message that this profile may see. Raises NotFound."""
-    found = await site.kept.lookup.find_message(message_id, agent, profile)
-    task = None if found is None else await site.runtime.parts.projections.find_task(found.task_id)
+    found = await context.kept.lookup.find_message(message_id, agent, profile)
+    task = (
+        None if found is None else await context.runtime.parts.projections.find_task(found.task_id)
+    )
     if task is None:
-        site.runtime.parts.agents.get(agent)
+        context.runtime.parts.agents.get(agent)
         raise NotFound(f"agent {agent!r} has no message {message_id!r}")
-    return await site.history.of_task(task)
+    return await context.history.of_task(task)

@@ -14,10 +14,10 @@ from penstock.core.canonical import compact
 from penstock.core.clock import Moment, to_iso
 from penstock.core.profile import READ
 from penstock.core.text import cut
+from penstock.server.context import ServerContext, allowed, context_of
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
-from penstock.server.site import Site, allowed, site_of
 
 router = Router(prefix="/api/agents/{agent_id}/tools", tags=["tools"])
 
@@ -50,16 +50,16 @@ async def read_metrics(
     agent_id: str, request: Request, query: Annotated[MetricsQuery, Query()]
 ) -> Response:
     """Return calls, successes, times and tokens of each tool, usually of the last week."""
-    site, _ = site_of(request), allowed(request, READ)
-    now = site.runtime.parts.clock.now()
+    context, _ = context_of(request), allowed(request, READ)
+    now = context.runtime.parts.clock.now()
     until = Moment(now + 1 if query.until is None else int(query.until))
     usual = int(USUAL.total_seconds() * 1000)
     since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
-    definitions = _definitions(site, agent_id)
+    definitions = _definitions(context, agent_id)
     span = MetricsRange(agent=agent_id, since=since, until=until)
-    found = await site.kept.metrics.of_tools(span, definitions)
+    found = await context.kept.metrics.of_tools(span, definitions)
     if not found:
-        site.runtime.parts.agents.get(agent_id)
+        context.runtime.parts.agents.get(agent_id)
     shown = [
         tally.to_wire(tool_id)
         for tool_id, tally in found.items()
@@ -68,9 +68,9 @@ async def read_metrics(
     return Json({"metrics": shown, "meta": {"from": to_iso(since), "to": to_iso(until)}})
 
 
-def _definitions(site: Site, agent_id: str) -> dict[str, int]:
+def _definitions(context: ServerContext, agent_id: str) -> dict[str, int]:
     """Return how many tokens it takes to offer each tool; of an agent that is missing, nothing."""
-    parts = site.runtime.parts
+    parts = context.runtime.parts
     agent, found = parts.agents.look_up(agent_id), dict[str, int]()
     if agent is None:
         return found

@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 from penstock.core.profile import READ
 from penstock.manifest.permissions import PermissionGroup
+from penstock.server.context import allowed, context_of
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
-from penstock.server.site import allowed, site_of
 
 router = Router(prefix="/api/permissions", tags=["permissions"])
 
@@ -18,8 +18,8 @@ router = Router(prefix="/api/permissions", tags=["permissions"])
 @router.get("", responses=answers("Permissions"), response_class=Json)
 async def list_permissions(request: Request) -> Response:
     """Return the catalog of the project; without one there are no groups, and any id will do."""
-    site, _ = site_of(request), allowed(request, READ)
-    catalog = site.keys.catalog if site.keys else None
+    context, _ = context_of(request), allowed(request, READ)
+    catalog = context.keys.catalog if context.keys else None
     if catalog is None:
         return Json({"catalogId": None, "version": None, "groups": []})
     groups = [_group(each) for each in catalog.groups]

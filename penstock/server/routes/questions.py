@@ -11,12 +11,12 @@ from penstock.core.errors import InvalidRequest, NotFound
 from penstock.core.ids import LogId, QuestionId
 from penstock.core.profile import ADMIN, READ
 from penstock.core.question import QuestionStatus
+from penstock.server.context import admitted, context_of, owned
 from penstock.server.requests.bodies import Form, read_json
 from penstock.server.requests.lists import PageQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
-from penstock.server.site import admitted, owned, site_of
 
 router = Router(prefix="/api/questions", tags=["questions"])
 
@@ -52,9 +52,9 @@ class QuestionQuery(PageQuery):
 @router.get("", responses=answers("Questions"), response_class=Json)
 async def list_questions(request: Request, query: Annotated[QuestionQuery, Query()]) -> Response:
     """Return questions, oldest first; `sort` is createdAt."""
-    site, profile = site_of(request), admitted(request, READ)
+    context, profile = context_of(request), admitted(request, READ)
     query.sorted_by(SORTS)
-    found, total = await site.runtime.parts.projections.questions(
+    found, total = await context.runtime.parts.projections.questions(
         profile_id=None if profile.holds(ADMIN) else profile.profile_id,
         log_id=LogId(profile.session_id) if profile.session_id else query.conversation_id,
         agent=query.agent_id,
@@ -67,8 +67,8 @@ async def list_questions(request: Request, query: Annotated[QuestionQuery, Query
 @router.get("/{question_id}", responses=answers("Question"), response_class=Json)
 async def read_question(question_id: str, request: Request) -> Response:
     """Return one question."""
-    site, profile = site_of(request), admitted(request, READ)
-    found = await site.runtime.parts.projections.find_question(QuestionId(question_id))
+    context, profile = context_of(request), admitted(request, READ)
+    found = await context.runtime.parts.projections.find_question(QuestionId(question_id))
     if found is None:
         raise NotFound(f"there is no question {question_id!r}")
     owned(profile, found.profile_id, f"question {question_id!r}", found.log_id)
@@ -83,9 +83,9 @@ async def read_question(question_id: str, request: Request) -> Response:
 )
 async def answer_question(question_id: str, request: Request) -> Response:
     """Answer a question, once; the same answer again is no mistake."""
-    site, profile = site_of(request), admitted(request, READ)
-    body, _ = await read_json(request, site.limits.request_bytes)
+    context, profile = context_of(request), admitted(request, READ)
+    body, _ = await read_json(request, context.limits.request_bytes)
     if not isinstance(body, dict):
         raise InvalidRequest([{"field": "", "issue": "must be an object"}])
-    answered = await site.runtime.answer(QuestionId(question_id), body, profile=profile)
+    answered = await context.runtime.answer(QuestionId(question_id), body, profile=profile)
     return Json({"question": question_record(answered)})

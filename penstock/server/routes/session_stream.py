@@ -19,7 +19,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.engine.bus import LiveReply
-from penstock.server.site import Site
+from penstock.server.context import ServerContext
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.sse import EventStream, StreamSlot
 from penstock.server.streams.wire import ChatFrames, StreamView
@@ -56,7 +56,7 @@ class _Beginning(Struct, frozen=True):
 
 
 async def stream_of_sent(
-    site: Site, agent: str, sent: SentMessage, slot: StreamSlot, *, is_new: bool
+    context: ServerContext, agent: str, sent: SentMessage, slot: StreamSlot, *, is_new: bool
 ) -> EventStream:
     """Return the stream of the task that a message began, or goes on with.
 
@@ -64,35 +64,37 @@ async def stream_of_sent(
     """
     log_id = LogId(sent.session_id)
     frames = ChatFrames(
-        _view(site, agent, sent.session_id, task_id=sent.task_id), Position(sent.seq)
+        _view(context, agent, sent.session_id, task_id=sent.task_id), Position(sent.seq)
     )
     first: list[Frame] = []
     if sent.records:
         first = frames.feed(sent.records)
-        tail = LogTail(site.source, log_id, after=sent.records[-1].seq, stored=False)
+        tail = LogTail(context.source, log_id, after=sent.records[-1].seq, stored=False)
     elif is_new:
         frames.expect(sent.task_id, sent.message_id)
-        tail = LogTail(site.source, log_id, after=sent.seq, stored=False)
+        tail = LogTail(context.source, log_id, after=sent.seq, stored=False)
     else:
-        task = await site.runtime.parts.projections.find_task(sent.task_id)
+        task = await context.runtime.parts.projections.find_task(sent.task_id)
         begin = sent.seq if task is None else task.first_seq
-        tail = LogTail(site.source, log_id, after=begin - 1)
+        tail = LogTail(context.source, log_id, after=begin - 1)
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
     return EventStream(tail, frames, slot, headers=headers, first=first)
 
 
-async def stream_of_session(site: Site, resume: ResumePosition, slot: StreamSlot) -> Response:
+async def stream_of_session(
+    context: ServerContext, resume: ResumePosition, slot: StreamSlot
+) -> Response:
     """Return the stream of a conversation from where a reader left it; 204 if all is said.
 
     Raises BadLastEventId, and NotFound for a task of another conversation.
     """
     log_id = LogId(resume.session_id)
-    beginning = await _beginning(site, log_id, resume)
+    beginning = await _beginning(context, log_id, resume)
     view = _view(
-        site, resume.agent, resume.session_id, task_id=resume.task_id, follows=resume.follow
+        context, resume.agent, resume.session_id, task_id=resume.task_id, follows=resume.follow
     )
     frames = ChatFrames(view, beginning.shown)
-    tail = LogTail(site.source, log_id, after=beginning.read)
+    tail = LogTail(context.source, log_id, after=beginning.read)
     first: list[Frame] = []
     try:
         while tail.is_stored and not first:
@@ -111,8 +113,8 @@ async def stream_of_session(site: Site, resume: ResumePosition, slot: StreamSlot
     return EventStream(tail, frames, slot, headers=headers, first=first)
 
 
-async def _beginning(site: Site, log_id: LogId, resume: ResumePosition) -> _Beginning:
-    parts = site.runtime.parts
+async def _beginning(context: ServerContext, log_id: LogId, resume: ResumePosition) -> _Beginning:
+    parts = context.runtime.parts
     task = None
     if resume.task_id is not None:
         task = await parts.projections.find_task(resume.task_id)
@@ -128,7 +130,7 @@ async def _beginning(site: Site, log_id: LogId, resume: ResumePosition) -> _Begi
             _check_units(shown, following, parts.bus.reply(log_id))
         task = task or await parts.projections.task_at(log_id, shown.seq)
     elif resume.from_now:
-        newest = Position(await _before_handed_in(site, log_id, head))
+        newest = Position(await _before_handed_in(context, log_id, head))
         reply = parts.bus.reply(log_id)
         shown = newest if reply is None else Position(reply.base, reply.units)
         task = task or await parts.projections.task_at(log_id, head)
@@ -136,7 +138,7 @@ async def _beginning(site: Site, log_id: LogId, resume: ResumePosition) -> _Begi
         shown = Position(task.first_seq)
     else:
         task = await parts.projections.task_at(log_id, head)
-        shown = await _start(site, log_id, task)
+        shown = await _start(context, log_id, task)
     if task is None:
         return _Beginning(shown, 0, None)
     return _Beginning(shown, task.first_seq - 1, task.task_id)
@@ -167,18 +169,18 @@ def _end_of(seq: int, following: Sequence[Record]) -> int | None:
     return None
 
 
-async def _before_handed_in(site: Site, log_id: LogId, head: int) -> int:
+async def _before_handed_in(context: ServerContext, log_id: LogId, head: int) -> int:
     """Return the newest event before what people handed in: a model may have been asked there."""
-    newest = await site.runtime.parts.log.read(log_id, after=max(head - _NEXT, 0), limit=_NEXT)
+    newest = await context.runtime.parts.log.read(log_id, after=max(head - _NEXT, 0), limit=_NEXT)
     inside = (each.seq for each in reversed(newest) if not isinstance(each.event, _HANDED_IN))
     return next(inside, head)
 
 
-async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position:
+async def _start(context: ServerContext, log_id: LogId, task: TaskRecord | None) -> Position:
     """Return the place before the newest task, which has started or will."""
     if task is None or task.started_seq is None:
         return Position(0)
-    newest, _ = await site.runtime.parts.projections.tasks(log_id=log_id, page=_NEWEST)
+    newest, _ = await context.runtime.parts.projections.tasks(log_id=log_id, page=_NEWEST)
     is_newest = not newest or newest[0].task_id == task.task_id
     if task.ended_seq is None or is_newest:
         return Position(task.started_seq - 1)
@@ -186,15 +188,20 @@ async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position
 
 
 def _view(
-    site: Site, agent: str, session_id: SessionId, *, task_id: TaskId | None, follows: bool = False
+    context: ServerContext,
+    agent: str,
+    session_id: SessionId,
+    *,
+    task_id: TaskId | None,
+    follows: bool = False,
 ) -> StreamView:
-    found = site.runtime.parts.agents.look_up(agent)
+    found = context.runtime.parts.agents.look_up(agent)
     most = (DEFAULTS if found is None else found.settings).max_iterations
     return StreamView(
         session_id=session_id,
-        link_to=site.links.of,
+        link_to=context.links.of,
         max_iterations=most,
-        argument_chars=site.limits.argument_chars,
+        argument_chars=context.limits.argument_chars,
         only=task_id,
         follows=follows,
     )

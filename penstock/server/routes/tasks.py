@@ -24,11 +24,11 @@ from penstock.core.messages import Usage
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.bus import Live
+from penstock.server.context import ServerContext, admitted, context_of, owned
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import NO_CONTENT
 from penstock.server.schemas.openapi import answers, streams
-from penstock.server.site import Site, admitted, owned, site_of
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.sse import EventStream
 
@@ -83,8 +83,8 @@ class TaskFrames:
 @router.get("/{task_id}", responses=answers("Task"), response_class=Json)
 async def read_task(task_id: str, request: Request) -> Response:
     """Return how a task stands."""
-    site, profile = site_of(request), admitted(request, READ)
-    return Json(await _described(site, await _own(site, profile, task_id)))
+    context, profile = context_of(request), admitted(request, READ)
+    return Json(await _described(context, await _own(context, profile, task_id)))
 
 
 @router.post(
@@ -92,8 +92,8 @@ async def read_task(task_id: str, request: Request) -> Response:
 )
 async def cancel_task(task_id: str, request: Request) -> Response:
     """End a task, whatever it is doing."""
-    site, profile = site_of(request), admitted(request, CHAT)
-    task = await site.runtime.cancel(TaskId(task_id), profile=profile)
+    context, profile = context_of(request), admitted(request, CHAT)
+    task = await context.runtime.cancel(TaskId(task_id), profile=profile)
     return Json({"id": task.task_id, "status": task.status.value}, 202)
 
 
@@ -106,15 +106,15 @@ async def read_events(
     task_id: str, request: Request, query: Annotated[EventQuery, Query()]
 ) -> Response:
     """Return what happened in a task, nested calls included; as a stream for who accepts one."""
-    site, profile = site_of(request), admitted(request, READ)
-    task = await _own(site, profile, task_id)
+    context, profile = context_of(request), admitted(request, READ)
+    task = await _own(context, profile, task_id)
     if _STREAM in request.headers.get("accept", ""):
         last = request.headers.get("last-event-id") or query.last
-        return await _follow(site, profile, task, last)
+        return await _follow(context, profile, task, last)
     found: list[Record] = []
     after = max(query.after, task.first_seq - 1)
     while len(found) <= query.limit and (task.ended_seq is None or after < task.ended_seq):
-        page = await site.runtime.parts.log.read(task.log_id, after=after, limit=200)
+        page = await context.runtime.parts.log.read(task.log_id, after=after, limit=200)
         found += [each for each in page if each.task_id == task.task_id]
         if not page:
             break
@@ -123,34 +123,36 @@ async def read_events(
     return Json({"events": [event_part(each) for each in found[: query.limit]], "meta": meta})
 
 
-async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | None) -> Response:
+async def _follow(
+    context: ServerContext, profile: Profile, task: TaskRecord, last: str | None
+) -> Response:
     shown = Position.parse(last).seq if last else 0
-    if shown > await site.runtime.parts.log.head(task.log_id):
+    if shown > await context.runtime.parts.log.head(task.log_id):
         raise BadLastEventId(f"this task has not come to event {last}")
     if task.ended_seq is not None and shown >= task.ended_seq:
         return Response(status_code=NO_CONTENT)
-    slot = site.streams.enter(profile)
-    tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
+    slot = context.streams.enter(profile)
+    tail = LogTail(context.source, task.log_id, after=max(task.first_seq - 1, 0))
     headers = {"x-task-id": task.task_id}
     return EventStream(tail, TaskFrames(task.task_id, shown), slot, headers=headers)
 
 
-async def _own(site: Site, profile: Profile, task_id: str) -> TaskRecord:
-    task = await site.runtime.parts.projections.find_task(TaskId(task_id))
+async def _own(context: ServerContext, profile: Profile, task_id: str) -> TaskRecord:
+    task = await context.runtime.parts.projections.find_task(TaskId(task_id))
     if task is None:
         raise NotFound(f"there is no task {task_id!r}")
     owned(profile, task.profile_id, f"task {task_id!r}", task.log_id)
     return task
 
 
-async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
-    iterations, usage, end = await _spent(site, task)
-    asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
+async def _described(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
+    iterations, usage, end = await _spent(context, task)
+    asked = await context.runtime.parts.projections.open_questions(task.log_id, task.task_id)
     described = task_part(task) | {
         "iterations": iterations,
         "usage": usage.to_wire(),
         "questions": [each.question.question_id for each in asked],
-        "runs": await _awaited(site, task),
+        "runs": await _awaited(context, task),
     }
     if end is not None and end.error is not None:
         described["error"] = end.error.to_wire()
@@ -166,17 +168,17 @@ def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
     return None if envelope is None else envelope_part(envelope)
 
 
-async def _awaited(site: Site, task: TaskRecord) -> Sequence[TaskId]:
+async def _awaited(context: ServerContext, task: TaskRecord) -> Sequence[TaskId]:
     """Return the runs of flows that a task waits for."""
     if task.status is not TaskStatus.SUSPENDED:
         return ()
-    records = await records_of(site.runtime.parts.log, task)
+    records = await records_of(context.runtime.parts.log, task)
     return awaited_runs([each.event for each in records])
 
 
-async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
+async def _spent(context: ServerContext, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
     """Return the iterations and the usage of a task so far, and its end."""
-    log = site.runtime.parts.log
+    log = context.runtime.parts.log
     if task.ended_seq is not None:
         for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):
             if isinstance(record.event, TaskEnded):

@@ -13,12 +13,12 @@ from penstock.core.ids import ProfileId
 from penstock.core.profile import CHAT, READ
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.vault import warning_of
+from penstock.server.context import allowed, context_of, owned
 from penstock.server.requests.bodies import Form, read_json
 from penstock.server.requests.lists import ListQuery, page_of, sorting
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, takes
-from penstock.server.site import allowed, owned, site_of
 
 log = logging.getLogger(__name__)
 router = Router(prefix="/api/vault", tags=["vault"])
@@ -55,7 +55,7 @@ async def list_secrets(
     query.sorted_by(SORTS)
     found = [
         {"key": each.key, "updatedAt": to_iso(each.updated_at)}
-        for each in await site_of(request).kept.vault.notes(where)
+        for each in await context_of(request).kept.vault.notes(where)
         if query.search in each.key
     ]
     page = query.page
@@ -72,10 +72,10 @@ async def list_secrets(
 )
 async def set_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
     """Keep a secret, in the place of one that is there; `X-Warning` says that it is too short."""
-    where, site = _permitted(request, scope, scope_id, CHAT), site_of(request)
-    body, _ = await read_json(request, site.limits.request_bytes)
+    where, context = _permitted(request, scope, scope_id, CHAT), context_of(request)
+    body, _ = await read_json(request, context.limits.request_bytes)
     value = SECRET.read(body)["value"]
-    await site.kept.vault.set(where, key, value)
+    await context.kept.vault.set(where, key, value)
     if warning := warning_of(value):
         log.warning("%s of %s: %s", key, where, warning)
         return Response(status_code=204, headers={"x-warning": warning})
@@ -88,7 +88,7 @@ async def set_secret(scope: VaultScope, scope_id: str, key: str, request: Reques
 async def delete_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
     """Remove a secret."""
     where = _permitted(request, scope, scope_id, CHAT)
-    if not await site_of(request).kept.vault.delete(where, key):
+    if not await context_of(request).kept.vault.delete(where, key):
         raise NotFound(f"there is no secret {key!r}")
     return Response(status_code=204)
 

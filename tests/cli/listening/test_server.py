@@ -18,7 +18,7 @@ from penstock.cli.listening.server import bind
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 from penstock.server.application import create_application
-from penstock.server.site import ADDRESS
+from penstock.server.context import ADDRESS
 from tests.kit.listener import bounded_server
 
 ROOMY = ConnectionLimit(served=100, spare=10, highest=10_000)

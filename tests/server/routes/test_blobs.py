@@ -23,7 +23,7 @@ SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.blobs.put(PNG)
-        response = await server.client.get(server.app.state.lifecycle.site.links.to(blob_id))
+        response = await server.client.get(server.app.state.lifecycle.context.links.to(blob_id))
     assert response.content == PNG
     assert response.headers["content-type"] == "image/png"
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -34,7 +34,7 @@ async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
 async def test_what_is_no_image_is_an_attachment() -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.blobs.put(b"<svg onload=alert(1)>")
-        response = await server.client.get(server.app.state.lifecycle.site.links.to(blob_id))
+        response = await server.client.get(server.app.state.lifecycle.context.links.to(blob_id))
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == "attachment"
 
@@ -65,7 +65,7 @@ async def test_a_link_may_say_what_the_bytes_are_called(
 ) -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.blobs.put(PNG)
-        link = server.app.state.lifecycle.site.links.to(blob_id, label=label)
+        link = server.app.state.lifecycle.context.links.to(blob_id, label=label)
         response = await server.client.get(link)
         changed = await server.client.get(link.replace("type=", "type=x"))
     assert response.headers["content-type"] == media_type
@@ -78,7 +78,7 @@ async def test_a_link_may_say_what_the_bytes_are_called(
 async def test_a_link_that_was_changed_is_refused(change: tuple[str, str]) -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.blobs.put(PNG)
-        link = server.app.state.lifecycle.site.links.to(blob_id).replace(*change)
+        link = server.app.state.lifecycle.context.links.to(blob_id).replace(*change)
         response = await server.client.get(link)
     assert (response.status_code, response.json()["error"]["code"]) == (403, "LINK_EXPIRED")
 
@@ -88,7 +88,7 @@ async def test_a_link_works_for_a_while() -> None:
     async with served(clock=clock) as server:
         blob_id = await server.runtime.parts.blobs.put(PNG)
         key = await server.database_parts.keys.create("ann")
-        link = server.app.state.lifecycle.site.links.to(blob_id)
+        link = server.app.state.lifecycle.context.links.to(blob_id)
         assert (await server.client.get(link)).status_code == 200
         clock.advance(3600)
         assert (await server.client.get(link)).json()["error"]["code"] == "LINK_EXPIRED"

@@ -15,16 +15,18 @@ from tests.kit.tools import Act, Gate
 async def test_a_message_leads_to_its_task() -> None:
     async with served() as server:
         both = (await server.say("Hi")).json()
-        site = server.app.state.lifecycle.site
+        context = server.app.state.lifecycle.context
         for message in (both["userMessage"], both["assistantMessage"]):
             task_messages = await find_task_messages(
-                site, LOCAL_PROFILE, "assistant", MessageId(message["id"])
+                context, LOCAL_PROFILE, "assistant", MessageId(message["id"])
             )
             assert task_messages.task.task_id == message["metadata"]["taskId"]
         stranger = Profile(profile_id=ProfileId("bob"))
         for profile, agent in ((stranger, "assistant"), (LOCAL_PROFILE, "other")):
             with pytest.raises(NotFound):
-                await find_task_messages(site, profile, agent, MessageId(both["userMessage"]["id"]))
+                await find_task_messages(
+                    context, profile, agent, MessageId(both["userMessage"]["id"])
+                )
 
 
 async def test_an_answer_that_takes_longer_than_a_request_may_is_202_with_how_the_task_stands() -> (

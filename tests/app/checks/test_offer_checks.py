@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.offer_checks import LEAST_DESCRIPTION, MOST_OFFERED, check_offers
+from penstock.app.checks.offer_checks import LEAST_DESCRIPTION, MOST_OFFERED, check_offers
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from tests.kit.project import ProjectFolder

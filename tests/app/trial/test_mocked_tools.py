@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.app.mocked_tools import MockedEgress
-from penstock.app.mocks import Mocks
+from penstock.app.trial.mocked_tools import MockedEgress
+from penstock.app.trial.mocks import Mocks
 from penstock.core.call_errors import EgressDenied
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits

@@ -7,7 +7,14 @@ from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import BlobId, ProfileId, SessionId
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
-from penstock.server.site import PROFILE, ServerLifecycle, Site, admitted, allowed, owned
+from penstock.server.context import (
+    PROFILE,
+    ServerContext,
+    ServerLifecycle,
+    admitted,
+    allowed,
+    owned,
+)
 from penstock.testing.runtime import memory_runtime
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"read"}))
@@ -51,28 +58,28 @@ async def test_a_server_serves_from_its_opening_to_its_draining() -> None:
     with pytest.raises(NotReady):
         lifecycle.get()
     async with memory_runtime() as runtime:
-        lifecycle.site = site = Site.build(runtime, lifecycle)
-        assert lifecycle.get() is site
-        assert not site.is_draining
+        lifecycle.context = context = ServerContext.build(runtime, lifecycle)
+        assert lifecycle.get() is context
+        assert not context.is_draining
         lifecycle.drain()
-        assert site.is_draining
+        assert context.is_draining
         with pytest.raises(NotReady):
             lifecycle.get()
 
 
 async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
     async with memory_runtime() as runtime:
-        site = Site.build(runtime, ServerLifecycle())
-        assert site.keys is None
-        assert site.limits is runtime.parts.limits
+        context = ServerContext.build(runtime, ServerLifecycle())
+        assert context.keys is None
+        assert context.limits is runtime.parts.limits
         with pytest.raises(NotAvailable):
-            site.kept  # noqa: B018  asking for it is what is refused
+            context.kept  # noqa: B018  asking for it is what is refused
 
 
 async def test_links_of_a_mounted_site_begin_with_its_place() -> None:
     async with memory_runtime() as runtime:
-        site = Site.build(runtime, ServerLifecycle())
+        context = ServerContext.build(runtime, ServerLifecycle())
         stored = BlobId("blob_1")
-        below, ends = site.below("/base"), site.links.end()
-        assert below.links.to(stored, ends) == f"/base{site.links.to(stored, ends)}"
+        below, ends = context.below("/base"), context.links.end()
+        assert below.links.to(stored, ends) == f"/base{context.links.to(stored, ends)}"
         assert below.runtime is runtime

@@ -11,8 +11,6 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.app.mocked_tools import MockedEgress, MockedTool, MockedVault
-from penstock.app.mocks import Mocks
 from penstock.app.opening import NOTHING_ADDED, open_storage, project_parts_of
 from penstock.app.project import Project, load_project, sandbox_of
 from penstock.app.project_parts import Storage
@@ -20,6 +18,8 @@ from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.sections import Engine, in_engine
 from penstock.app.settings import Settings, load
+from penstock.app.trial.mocked_tools import MockedEgress, MockedTool, MockedVault
+from penstock.app.trial.mocks import Mocks
 from penstock.app.wiring import assemble
 from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import SystemClock

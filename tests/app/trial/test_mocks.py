@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.mocks import Mocks, read_mocks
+from penstock.app.trial.mocks import Mocks, read_mocks
 from penstock.core.errors import ConfigError
 from penstock.core.scope import ScopeKind
 

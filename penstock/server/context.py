@@ -28,7 +28,7 @@ FULL = "penstock.full"
 """In the scope of a request that came over a connection too many: it is refused with 503."""
 
 
-class Site(Struct, frozen=True, kw_only=True):
+class ServerContext(Struct, frozen=True, kw_only=True):
     """A runtime, and what stands around it while it is served."""
 
     runtime: Runtime
@@ -41,7 +41,7 @@ class Site(Struct, frozen=True, kw_only=True):
     lifecycle: "ServerLifecycle"
 
     @classmethod
-    def build(cls, runtime: Runtime, lifecycle: "ServerLifecycle") -> "Site":
+    def build(cls, runtime: Runtime, lifecycle: "ServerLifecycle") -> "ServerContext":
         """Return what serves this runtime."""
         parts = runtime.parts
         limits = parts.limits
@@ -57,7 +57,7 @@ class Site(Struct, frozen=True, kw_only=True):
             lifecycle=lifecycle,
         )
 
-    def below(self, root: str) -> "Site":
+    def below(self, root: str) -> "ServerContext":
         """Return the same, mounted at this path: links to stored bytes begin with it."""
         parts = self.runtime.parts
         links = Links(parts.key, parts.clock, parts.limits.blob_url_seconds, root=root)
@@ -90,30 +90,30 @@ class Site(Struct, frozen=True, kw_only=True):
 
 
 class ServerLifecycle:
-    """Where the site stands once it is open, and whether it still takes requests."""
+    """Where the context stands once it is open, and whether it still takes requests."""
 
     def __init__(self) -> None:
-        self.site: Site | None = None
+        self.context: ServerContext | None = None
         self.is_draining = False
 
     def drain(self) -> None:
         """Take no more requests, and end every stream with a place to come back to."""
         self.is_draining = True
-        if self.site is not None:
-            self.site.runtime.parts.bus.close()
+        if self.context is not None:
+            self.context.runtime.parts.bus.close()
 
-    def get(self) -> Site:
-        """Return the site. Raises NotReady before it is open, and while it closes."""
-        if self.site is None or self.is_draining:
+    def get(self) -> ServerContext:
+        """Return the context. Raises NotReady before it is open, and while it closes."""
+        if self.context is None or self.is_draining:
             raise NotReady
-        return self.site
+        return self.context
 
 
-def site_of(request: Request) -> Site:
+def context_of(request: Request) -> ServerContext:
     """Return what serves this request."""
     lifecycle: ServerLifecycle = request.app.state.lifecycle
-    site, root = lifecycle.get(), root_of(request.scope)
-    return site.below(root) if root else site
+    context, root = lifecycle.get(), root_of(request.scope)
+    return context.below(root) if root else context
 
 
 def allowed(request: Request, permission: str) -> Profile:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.app.mocks import is_envelope
+from penstock.app.trial.mocks import is_envelope
 from penstock.core.call_errors import ToolFailed, VaultNotFound
 from penstock.core.envelope import Envelope, Json, Status
 from penstock.core.scope import Scope, ScopeKind

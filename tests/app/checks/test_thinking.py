@@ -2,10 +2,10 @@
 
 import pytest
 
+from penstock.app.checks.thinking import thinking_faults
 from penstock.app.flows import check_flows
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.app.thinking import thinking_faults
 from penstock.chat.message import NewRun
 from penstock.models.scripted import ScriptedModel
 from tests.kit.flows import HEAD, by_task
