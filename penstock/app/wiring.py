@@ -16,14 +16,14 @@ from penstock.app.authoring import ProjectAgents, ProjectAuthoring
 from penstock.app.dry_runs import DryRuns
 from penstock.app.project_parts import ProjectParts, Storage
 from penstock.app.runtime import Runtime, RuntimeParts
-from penstock.chat.calls import CallWork, DirectCalls
-from penstock.chat.commands import CommandWork, MakeLink
+from penstock.chat.direct.calls import CallWork, DirectCalls
+from penstock.chat.direct.commands import CommandWork, MakeLink
 from penstock.chat.inbox import Inbox
 from penstock.chat.requirements import Requirements
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
-from penstock.chat.task_closer import TaskCloser
-from penstock.chat.task_starter import TaskStarter
+from penstock.chat.tasks.closer import TaskCloser
+from penstock.chat.tasks.starter import TaskStarter
 from penstock.core.envelope import Envelope, Json
 from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested

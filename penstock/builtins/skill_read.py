@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.tool_names import SKILL_READ
-from penstock.manifest.handbook import Handbooks
+from penstock.manifest.handbooks.handbook import Handbooks
 from penstock.tools.builtin import fields_of
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec

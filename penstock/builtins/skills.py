@@ -13,7 +13,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events import SkillsSelected
 from penstock.core.schema import Problem
-from penstock.manifest.bounded import TOO_LARGE, UnreadReason, read_bounded
+from penstock.manifest.files.bounded import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.resources import Resource
 from penstock.manifest.skill import SkillManifest
 from penstock.resources.project.access import OPEN

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from penstock.chat.keys import Keys
+from penstock.chat.access.keys import Keys
+from penstock.chat.access.sign_ins import SignIns
+from penstock.chat.access.web_links import WebLinks
 from penstock.chat.metrics import Metrics
-from penstock.chat.sign_ins import SignIns
-from penstock.chat.web_links import WebLinks
 from penstock.core.clock import Clock
 from penstock.manifest.permissions import PermissionCatalog
 from penstock.resources.cipher import Cipher

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from penstock.chat.attachments import Attachments
 from penstock.chat.representations import LinkTo, call_part, result_part
 from penstock.chat.subagent_filter import SubagentFilter
-from penstock.chat.task_records import first_record, records_of
+from penstock.chat.tasks.records import first_record, records_of
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events import (

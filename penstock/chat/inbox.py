@@ -15,8 +15,8 @@ from penstock.chat.message import (
     run_requested,
 )
 from penstock.chat.repeated_requests import RepeatedRequests, first_task
-from penstock.chat.task_starter import TaskStarter
-from penstock.chat.task_waiter import TaskWaiter
+from penstock.chat.tasks.starter import TaskStarter
+from penstock.chat.tasks.waiter import TaskWaiter
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,

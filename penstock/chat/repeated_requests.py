@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from penstock.chat.message import NewMessage, SentMessage
-from penstock.chat.task_records import first_record, records_of
+from penstock.chat.tasks.records import first_record, records_of
 from penstock.core.errors import IdempotencyConflict, NotFound
 from penstock.core.events import MessageReceived, QuestionAnswered, Record
 from penstock.core.ids import MessageId, SessionId, TaskId

@@ -8,7 +8,7 @@ from penstock.agents.loop import FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
 from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.agents.turn import AgentModel, Turns, open_turns
-from penstock.chat.task_closer import TaskCloser
+from penstock.chat.tasks.closer import TaskCloser
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.core.diagnostics import Severity, nearest
 from penstock.manifest import kinds
 from penstock.manifest.fields import OWN, WRONG, Invalid, Kind, Node, quoted
-from penstock.manifest.source import SourceRange
+from penstock.manifest.yaml.source import SourceRange
 
 MOST_UNKNOWN = 100
 """Keys of one mapping that are named; of the others their number is told."""

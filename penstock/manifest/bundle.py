@@ -1,6 +1,15 @@
-"""All manifests of a project, checked together; what is broken is known, and takes no part."""
+"""All manifests of a project, read and checked together.
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+`load_bundle` never raises for what an author wrote: each file becomes a value with diagnostics, and
+a file with an error is excluded from `tools` and `skills`, but its id stays known as broken. So
+one mistake costs one tool, and a reference to a broken tool is not reported as unknown.
+
+Files are read first, each alone; only then are references checked, because any file may name any
+other. Checks add their diagnostics to the document of the file that they are about. Shown by
+tests/manifest/test_bundle.py.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +17,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, has_error, sort
-from penstock.manifest.discover import discover
-from penstock.manifest.fields import Node, quoted
-from penstock.manifest.file import ParsedManifest, read_file
-from penstock.manifest.permissions import PermissionCatalog, written_ids
-from penstock.manifest.prompts import Prompts
+from penstock.manifest.fields import Node, found, quoted
+from penstock.manifest.files.bounded import UnreadReason, read_bounded
+from penstock.manifest.files.discover import discover, shown
+from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.paths import escape_of
+from penstock.manifest.permissions import PermissionCatalog, read_permissions, written_ids
+from penstock.manifest.prompts import Prompts, read_prompts
 from penstock.manifest.reachability import check_cycles, check_script_tools
 from penstock.manifest.references import (
     ParsedSkill,
@@ -24,141 +35,193 @@ from penstock.manifest.references import (
     duplicate,
     inline_tools,
 )
-from penstock.manifest.skill import SkillManifest
-from penstock.manifest.tool import ToolManifest
+from penstock.manifest.skill import SkillManifest, read_skill
+from penstock.manifest.tool import ToolManifest, read_tool
+from penstock.manifest.yaml.source import Document, SourceRange, parse_yaml
 
+MANIFEST_BYTES = 262_144
+"""A larger manifest is not read."""
+_TOP = SourceRange(line=1, column=1)
+_READERS: Mapping[str, tuple[str, Callable[[Node], Any]]] = {
+    "tool": ("a tool manifest", read_tool),
+    "skill": ("a skill manifest", read_skill),
+    "permissions": ("a permissions manifest", read_permissions),
+    "prompts": ("a prompts manifest", read_prompts),
+}
 Findings = Mapping[str, Sequence[Diagnostic]]
-"""By the id of what they break."""
+"""Diagnostics by the id of the tool or skill that they are about."""
+
+
+class ParsedManifest(Struct, frozen=True, kw_only=True):
+    """The result of reading one file; its diagnostics are in the document of `node`."""
+
+    noun: str
+    node: Node
+    manifest: Any = None
+    """None if the file does not hold a mapping."""
 
 
 class Bundle(Struct, frozen=True, kw_only=True):
-    """Everything that the manifests of a project say."""
+    """All manifests of a project: what can be used, what is broken, and every diagnostic."""
 
     tools: Mapping[str, ToolManifest] = field(default_factory=dict)
-    """Those that can be called, by id; inline ones, too."""
+    """Callable tools by id, with those that skills define inline."""
     skills: Mapping[str, SkillManifest] = field(default_factory=dict)
-    """Those that can be selected, by id."""
+    """Selectable skills by id."""
     broken_tools: Findings = field(default_factory=dict)
-    """Those that exist and cannot be called, with what is wrong."""
+    """Tools that exist but cannot be called, with their diagnostics."""
     broken_skills: Findings = field(default_factory=dict)
     every_tool: Sequence[ToolManifest] = ()
-    """The broken ones too, as far as they can be read; a default stands for what is wrong."""
+    """All tools, broken ones included; an invalid field has its default."""
     permissions: PermissionCatalog | None = None
-    """None is: every id is allowed."""
+    """None allows every permission id."""
     prompts: Prompts | None = None
     broken_nouns: frozenset[str] = frozenset()
-    """What a project has one of, such as `prompts`, and is there with something wrong in it."""
+    """Kinds of manifest, such as `prompts`, of which at least one file has an error."""
     diagnostics: Sequence[Diagnostic] = ()
-    """Sorted; of what is broken, too."""
+    """All diagnostics, sorted."""
     tool_count: int = 0
-    """Broken ones included, also those whose id could not be read."""
+    """Counts broken tools, also those without a readable id."""
     skill_count: int = 0
     reached: frozenset[str] = frozenset()
-    """The files of the project that its scripts are made of, or would be if they were there."""
+    """Project files that the scripts import, existing or not; a change to one reloads the tools."""
 
     @property
     def named_permissions(self) -> frozenset[str]:
-        """Return every permission that tools and skills require, or the catalog has."""
-        tools = (each.requires_permissions for each in self.tools.values())
-        skills = (each.requires_permissions for each in self.skills.values())
-        known = self.permissions.ids if self.permissions else frozenset()
-        return known.union(*tools, *skills)
+        """Return every permission that the catalog lists or a tool or skill requires."""
+        tools = (tool.requires_permissions for tool in self.tools.values())
+        skills = (skill.requires_permissions for skill in self.skills.values())
+        cataloged = self.permissions.ids if self.permissions else frozenset()
+        return cataloged.union(*tools, *skills)
 
     def with_findings(self, found: Findings) -> "Bundle":
-        """Return the bundle with more findings, by tool; a tool with an error is broken."""
+        """Return a copy with more diagnostics, by tool id; a tool with an error becomes broken."""
         broken = dict(self.broken_tools)
         for tool_id, findings in found.items():
             if tool_id in broken or has_error(findings):
                 broken[tool_id] = sort([*broken.get(tool_id, ()), *findings])
-        every = [each for findings in found.values() for each in findings]
+        added = [finding for findings in found.values() for finding in findings]
         return replace(
             self,
-            tools={name: each for name, each in self.tools.items() if name not in broken},
+            tools={name: tool for name, tool in self.tools.items() if name not in broken},
             broken_tools=broken,
-            diagnostics=sort([*self.diagnostics, *every]),
+            diagnostics=sort([*self.diagnostics, *added]),
         )
 
 
 def load_bundle(root: Path, neighbours: ProjectNames | None = None) -> Bundle:
-    """Read every manifest below a folder, and check what they say about each other."""
-    beside = neighbours or ProjectNames()
-    found = discover(root)
-    files = [read_file(root, noun, path) for noun, path in found.files]
+    """Read every manifest below `root` and check them against each other and `neighbours`."""
+    names = neighbours or ProjectNames()
+    listing = discover(root)
+    files = [read_file(root, noun, path) for noun, path in listing.files]
     _refuse_seconds(files, "permissions", "second-catalog")
     _refuse_seconds(files, "prompts", "second-prompts")
-    catalog = next((one for one in _whole(files) if isinstance(one, PermissionCatalog)), None)
-    outside = _check(files, _written_permissions(files), beside)
-    noted = (each for file in files for each in file.node.document.problems)
+    catalog = next((one for one in _valid(files) if isinstance(one, PermissionCatalog)), None)
+    outside = _check(files, _written_permissions(files), names)
+    # Collected after the checks: they add to the same documents.
+    inside = (problem for file in files for problem in file.node.document.problems)
     tools, skills = _tools(files), _skills(files)
     broken_tools = _broken(
-        [(each.manifest.tool_id, each.node) for each in tools], beside.builtin_tools
+        [(tool.manifest.tool_id, tool.node) for tool in tools], names.builtin_tools
     )
     broken_skills = _broken(
-        [(each.manifest.skill_id, each.node) for each in skills], beside.builtin_skills
+        [(skill.manifest.skill_id, skill.node) for skill in skills], names.builtin_skills
     )
     return Bundle(
-        tools={each.manifest.tool_id: each.manifest for each in tools if not is_broken(each.node)},
+        tools={tool.manifest.tool_id: tool.manifest for tool in tools if not is_broken(tool.node)},
         skills={
-            each.manifest.skill_id: each.manifest for each in skills if not is_broken(each.node)
+            skill.manifest.skill_id: skill.manifest for skill in skills if not is_broken(skill.node)
         },
         broken_tools=broken_tools,
         broken_skills=broken_skills,
-        every_tool=tuple(each.manifest for each in tools),
+        every_tool=tuple(tool.manifest for tool in tools),
         permissions=catalog,
-        prompts=next((one for one in _whole(files) if isinstance(one, Prompts)), None),
-        broken_nouns=frozenset(each.noun for each in files if is_broken(each.node)),
-        diagnostics=sort([*found.diagnostics, *outside, *noted]),
-        tool_count=len(tools) + sum(each.noun == "tool" and not each.manifest for each in files),
-        skill_count=sum(each.noun == "skill" for each in files),
+        prompts=next((one for one in _valid(files) if isinstance(one, Prompts)), None),
+        broken_nouns=frozenset(file.noun for file in files if is_broken(file.node)),
+        diagnostics=sort([*listing.diagnostics, *outside, *inside]),
+        tool_count=len(tools) + sum(file.noun == "tool" and not file.manifest for file in files),
+        skill_count=sum(file.noun == "skill" for file in files),
     )
 
 
+def read_file(root: Path, noun: str, path: str) -> ParsedManifest:
+    """Read one manifest. Never raises: every problem is noted in the document."""
+    what, read = _READERS[noun]
+    document = _document(root, path)
+    folder = path.rpartition("/")[0]
+    home = ManifestFolder(folder=root / folder, shown=shown(folder) or ".")
+    node = Node(document=document, home=home, what=what, value=document.value)
+    if not document.is_read:
+        return ParsedManifest(noun=noun, node=node)
+    if not isinstance(document.value, dict):
+        message = f"a manifest must be a mapping, found {found(document.value)}"
+        node.refuse("yaml-not-mapping", message)
+        return ParsedManifest(noun=noun, node=node)
+    return ParsedManifest(noun=noun, node=node, manifest=read(node))
+
+
 def is_broken(node: Node) -> bool:
-    """Whether there is an error in the file of a manifest."""
+    """Return whether the file of a manifest has an error."""
     return has_error(node.document.problems)
 
 
-def _whole(files: Iterable[ParsedManifest]) -> list[Any]:
-    return [each.manifest for each in files if not is_broken(each.node)]
+def _document(root: Path, path: str) -> Document:
+    document = Document(file=(file := shown(path)))
+    if escape := escape_of(root, path):
+        document.problems.append(escape)
+        return document
+    content = read_bounded(root / path, MANIFEST_BYTES, "the manifest")
+    if isinstance(content, UnreadReason):
+        document.problem(content.code, content.message, _TOP)
+        return document
+    try:
+        return parse_yaml(content.decode(), file)
+    except UnicodeDecodeError as error:
+        document.problem("file-encoding", f"not UTF-8 at byte {error.start}", _TOP)
+        return document
 
 
-def _broken(named: Iterable[tuple[str, Node]], taken: Container[str]) -> Findings:
-    """Return what is wrong with each id; of a built-in one nothing is."""
+def _valid(files: Iterable[ParsedManifest]) -> list[Any]:
+    return [file.manifest for file in files if not is_broken(file.node)]
+
+
+def _broken(named: Iterable[tuple[str, Node]], builtin: Container[str]) -> Findings:
+    """Return the diagnostics of each broken id. A project cannot break the id of a built-in."""
     broken: dict[str, list[Diagnostic]] = {}
     for name, node in named:
-        if name and name not in taken and is_broken(node):
+        if name and name not in builtin and is_broken(node):
             broken.setdefault(name, []).extend(node.document.problems)
     return {name: sort(findings) for name, findings in broken.items()}
 
 
 def _refuse_seconds(files: Sequence[ParsedManifest], noun: str, code: str) -> None:
-    """Note that there are several of what a project has one of."""
-    own = [each for each in files if each.noun == noun]
-    names = ", ".join(quoted(each.node.document.file) for each in own)
-    for each in own if len(own) > 1 else ():
-        said = f"a project has at most one {noun} manifest; of these none is used: {names}"
-        each.node.refuse(code, said)
+    """Refuse all files of a kind that a project may have once, if it has several."""
+    same_kind = [file for file in files if file.noun == noun]
+    names = ", ".join(quoted(file.node.document.file) for file in same_kind)
+    for file in same_kind if len(same_kind) > 1 else ():
+        message = f"a project has at most one {noun} manifest; of these none is used: {names}"
+        file.node.refuse(code, message)
 
 
 def _written_permissions(files: Sequence[ParsedManifest]) -> frozenset[str] | None:
-    """Return what the catalog names, also if it is broken; None without one that can be read."""
-    own = [each for each in files if each.noun == "permissions"]
-    if not own or not all(each.manifest for each in own):
+    """Return the ids in the catalog, even a broken one; None without a readable catalog."""
+    catalogs = [file for file in files if file.noun == "permissions"]
+    if not catalogs or not all(file.manifest for file in catalogs):
         return None
-    return frozenset(name for each in own for name in written_ids(each.node))
+    return frozenset(name for file in catalogs for name in written_ids(file.node))
 
 
 def _check(
     files: Sequence[ParsedManifest], permissions: frozenset[str] | None, neighbours: ProjectNames
 ) -> list[Diagnostic]:
-    """Note what does not go together; return what is wrong outside of manifests."""
+    """Check references between manifests; return diagnostics about files that are no manifests."""
     skills, tools = _skills(files), _tools(files)
-    several = check_ids(tools, skills, neighbours)
+    duplicates = check_ids(tools, skills, neighbours)
     by_id: dict[str, ParsedSkill] = {}
     for skill in skills:
         by_id.setdefault(skill.manifest.skill_id, skill)
-    own = {each.manifest.tool_id for each in tools}
-    known = own | neighbours.builtin_tools | neighbours.python_tools.keys()
+    declared = {tool.manifest.tool_id for tool in tools}
+    known = declared | neighbours.builtin_tools | neighbours.python_tools.keys()
     references = References(known, by_id.keys() | neighbours.builtin_skills.keys(), permissions)
     for tool in tools:
         references.check_tool(tool)
@@ -174,25 +237,25 @@ def _check(
             file=python.file,
             line=python.line,
         )
-        for name, places in several.items()
+        for name, places in duplicates.items()
         if (python := neighbours.python_tools.get(name))
     ]
 
 
 def _tools(files: Iterable[ParsedManifest]) -> list[ParsedTool]:
-    """Return the tools, those that skills define among them, in the order of their files."""
-    found: list[ParsedTool] = []
-    for each in files:
-        if isinstance(each.manifest, ToolManifest):
-            found.append(ParsedTool(manifest=each.manifest, node=each.node))
-        elif isinstance(each.manifest, SkillManifest):
-            found += inline_tools(ParsedSkill(manifest=each.manifest, node=each.node))
-    return found
+    """Return all tools, inline ones included, in the order of their files."""
+    tools: list[ParsedTool] = []
+    for file in files:
+        if isinstance(file.manifest, ToolManifest):
+            tools.append(ParsedTool(manifest=file.manifest, node=file.node))
+        elif isinstance(file.manifest, SkillManifest):
+            tools += inline_tools(ParsedSkill(manifest=file.manifest, node=file.node))
+    return tools
 
 
 def _skills(files: Iterable[ParsedManifest]) -> list[ParsedSkill]:
     return [
-        ParsedSkill(manifest=each.manifest, node=each.node)
-        for each in files
-        if isinstance(each.manifest, SkillManifest)
+        ParsedSkill(manifest=file.manifest, node=file.node)
+        for file in files
+        if isinstance(file.manifest, SkillManifest)
     ]

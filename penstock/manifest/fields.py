@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.text import cut
-from penstock.manifest.manifest_folder import ManifestFolder
-from penstock.manifest.source import Document, SourceRange, YamlPath
+from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.yaml.source import Document, SourceRange, YamlPath
 
 FOUND_CHARACTERS = 60
 OWN = "x-"

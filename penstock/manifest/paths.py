@@ -5,9 +5,9 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.manifest.discover import shown
 from penstock.manifest.fields import Invalid, Node, quoted
-from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.files.discover import shown
+from penstock.manifest.files.manifest_folder import ManifestFolder
 
 SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 

@@ -8,7 +8,6 @@ from msgspec import Struct
 from penstock.manifest.fields import Field, Node, quoted, read_fields
 from penstock.manifest.kinds import ListOf, NonEmptyText, RecordKind, Text, from_fields
 
-WHAT = "a permissions manifest"
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
 """What every project has; a catalog defines none of them."""
 RUNTIME = ("vault.write", "project.read", "project.write", "project.bash")

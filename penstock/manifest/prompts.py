@@ -8,9 +8,8 @@ from penstock.manifest.execution import Entrypoint
 from penstock.manifest.fields import Field, Invalid, Node, read_fields
 from penstock.manifest.kinds import Integer, RecordKind, from_fields
 from penstock.manifest.paths import FilePathKind
-from penstock.manifest.source import SourceRange
+from penstock.manifest.yaml.source import SourceRange
 
-WHAT = "a prompts manifest"
 MOST_BYTES = 65_536
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from penstock.manifest.discover import LATER, NOUNS, is_searched, shown
+from penstock.manifest.files.discover import LATER, NOUNS, is_searched, shown
 from penstock.manifest.paths import SCRIPTS
 from penstock.manifest.skill import SkillManifest
 

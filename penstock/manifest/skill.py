@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from penstock.manifest.bounded import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.fields import Field, Invalid, Node, quoted, read_fields
+from penstock.manifest.files.bounded import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.kinds import (
     Boolean,
     Id,
@@ -23,7 +23,6 @@ from penstock.manifest.tool import (
     read_tool,
 )
 
-WHAT = "a skill manifest"
 MOST_INSTRUCTION_BYTES = 65_536
 MOST_INLINE = 100
 TIERS = ("nano", "small", "medium", "large", "frontier")

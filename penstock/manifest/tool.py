@@ -15,6 +15,7 @@ from penstock.manifest.kinds import (
     Boolean,
     Id,
     Integer,
+    JsonSchema,
     ListOf,
     NonEmptyText,
     Number,
@@ -24,9 +25,7 @@ from penstock.manifest.kinds import (
     from_fields,
     refuse_doubles,
 )
-from penstock.manifest.schemas import JsonSchema
 
-WHAT = "a tool manifest"
 _NAME = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = rf"(\*|(\*\.)?{_NAME}(\.{_NAME})*|\[[0-9A-Fa-f:.]+\])"
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.app.sections import ServerSection
-from penstock.chat.keys import Keys
+from penstock.chat.access.keys import Keys
 from penstock.core.errors import (
     BadRequest,
     ConfigError,

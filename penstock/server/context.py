@@ -5,10 +5,10 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from penstock.app.runtime import Runtime
+from penstock.chat.access.keys import Keys
 from penstock.chat.database_parts import DatabaseParts
 from penstock.chat.follow import LogSource
 from penstock.chat.history import History
-from penstock.chat.keys import Keys
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId

@@ -16,7 +16,7 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.library import FlowLibrary, NoFlows
-from penstock.manifest.handbook import Handbooks
+from penstock.manifest.handbooks.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import Models

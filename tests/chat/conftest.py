@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.chat.keys import Keys
+from penstock.chat.access.keys import Keys
 from penstock.store.database import Database, open_database
 from penstock.testing.clock import FakeClock
 

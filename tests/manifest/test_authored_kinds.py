@@ -6,8 +6,8 @@ import pytest
 
 from penstock.manifest.authored_kinds import MOST_UNKNOWN, Names, meant, named_items, warn_unknown
 from penstock.manifest.fields import Node
-from penstock.manifest.manifest_folder import ManifestFolder
-from penstock.manifest.source import parse_yaml
+from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.yaml.source import parse_yaml
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.manifest.fields import WRONG, Kind, Node
+from penstock.manifest.files.manifest_folder import ManifestFolder
 from penstock.manifest.kinds import (
     Boolean,
     Id,
@@ -19,8 +20,8 @@ from penstock.manifest.kinds import (
     Text,
     from_fields,
 )
-from penstock.manifest.manifest_folder import ManifestFolder
-from penstock.manifest.source import Document
+from penstock.manifest.yaml.source import Document
+from tests.kit.manifests import findings, tool
 
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
     (Text(least=1, most=3), ["a", "abc"], ["", "abcd", 1, None, [], {}]),
@@ -62,3 +63,129 @@ def test_of_a_list_what_could_be_read_is_kept() -> None:
     assert [each.message for each in listed.document.problems] == [
         '"k[1]" must be true or false, found number 5'
     ]
+
+
+BROKEN_SCHEMAS = [
+    (
+        "{type: text}",
+        (
+            '3:22: error bad-schema: "input_schema" is not a valid JSON Schema (2020-12): '
+            '"text" is not one of array, boolean, integer, null, number, object, string at /type'
+        ),
+    ),
+    (
+        "{type: object, properties: {a: {minimum: '1'}}}",
+        (
+            '3:56: error bad-schema: "input_schema" is not a valid JSON Schema (2020-12): '
+            '"1" is not of type "number" at /properties/a/minimum'
+        ),
+    ),
+    (
+        "{type: object, properties: {a: {pattern: '('}}}",
+        (
+            '3:56: error bad-schema: "input_schema" is not a valid JSON Schema (2020-12): '
+            '"(" is not a "regex" at /properties/a/pattern'
+        ),
+    ),
+    (
+        "{type: object, items: {$ref: '#/$defs/none'}}",
+        (
+            '3:44: error bad-schema: "input_schema" is not a valid JSON Schema (2020-12): '
+            "Pointer '/$defs/none' does not exist at /items/$ref"
+        ),
+    ),
+    (
+        "{type: object, items: {$ref: 'https://example.com/x.json'}}",
+        (
+            '3:44: error remote-ref: "$ref" to "https://example.com/x.json" is refused: '
+            "only references inside the same schema"
+        ),
+    ),
+    (
+        "{type: object, items: {$ref: 'https://example.com/x.json#/$defs/y'}}",
+        (
+            '3:44: error remote-ref: "$ref" to "https://example.com/x.json#/$defs/y" is refused: '
+            "only references inside the same schema"
+        ),
+    ),
+    (
+        "{$id: 'https://a.example/b/c.json', type: object, items: {$ref: '../x.json#/y'}}",
+        (
+            '3:79: error remote-ref: "$ref" to "../x.json#/y" is refused: '
+            "only references inside the same schema"
+        ),
+    ),
+    (
+        "{type: object, properties: {a: {$dynamicRef: other.json}}}",
+        (
+            '3:60: error remote-ref: "$ref" to "other.json" is refused: '
+            "only references inside the same schema"
+        ),
+    ),
+    (
+        "{type: array}",
+        (
+            '3:22: error schema-not-object: "input_schema" must have type "object", '
+            'found string "array"'
+        ),
+    ),
+    (
+        "{type: [object]}",
+        (
+            '3:22: error schema-not-object: "input_schema" must have type "object", '
+            'found array ["object"]'
+        ),
+    ),
+    (
+        "{}",
+        '3:15: error schema-not-object: "input_schema" must have type "object", found nothing',
+    ),
+    (
+        "object",
+        (
+            '3:15: error wrong-type: "input_schema" must be a JSON Schema object, '
+            'found string "object"'
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "said"), BROKEN_SCHEMAS)
+def test_what_is_wrong_with_a_schema_is_named_at_its_line(
+    tmp_path: Path, schema: str, said: str
+) -> None:
+    found = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert found == [f"a.tool.yaml:{said}"]
+
+
+SOUND_SCHEMAS = [
+    "{type: object, properties: {$ref: {type: string}}}",
+    "{type: object, default: {$ref: 'https://example.com'}, enum: [{$ref: x}]}",
+    "{type: object, $defs: {n: {type: string}}, items: {$ref: '#/$defs/n'}}",
+    "{type: object, $defs: {n: {$id: 'https://x.y/n'}}, items: {$ref: 'https://x.y/n'}}",
+    "{type: object, unknown: 1, x-mine: 2}",
+]
+
+
+@pytest.mark.parametrize("schema", SOUND_SCHEMAS)
+def test_a_schema_may_refer_to_itself_and_name_things_as_it_likes(
+    tmp_path: Path, schema: str
+) -> None:
+    assert findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)}) == []
+
+
+def test_every_mistake_in_a_schema_is_said(tmp_path: Path) -> None:
+    schema = "{type: object, required: a, minProperties: -1, items: {$ref: 'http://x/y'}}"
+    found = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert [each.split(": ")[1] for each in found] == [
+        "error bad-schema",
+        "error bad-schema",
+        "error remote-ref",
+    ]
+
+
+def test_a_finding_is_short_however_long_a_name_is(tmp_path: Path) -> None:
+    schema = f"{{type: object, properties: {{? {'n' * 9000}\n: {{type: x}}}}}}"
+    (found,) = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert len(found) < 800
+    assert "is not one of array" in found

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.core.step import Output, ValueType
 from penstock.manifest.fields import Node
-from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.files.manifest_folder import ManifestFolder
 from penstock.manifest.outputs import Outputs, fits
-from penstock.manifest.source import parse_yaml
+from penstock.manifest.yaml.source import parse_yaml
 
 RESERVED = (
     "reserved: status, summary, artifacts, files, fullOutput, output, branch, error, finish, "

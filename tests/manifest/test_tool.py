@@ -8,8 +8,8 @@ from penstock.core.call import Effect
 from penstock.core.retry import RetryPolicy
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.manifest.execution import Execution
-from penstock.manifest.source import SourceRange
 from penstock.manifest.tool import FIELDS, ToolLimits
+from penstock.manifest.yaml.source import SourceRange
 from tests.kit.manifests import CAPTURE, PUBLISH, TOOL, findings, load, tool
 
 

@@ -16,7 +16,7 @@ HOPS: Mapping[str, str] = {
     "engine/inline.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: nobody else works on this log",
     "engine/state.fold": "the log says what there is to do",
-    "chat/calls.work": "this task's work is one call",
+    "chat/direct/calls.work": "this task's work is one call",
     "tools/invoker.call": "the one door of every tool",
     "engine/ledger.find": "replay: settled before? then that, and nothing else",
     "tools/registry.find": "resolve: the tool by its id",

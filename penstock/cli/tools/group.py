@@ -28,8 +28,8 @@ from penstock.cli.tools.grants import ToolName, show_grants
 from penstock.core.ids import LogId
 from penstock.core.text import count
 from penstock.engine.state import SessionState
-from penstock.manifest.source import SourceRange
 from penstock.manifest.tool import ToolLimits, ToolManifest
+from penstock.manifest.yaml.source import SourceRange
 from penstock.models.model import ToolDefinition
 from penstock.models.usage import tool_tokens
 from penstock.tools.access.policy import SCRIPT

@@ -23,8 +23,8 @@ from penstock.flows.definition import (
 )
 from penstock.flows.reading.flow import ParsedFlow
 from penstock.flows.reading.steps import ParsedStep, StepNode
-from penstock.manifest.source import SourceRange
 from penstock.manifest.template import BrokenPlaceholder, Placeholder, Template, ValueSource, parse
+from penstock.manifest.yaml.source import SourceRange
 
 INPUTS = "inputs"
 TEXTS: Mapping[StepKind, Sequence[str]] = {

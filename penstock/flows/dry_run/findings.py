@@ -19,8 +19,8 @@ from penstock.flows.dry_run.dry_run import MOST_STARTS
 from penstock.flows.dry_run.outcome import DryRun, EmptyTemplate, ReachedBranch
 from penstock.flows.reading.flow import ParsedFlow
 from penstock.flows.reading.steps import ParsedStep
-from penstock.manifest.source import SourceRange
 from penstock.manifest.template import ValueSource, parse
+from penstock.manifest.yaml.source import SourceRange
 
 _MOST_STEPS_TOLD = 8
 _OF_LOOPS = {EXIT: EXIT_TARGET, LOOP: LOOP_TARGET, CAP: "max_iterations"}

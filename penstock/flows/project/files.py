@@ -17,10 +17,10 @@ from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.project.library import file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
-from penstock.manifest.bounded import UnreadReason, read_bounded
-from penstock.manifest.discover import leads_to_folder, shown
+from penstock.manifest.files.bounded import UnreadReason, read_bounded
+from penstock.manifest.files.discover import leads_to_folder, shown
 from penstock.manifest.paths import escape_of
-from penstock.manifest.source import Document, SourceRange
+from penstock.manifest.yaml.source import Document, SourceRange
 
 BUILT_IN = Path(__file__).parents[1] / "builtin"
 """Where the flows lie that every project has."""

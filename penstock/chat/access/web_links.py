@@ -1,0 +1,106 @@
+"""Links by which a person comes to one conversation in a browser: used once, kept as hashes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Row, select
+
+from penstock.chat.access.keys import NEW_KEY, PREFIX, hash_of, url_safe
+from penstock.core.clock import Clock, Moment
+from penstock.core.errors import LinkExpired
+from penstock.core.ids import LogId, SessionId, new_id, new_secret
+from penstock.core.profile import Profile
+from penstock.store.database import Database
+from penstock.store.tables import keys, sessions, web_links
+
+OVER = (
+    "this link opens nothing: it was used, its time is over, or it never was one; "
+    "ask for a new one with /web"
+)
+
+
+class OpenedLink(Struct, frozen=True, kw_only=True):
+    """What a link opened."""
+
+    session_id: SessionId
+    agent: str
+    key: str | None = None
+    """Opens this conversation; None where no key is needed."""
+    expires_at: Moment | None = None
+    """Of the key."""
+
+
+class WebLinks:
+    """Makes links, and opens each of them once."""
+
+    def __init__(
+        self, database: Database, clock: Clock, secret: Callable[[], bytes] = new_secret
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._secret = secret
+        self._limits = database.limits
+
+    async def make(self, session_id: SessionId, profile: Profile) -> str:
+        """Return the token of a new link to a conversation, for who holds this profile."""
+        token, now = url_safe(self._secret()), self._clock.now()
+        over = web_links.delete().where(web_links.c.until <= now)
+        row = {
+            "sha256": hash_of(token),
+            "session_id": session_id,
+            "profile_id": profile.profile_id,
+            "permissions": [each for each in NEW_KEY if profile.holds(each)],
+            "until": now + 1000 * self._limits.web_link_seconds,
+        }
+
+        def unit(connection: Connection) -> None:
+            connection.execute(over)
+            connection.execute(web_links.insert(), row)
+
+        await self._database.write(unit)
+        return token
+
+    async def open(self, token: str) -> OpenedLink:
+        """Use a link, and make its key. Raises LinkExpired, always the same."""
+        link = await self._database.read(lambda each: self._find(each, token))
+        if link is None:
+            raise LinkExpired(OVER)
+        key, name = PREFIX + url_safe(self._secret()), new_id("link")
+
+        def unit(connection: Connection) -> OpenedLink | None:
+            used = web_links.delete().where(web_links.c.sha256 == link.sha256)
+            whose = select(sessions.c.agent).where(sessions.c.session_id == link.session_id)
+            agent = connection.execute(whose).scalar()
+            if connection.execute(used).rowcount != 1 or agent is None:
+                return None
+            opened = OpenedLink(session_id=link.session_id, agent=agent)
+            if connection.execute(select(keys.c.name).limit(1)).first() is None:
+                return opened
+            row = self._key_row(link, name)
+            connection.execute(keys.insert(), row | {"sha256": hash_of(key)})
+            return OpenedLink(
+                session_id=link.session_id, agent=agent, key=key, expires_at=row["expires_at"]
+            )
+
+        opened = await self._database.write(unit, order=LogId(link.session_id))
+        if opened is None:
+            raise LinkExpired(OVER)
+        return opened
+
+    def _find(self, connection: Connection, token: str) -> Row[Any] | None:
+        wanted = select(web_links).where(
+            web_links.c.sha256 == hash_of(token), web_links.c.until > self._clock.now()
+        )
+        return connection.execute(wanted).first()
+
+    def _key_row(self, link: Row[Any], name: str) -> dict[str, Any]:
+        now = self._clock.now()
+        return {
+            "name": f"web {name}",
+            "profile_id": link.profile_id,
+            "permissions": link.permissions,
+            "session_id": link.session_id,
+            "created_at": now,
+            "expires_at": Moment(now + 1000 * self._limits.web_key_seconds),
+        }

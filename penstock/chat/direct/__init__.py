@@ -1,0 +1,1 @@
+"""Work that no model asked for: direct tool calls and slash commands."""

@@ -1,0 +1,246 @@
+"""Slash commands at work: each is a task of its conversation, and no model takes part."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.chat.direct.calls import DirectCalls
+from penstock.chat.direct.key_values import needs, read_input, usage
+from penstock.chat.representations import envelope_part
+from penstock.chat.session import profile_of
+from penstock.core.call import CallPath, Origin, ToolCall
+from penstock.core.call_errors import CallError, NotAvailable
+from penstock.core.envelope import Envelope
+from penstock.core.errors import NotFound
+from penstock.core.events import MessageReceived, ReplyReceived, TaskEnded, TaskStarted
+from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
+from penstock.core.profile import Profile
+from penstock.core.question import Question, QuestionKind
+from penstock.core.signals import Suspend
+from penstock.core.slash import NEW, MissingArguments, begins_afresh, command_parts
+from penstock.core.task import TaskStatus
+from penstock.core.text import cut, one_line
+from penstock.core.tool_names import EXECUTE_WORKFLOW
+from penstock.core.world import World
+from penstock.engine.held_log import HeldLog
+from penstock.engine.suspend import ask, park, withdraw
+from penstock.engine.task_ends import usage_of
+from penstock.engine.task_state import TaskState
+from penstock.tools.direct import DirectTools
+
+CALL, WEB = "call", "web"
+MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
+"""Makes a link to a conversation, for who holds a profile."""
+COMMANDS = (CALL, WEB, NEW)
+WantedBy = Callable[[str], Mapping[str, MissingArguments]]
+"""What a flow, named by its command, needs to begin: `task`, and inputs by their names. Raises
+NotFound, with the nearest one.
+"""
+TASK = "task"
+NOT_BEGUN = "Nothing was started: the flow needs"
+BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
+_NAME_CHARACTERS = 64
+_MOST_NAMED = 30
+"""Commands, flows among them, that are listed for who named none."""
+
+
+class CommandReply(Struct, frozen=True):
+    """What a command says."""
+
+    text: str
+    envelope: Envelope | None = None
+    """The outcome of the call that was made."""
+
+
+class CommandWork:
+    """The body of a task that is a slash command."""
+
+    def __init__(
+        self,
+        calls: DirectCalls,
+        tools: DirectTools,
+        link: MakeLink | None,
+        *,
+        wanted_by: WantedBy,
+        world: World,
+    ) -> None:
+        self._calls = calls
+        self._tools = tools
+        self._link = link
+        self._wanted_by = wanted_by
+        self._minutes = world.limits.web_link_seconds // 60
+        self._new_id = world.new_id
+
+    @staticmethod
+    def start(message: MessageReceived) -> TaskStarted:
+        """Return how the task of a command starts."""
+        name = cut(command_parts(message.content)[0], _NAME_CHARACTERS) or "/"
+        return TaskStarted(command=name, is_fresh=begins_afresh(message.content))
+
+    async def work(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> None:
+        """Go on with the command until it has its answer or waits."""
+        if task.started is None and message is not None:
+            held.add(self.start(message), task.task_id)
+        heard = task.heard
+        try:
+            answered = await self._answered(held, task, message)
+        except Suspend:
+            park(held, task, heard=heard)
+            return
+        withdraw(held, task)
+        ended = TaskEnded(
+            status=TaskStatus.SUCCEEDED,
+            message_id=MessageId(self._new_id("msg")),
+            content=answered.text,
+            finish_reason="stop",
+            usage=usage_of(task),
+            envelope=answered.envelope,
+        )
+        held.add(ended, task.task_id)
+
+    async def _answered(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None
+    ) -> CommandReply:
+        profile = profile_of(held.state, message)
+        if message is None and not task.main.rounds:
+            return CommandReply("")
+        name, rest = command_parts(message.content) if message else (CALL, "")
+        try:
+            if name == CALL or message is None:
+                return await self._call(held, task, message, rest)
+            if name == WEB:
+                return CommandReply(await self._web(rest, held, profile))
+            if name == NEW:
+                return CommandReply(BEGUN)
+            return await self._run(held, task, message)
+        except CallError as error:
+            return CommandReply(f"{error.code}: {error}")
+
+    async def _web(self, rest: str, held: HeldLog, profile: Profile) -> str:
+        """Return a link to the conversation."""
+        if rest:
+            raise NotAvailable("pages cannot be read yet: this project has no browse_url")
+        if self._link is None:
+            raise NotAvailable("links need a database, and nothing is kept here")
+        link = await self._link(SessionId(held.state.log_id), profile)
+        return f"Open this conversation in a browser, once, within {self._minutes} minutes: {link}"
+
+    async def _call(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None, rest: str
+    ) -> CommandReply:
+        """Make the call that was asked for, or go on with it; nothing asked for is a list."""
+        profile = profile_of(held.state, message)
+        if not task.main.rounds:
+            if not rest:
+                return CommandReply(self._listed(profile))
+            tool_id, *text = rest.split(maxsplit=1)
+            asked = self._read(tool_id, "".join(text), profile)
+            if isinstance(asked, str):
+                return CommandReply(asked)
+            self._note(held, task, asked)
+        (asked,) = task.main.rounds[-1].reply.calls
+        named = message.selected_skills if message else ()
+        caller = self._calls.caller(held.state, profile, named)
+        envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
+        settled = task.main.rounds[-1].settled.get(asked.call_id)
+        clipped = settled.context if settled is not None and settled.artifact_id else None
+        return CommandReply(_shown(envelope, clipped), envelope)
+
+    async def _run(self, held: HeldLog, task: TaskState, message: MessageReceived) -> CommandReply:
+        """Run the flow that was named, or go on with it: a call of a tool that models have too."""
+        name, rest = command_parts(message.content)
+        if not task.main.rounds:
+            try:
+                wanted = await asyncio.to_thread(self._wanted_by, name)
+            except NotFound as error:
+                return CommandReply(_unknown(name, error))
+            values: dict[str, Any] = {TASK: rest} if rest else {}
+            for key in [each for each in wanted if each not in values]:
+                said = await self._asked(held, task, key, wanted[key].question)
+                if not said:
+                    needed = "a task" if key == TASK else repr(key)
+                    return CommandReply(f"{NOT_BEGUN} {needed}.")
+                values[key] = wanted[key].value_of(said)
+            given = {"workflowId": name, "input": values}
+            self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, given))
+        (asked,) = task.main.rounds[-1].reply.calls
+        profile = profile_of(held.state, message)
+        caller = self._calls.caller(held.state, profile, message.selected_skills)
+        caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE_WORKFLOW}))
+        envelope = await self._calls.make(held, task, asked, caller)
+        return CommandReply(_came_to(envelope), envelope)
+
+    async def _asked(self, held: HeldLog, task: TaskState, key: str, text: str) -> str:
+        """Return what a person gave to the flow; nothing, if it is not to run."""
+        question = Question(
+            question_id=QuestionId(self._new_id("q")),
+            kind=QuestionKind.TASK,
+            text=text,
+            path=CallPath(f"{task.task_id}/{key if key == TASK else f'input/{key}'}"),
+            form={"type": "input"},
+        )
+        answered = await ask(self._calls.ledger(held, task), question)
+        return str(answered.answer.get("value", "")).strip()
+
+    def _read(self, tool_id: str, text: str, profile: Profile) -> ToolCall | str:
+        """Return the call that a person wrote, or what is wrong with it and how it is written."""
+        tool = self._tools.get(tool_id, profile)
+        schema = tool.spec.input_schema
+        given, problems = read_input(schema, text)
+        try:
+            self._tools.check(tool, given, problems)
+        except CallError as error:
+            return f"{error.status.value}: {error}\nusage: {usage(tool_id, schema)}"
+        return ToolCall(CallId(self._new_id("tc")), tool_id, given)
+
+    @staticmethod
+    def _note(held: HeldLog, task: TaskState, asked: ToolCall) -> None:
+        """Note the call that a command is."""
+        calls = (asked,)
+        reply = ReplyReceived(iteration=0, base=0, text="", message_id=MessageId(""), calls=calls)
+        held.add(reply, task.task_id)
+
+    def _listed(self, profile: Profile) -> str:
+        specs = [each.spec for each in self._tools.of(profile)]
+        lines = ["Direct-call tools:"]
+        for spec in specs:
+            needed = ", ".join(needs(spec.input_schema))
+            takes = f"needs: {needed}" if needed else "no input needed"
+            lines.append(f"- {spec.tool_id}: {one_line(spec.description)} ({takes})")
+        return "\n".join(lines) if specs else "No direct-call tools are available."
+
+
+def _unknown(name: str, why: NotFound) -> str:
+    """Return what is said to a command that there is not; `why` may name the nearest flow."""
+    names = [*COMMANDS, *why.known]
+    known = ", ".join(f"/{each}" for each in names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        known += f" and {len(names) - _MOST_NAMED} more"
+    _, dot, hint = str(why).partition(". Did you mean")
+    return (
+        f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '
+        f"{f'Did you mean the flow{hint} ' if dot else ''}"
+        "Begin with // to send the text as it is."
+    )
+
+
+def _came_to(envelope: Envelope) -> str:
+    """Return what a run of a flow left for people: its last summary, or why it has none."""
+    if envelope.error is not None:
+        details = envelope.error.details or {}
+        return str(details.get("message") or envelope.error.message)
+    done = envelope.output or {}
+    result = done.get("output") or {}
+    last = result.get("lastResult") or {}
+    return str(result.get("reason") or last.get("summary") or done.get("status", ""))
+
+
+def _shown(envelope: Envelope, clipped: str | None) -> str:
+    """Return an outcome for people: its envelope, or what was left of one that is long."""
+    if clipped is not None:
+        return f"{envelope.status.value}: {clipped}"
+    return json.dumps(envelope_part(envelope), indent=2, ensure_ascii=False)

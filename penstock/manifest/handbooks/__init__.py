@@ -1,0 +1,1 @@
+"""Handbooks: folders that an agent reads file by file."""

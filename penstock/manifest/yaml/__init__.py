@@ -1,0 +1,1 @@
+"""YAML and front matter as values that know their lines."""

@@ -1,0 +1,174 @@
+"""Front matter that is not YAML, read line by line as its authors meant it.
+
+`model: @coding` and `description: a: b` are what people write. Every value is a text, a list or a
+mapping; who reads a field converts it.
+"""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.core.diagnostics import Severity
+from penstock.core.text import cut
+from penstock.manifest.yaml.source import Document, SourceMap, SourceRange, YamlPath
+
+DEEPEST = 4
+"""Levels of nesting; what lies deeper is ignored."""
+_KEY = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
+_BLOCKS = {"|": "\n", "|-": "\n", "|+": "\n", ">": " ", ">-": " ", ">+": " "}
+_SHOWN = 60
+
+
+def read_loose(text: str, file: str, *, first_line: int, failed: SourceRange) -> Document:
+    """Return the mapping that some lines amount to; a warning says where YAML gave up.
+
+    Never raises. A line that is not understood is left out, with a warning.
+    """
+    document = Document(
+        file=file,
+        is_read=True,
+        keys=SourceMap(text, first_line),
+        values=SourceMap(text, first_line),
+    )
+    line = failed.line - first_line
+    lines = text.split("\n")
+    suggestion = _quote_hint(lines[line]) if 0 <= line < len(lines) else None
+    message = "front matter is not strict YAML here; it was read line by line"
+    document.problem("front-matter-loose", message, failed, suggestion, severity=Severity.WARNING)
+    document.values.mark((), 0, 0, len(lines[0]))
+    document.value = _Lines(lines, document, first_line).mapping((), 0)
+    return document
+
+
+class _Line(Struct, frozen=True):
+    number: int
+    indent: int
+    text: str
+
+
+class _Lines:
+    """The lines that are still to be read."""
+
+    def __init__(self, lines: list[str], document: Document, first_line: int) -> None:
+        self._raw = lines
+        self._document = document
+        self._first_line = first_line
+        self._at = 0
+
+    def mapping(self, path: YamlPath, indent: int) -> dict[str, Any]:
+        """Read the lines at this indent as keys and values, until one stands further out."""
+        found: dict[str, Any] = {}
+        while (line := self._peek()) is not None and line.indent >= indent:
+            key = _KEY.fullmatch(line.text)
+            self._at = line.number + 1
+            if key is None or key["key"] in found or line.indent > indent:
+                self._ignore(line)
+                continue
+            here = (*path, key["key"])
+            column = line.indent
+            self._document.keys.mark(here, line.number, column, column + len(key["key"]))
+            found[key["key"]] = self._value(here, line, key["value"] or "", key.start("value"))
+        return found
+
+    def _value(self, path: YamlPath, line: _Line, text: str, start: int) -> Any:
+        text = text.strip()
+        column = line.indent + max(start, 0)
+        self._document.values.mark(path, line.number, column, column + len(text))
+        if text in _BLOCKS:
+            return self._block(line.indent, _BLOCKS[text])
+        if text:
+            return _scalar(text)
+        below = self._peek()
+        if below is None or len(path) >= DEEPEST:
+            return None
+        is_list = below.text == "-" or below.text.startswith("- ")
+        if is_list and below.indent >= line.indent:
+            return self._list(path, below.indent)
+        if below.indent > line.indent:
+            return self.mapping(path, below.indent)
+        return None
+
+    def _list(self, path: YamlPath, indent: int) -> list[Any]:
+        items: list[Any] = []
+        while (line := self._peek()) is not None and line.indent >= indent:
+            if line.indent == indent and not line.text.startswith("-"):
+                break
+            self._at = line.number + 1
+            if not line.text.startswith("- "):
+                self._ignore(line)
+                continue
+            text = line.text[2:].strip()
+            here = (*path, len(items))
+            column = line.indent + 2
+            self._document.values.mark(here, line.number, column, column + len(text))
+            items.append(self._item(here, line, text))
+        return items
+
+    def _item(self, path: YamlPath, line: _Line, text: str) -> Any:
+        """Return an item: a text, or a mapping that begins in the line of the dash."""
+        key = _KEY.fullmatch(text)
+        if key is None or text[0] in "\"'[":
+            return _scalar(text)
+        here = (*path, key["key"])
+        self._document.keys.mark(
+            here, line.number, line.indent + 2, line.indent + 2 + len(key["key"])
+        )
+        first = {key["key"]: _scalar((key["value"] or "").strip())}
+        below = self._peek()
+        if below is None or below.indent <= line.indent or below.text.startswith("- "):
+            return first
+        return first | self.mapping(path, below.indent)
+
+    def _block(self, indent: int, joint: str) -> str:
+        """Return the deeper lines as one text, without the indent that they share."""
+        taken: list[str] = []
+        while self._at < len(self._raw):
+            raw = self._raw[self._at]
+            if raw.strip() and _indent(raw) <= indent:
+                break
+            taken.append(raw)
+            self._at += 1
+        shared = min((_indent(raw) for raw in taken if raw.strip()), default=0)
+        return joint.join(raw[shared:].rstrip() for raw in taken).strip()
+
+    def _peek(self) -> _Line | None:
+        """Return the next line that says something."""
+        while self._at < len(self._raw):
+            raw = self._raw[self._at]
+            text = raw.strip()
+            if text and not text.startswith("#"):
+                return _Line(self._at, _indent(raw), text)
+            self._at += 1
+        return None
+
+    def _ignore(self, line: _Line) -> None:
+        at = SourceRange(
+            line=line.number + self._first_line,
+            column=line.indent + 1,
+            end_column=line.indent + 1 + len(line.text),
+        )
+        said = "line not understood; it is ignored"
+        self._document.problem("line-ignored", said, at, severity=Severity.WARNING)
+
+
+def _scalar(text: str, depth: int = 0) -> Any:
+    """Return a value: a text, without one pair of quotes around it, or a list of texts."""
+    if text.startswith("[") and text.endswith("]") and depth < DEEPEST:
+        parts = (each.strip() for each in text[1:-1].split(","))
+        return [_scalar(each, depth + 1) for each in parts if each]
+    quote = text[:1]
+    if len(text) > 1 and quote in {'"', "'"} and text[-1] == quote and quote not in text[1:-1]:
+        return text[1:-1]
+    return text
+
+
+def _quote_hint(line: str) -> str | None:
+    key = _KEY.fullmatch(line.strip())
+    if key is None or not key["value"] or '"' in key["value"]:
+        return None
+    return f'quote the value: {key["key"]}: "{cut(key["value"].strip(), _SHOWN)}"'
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))

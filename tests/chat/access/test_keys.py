@@ -1,0 +1,101 @@
+"""API keys: shown once, kept as hashes."""
+
+import pytest
+from sqlalchemy import select
+
+from penstock.chat.access.keys import Keys
+from penstock.core.clock import Moment
+from penstock.core.errors import InvalidRequest, NameTaken, NotFound, Unauthenticated
+from penstock.core.ids import ProfileId
+from penstock.store.database import Database
+from penstock.store.tables import keys as table
+from penstock.testing.clock import FakeClock
+
+
+async def test_a_key_is_43_characters_of_chance(keys: Keys) -> None:
+    key = await keys.create("ann")
+    assert key.startswith("pk_")
+    assert len(key) == 46
+    assert key != await keys.create("bob")
+
+
+async def test_a_key_is_stored_as_its_hash_alone(keys: Keys, database: Database) -> None:
+    key = await keys.create("ann")
+    row = await database.read(lambda each: each.execute(select(table)).one())
+    assert key not in str(row)
+    assert len(row.sha256) == 64
+
+
+async def test_a_key_stands_for_a_profile_with_its_permissions(keys: Keys) -> None:
+    profile = await keys.profile(await keys.create("ann"))
+    assert profile.profile_id == "ann"
+    assert profile.permissions == {"read", "chat", "approve"}
+    assert not profile.holds("manage")
+    key = await keys.create("ci", profile_id=ProfileId("team"), permissions=["read", "read"])
+    assert (await keys.profile(key)).profile_id == "team"
+    assert (await keys.list())[1].permissions == ("read",)
+
+
+@pytest.mark.parametrize("name", ["", " \t"])
+async def test_a_key_has_a_name(keys: Keys, name: str) -> None:
+    """Its name is its profile, too, unless another is given."""
+    with pytest.raises(InvalidRequest, match="/name: must not be blank"):
+        await keys.create(name)
+
+
+async def test_a_name_is_taken_once(keys: Keys) -> None:
+    await keys.create("ann")
+    with pytest.raises(NameTaken, match="there is a key 'ann' already"):
+        await keys.create("ann")
+
+
+@pytest.mark.parametrize("key", ["", "pk_", "pk_" + "A" * 43, "\ud800"])
+async def test_an_unknown_key_opens_nothing(keys: Keys, key: str) -> None:
+    await keys.create("ann")
+    with pytest.raises(Unauthenticated):
+        await keys.profile(key)
+
+
+async def test_a_key_is_worthless_from_its_end_on(keys: Keys, clock: FakeClock) -> None:
+    key = await keys.create("ann", expires_at=Moment(clock.now() + 1000))
+    await keys.profile(key)
+    clock.advance(1)
+    with pytest.raises(Unauthenticated):
+        await keys.profile(key)
+
+
+async def test_a_revoked_key_is_worthless_at_once(keys: Keys, clock: FakeClock) -> None:
+    key = await keys.create("ann")
+    await keys.revoke("ann")
+    first = (await keys.list())[0].revoked_at
+    with pytest.raises(Unauthenticated):
+        await keys.profile(key)
+    clock.advance(1)
+    await keys.revoke("ann")
+    assert (await keys.list())[0].revoked_at == first
+
+
+async def test_revoking_what_is_not_there_names_the_nearest(keys: Keys) -> None:
+    await keys.create("laptop")
+    with pytest.raises(NotFound, match=r"there is no key 'labtop'\. Did you mean 'laptop'\?"):
+        await keys.revoke("labtop")
+
+
+async def test_the_last_use_is_noted_now_and_then(keys: Keys, clock: FakeClock) -> None:
+    key = await keys.create("ann")
+    await keys.profile(key)
+    first = (await keys.list())[0].last_used_at
+    assert first == clock.now()
+    clock.advance(30)
+    await keys.profile(key)
+    assert (await keys.list())[0].last_used_at == first
+    clock.advance(30)
+    await keys.profile(key)
+    assert (await keys.list())[0].last_used_at == clock.now()
+
+
+async def test_a_key_that_was_ever_made_keeps_the_door_shut(keys: Keys) -> None:
+    assert not await keys.exist()
+    await keys.create("ann")
+    await keys.revoke("ann")
+    assert await keys.exist()

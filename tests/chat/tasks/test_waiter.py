@@ -1,0 +1,115 @@
+"""How tasks end: whoever waits is told, whoever is at work."""
+
+import asyncio
+
+import pytest
+
+from penstock.chat.message import NewMessage
+from penstock.chat.tasks.waiter import TaskWaiter, awaited_runs
+from penstock.core.errors import NotFound
+from penstock.core.events import Event, QuestionAnswered, TaskStarted, TaskSuspended
+from penstock.core.flow_events import RunEnded
+from penstock.core.ids import QuestionId, TaskId, new_id
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.core.world import World
+from penstock.models.scripted import Hold, ScriptedModel, say, wait
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.parked import RUNTIME, parked, place, tight
+from tests.kit.parked import model as parked_model
+from tests.kit.questions import mail
+from tests.kit.tools import Act, together
+
+
+async def test_one_who_comes_late_is_told_too() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
+        reply = await runtime.chat("Hello")
+        again = await runtime.wait(reply.task_id)
+    assert again == reply
+
+
+async def test_the_time_may_be_up_first() -> None:
+    hold = Hold()
+    async with memory_runtime(model=ScriptedModel([wait(hold) + say("Hi")])) as runtime:
+        sent = await runtime.send(NewMessage(content="Hello"))
+        assert await runtime.wait(sent.task_id, seconds=0.01) is None
+        hold.release()
+        reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert reply.status is TaskStatus.SUCCEEDED
+
+
+async def test_a_task_that_is_not_there_is_not_waited_for() -> None:
+    async with memory_runtime() as runtime:
+        with pytest.raises(NotFound, match="there is no task 'task_x'"):
+            await runtime.wait(TaskId("task_x"))
+
+
+async def test_a_call_with_more_open_questions_than_a_page_holds_returns() -> None:
+    tools = frozenset({"mail"})
+    outer = Act("outer", together(*["mail"] * 250), direct_call=True, script_tools=tools)
+    async with memory_runtime(tools=[mail(), outer]) as runtime:
+        envelope = await runtime.call("outer", {})
+    assert envelope.error
+    assert envelope.error.details
+    assert len(envelope.error.details["question_ids"]) == 250
+
+
+async def test_what_another_process_ends_is_found_by_looking() -> None:
+    """The bus of this process is silent about it; the log is not."""
+    place = MemoryStorage()
+    model = ScriptedModel([say("Hi")])
+    async with memory_runtime(model=model, place=place) as other, memory_runtime() as here:
+        sent = await other.send(NewMessage(content="Hello"))
+        world = World(place.clock, place.limits, new_id)
+        silent = TaskWaiter(
+            place.log, place.log, here.parts.bus, world, is_blocked=lambda log_id: False
+        )
+        reply = await silent.wait(sent.task_id, None)
+    assert reply
+    assert reply.content == "Hi"
+
+
+@pytest.mark.parametrize("waits_before", [True, False])
+async def test_a_second_question_of_a_run_that_is_waited_for_is_heard_at_once(
+    *, waits_before: bool
+) -> None:
+    """It stands in the log of the run, not in that of the task; nobody looks now and then."""
+    limits = tight(poll_seconds=1000, sweep_seconds=1000)
+    async with (
+        asyncio.timeout(10),
+        memory_runtime(model=parked_model(), place=place(limits=limits), **RUNTIME) as runtime,
+    ):
+        sent, reply = await parked(runtime, "twice")
+        (first,) = reply.questions
+        answering = runtime.answer(first.question.question_id, {"value": "Yes"})
+        if waits_before:
+            _, again = await asyncio.gather(answering, runtime.wait(sent.task_id))
+        else:
+            await answering
+            again = await runtime.wait(sent.task_id)
+        while again is not None and again.questions == reply.questions:
+            again = await runtime.wait(sent.task_id)
+    assert again is not None
+    assert [each.question.text for each in again.questions] == ["Really?"]
+
+
+RUN, OTHER = TaskId("task_8"), TaskId("task_9")
+PARKED = TaskSuspended(questions=(QuestionId("q_a"),), runs=(RUN, OTHER))
+ANSWERED = QuestionAnswered(question_id=QuestionId("q_a"), status=QuestionStatus.ANSWERED)
+
+
+@pytest.mark.parametrize(
+    ("events", "runs"),
+    [
+        ([], ()),
+        ([TaskStarted()], ()),
+        ([TaskStarted(), PARKED], (RUN, OTHER)),
+        ([PARKED, RunEnded(run_id=RUN)], (OTHER,)),
+        ([RunEnded(run_id=RUN), PARKED], (OTHER,)),
+        ([PARKED, ANSWERED], ()),
+        ([PARKED, ANSWERED, PARKED], (RUN, OTHER)),
+    ],
+)
+def test_which_runs_a_task_waits_for(events: list[Event], runs: tuple[TaskId, ...]) -> None:
+    assert awaited_runs(events) == runs
