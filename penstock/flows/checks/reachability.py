@@ -9,7 +9,6 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from penstock.flows.checks.strongly_connected import components
 from penstock.flows.definition import (
     AgentDecision,
     AnyStep,
@@ -23,6 +22,10 @@ from penstock.flows.segments import Segments
 ON_COMPLETE, ON_ERROR = "on_complete", "on_error"
 PRESENT, ABSENT = "present", "absent"
 LOOP_TARGET, EXIT_TARGET, BRANCHES = "loop_target", "exit_target", "branches"
+
+
+Graph = Sequence[Sequence[int]]
+"""Where each node leads to."""
 
 
 class Route(Struct, frozen=True):
@@ -287,3 +290,41 @@ def _bounds(step: AnyStep) -> bool:
     """Whether a loop through a step ends, or goes on because a person wants it to."""
     is_capped = step.max_iterations is not None
     return isinstance(step, LoopDecision | Fork) or (step.is_router and is_capped)
+
+
+def components(graph: Graph) -> Iterator[list[int]]:
+    """Yield the nodes that lead to each other; what a component leads to comes before it."""
+    found: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    path: list[int] = []
+    is_done = [False] * len(graph)
+    for root in range(len(graph)):
+        work = [] if root in found else [(root, iter(graph[root]))]
+        while work:
+            node, ahead = work[-1]
+            if node not in found:
+                found[node] = lowest[node] = len(found)
+                path.append(node)
+            following = next(ahead, None)
+            if following is not None:
+                if following not in found:
+                    work.append((following, iter(graph[following])))
+                elif not is_done[following]:
+                    lowest[node] = min(lowest[node], found[following])
+                continue
+            work.pop()
+            if work:
+                above = work[-1][0]
+                lowest[above] = min(lowest[above], lowest[node])
+            if lowest[node] == found[node]:
+                component = list(_popped(path, node))
+                for each in component:
+                    is_done[each] = True
+                yield component
+
+
+def _popped(path: list[int], last: int) -> Iterator[int]:
+    """Take nodes off the end of a path, up to one of them."""
+    while (node := path.pop()) != last:
+        yield node
+    yield last

@@ -2,22 +2,27 @@
 
 import asyncio
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
-from penstock.core.ids import new_id
+from penstock.core.events import TaskStarted
+from penstock.core.flow_events import FlowNotified, FlowRequested, StepSettled, StepStarted
+from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.signals import Signal
 from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
+from penstock.engine.budget import Allowance, Budget
+from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
+from penstock.engine.state import SessionState
 from penstock.flows.definition import Flow, FlowRef
-from penstock.flows.dry_run.discarding_log import TASK, discarding_ledger
 from penstock.flows.dry_run.outcome import (
     DryRun,
     DryRunContext,
@@ -34,9 +39,15 @@ from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.warnings import WARNING
 from penstock.flows.steps.step_context import StepContext
+from penstock.store.log import Lease, Log
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
 """Of one dry run: runs, starts of steps in each, and time in all."""
+TASK = TaskId("dry")
+_LOG = LogId(TASK)
+_KEY = bytes(32)
+_ANY = Allowance(model_calls=1_000_000, tool_calls=0, seconds=math.inf)
+_LEASE = Lease(log_id=_LOG, epoch=1, head=0, crashed=False, recoveries=0, begun=True)
 _FRAME = CallPath(TASK)
 _OWN = 2
 """How deep the frame of a visit lies, if it is one of the flow itself."""
@@ -190,6 +201,33 @@ class StubLibrary:
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
         """Return what keeps a flow from running."""
         return () if source.path == _STAND_IN else self._library.faults(source)
+
+
+class DiscardingLog(HeldLog):
+    """A log in hand of which nothing is ever sent anywhere."""
+
+    __slots__ = ()
+
+    def __init__(self, world: World) -> None:
+        # There is no log below: `submit`, the one way there, ends here.
+        nowhere = cast("Log", None)
+        super().__init__(nowhere, _LEASE, SessionState(_LOG), world, since=math.inf)
+
+    def submit(self) -> None:
+        """Forget what was added: it is in the state."""
+        self.leave()
+        self._added.clear()
+
+
+def discarding_ledger(world: World, command: str) -> Ledger:
+    """Return the ledger of a run that nobody keeps."""
+    held = DiscardingLog(world)
+    profile_id = LOCAL_PROFILE.profile_id
+    held.add(FlowRequested(command=command, profile_id=profile_id), TASK)
+    held.add(TaskStarted(), TASK)
+    task = held.state.current
+    assert task is not None  # noqa: S101  it has just begun
+    return Ledger(held, task, Budget(_ANY, task, world.clock), _KEY)
 
 
 def _most_started(run: Run) -> list[tuple[str, int]]:

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.flows.checks.reachability import Reachability, Route, branches_of, routes_of
+from penstock.flows.checks.reachability import (
+    Graph,
+    Reachability,
+    Route,
+    branches_of,
+    components,
+    routes_of,
+)
 from penstock.flows.runs.plan import Plan
 from tests.flows.examples import (
     EXAMPLES,
@@ -108,3 +115,26 @@ def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
         before = {each for each in over if ways.segments.of[each] != ways.segments.of[step_id]}
         allowed = {each for each in before if ways.may_precede(each, step_id)}
         assert allowed == before
+
+
+@pytest.mark.parametrize(
+    ("graph", "wanted"),
+    [
+        ([], []),
+        ([[]], [{0}]),
+        ([[0]], [{0}]),
+        ([[1], [2], []], [{2}, {1}, {0}]),
+        ([[1], [2], [0]], [{0, 1, 2}]),
+        ([[1], [0, 2], [3], [2]], [{2, 3}, {0, 1}]),
+        ([[2], [0], [1, 3], []], [{3}, {0, 1, 2}]),
+        ([[], [0], [1, 0], [3, 2]], [{0}, {1}, {2}, {3}]),
+    ],
+)
+def test_what_a_component_leads_to_comes_before_it(graph: Graph, wanted: list[set[int]]) -> None:
+    assert [set(each) for each in components(graph)] == wanted
+
+
+def test_a_long_way_is_no_deep_one() -> None:
+    count = 20_000
+    ring = [[(n + 1) % count] for n in range(count)]
+    assert [len(each) for each in components(ring)] == [count]

@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.flows.dry_run.walks import Hurry, dry, found, unwalked
+from penstock.core.call import CallPath
+from penstock.core.flow_events import FlowNotified
+from penstock.flows.dry_run.dry_run import TASK, discarding_ledger
+from tests.flows.dry_run.walks import Hurry, dry, found, unwalked, world
 from tests.flows.texts import TOP
 from tests.kit.worked import SUITES, WORKED
 
@@ -122,3 +125,13 @@ def test_a_way_that_depends_on_what_came_before_is_walked_too(name: str) -> None
     run = dry(HIDDEN[name])
     assert (unwalked(run), run.is_complete) == ([], True)
     assert len(run.reached) == HIDDEN[name].count("id: ")
+
+
+async def test_what_is_added_is_in_the_state_and_nowhere_else() -> None:
+    ledger = discarding_ledger(world(), "demo")
+    ledger.add(FlowNotified(kind="flow_warning"), CallPath(TASK))
+    ledger.held.submit_soon()
+    assert await ledger.held.commit() == 0
+    assert [event.kind for _, event in ledger.task.story if isinstance(event, FlowNotified)] == [
+        "flow_warning"
+    ]

@@ -3,7 +3,7 @@
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowNotified
 from penstock.engine.ledger import Ledger
-from penstock.flows.dry_run.discarding_log import discarding_ledger
+from penstock.flows.dry_run.dry_run import discarding_ledger
 from penstock.flows.runs.warnings import warn, warn_once, warnings_of
 from tests.flows.dry_run.walks import world
 
