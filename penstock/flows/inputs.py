@@ -1,4 +1,4 @@
-"""The typed inputs of a run: what was given, against what the flow declares."""
+"""Typed inputs of a run: the values given, checked against the flow's declarations."""
 
 from collections.abc import Mapping
 from typing import Any

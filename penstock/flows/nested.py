@@ -1,4 +1,4 @@
-"""Flows inside flows: which ones a step refers to, and what becomes of them."""
+"""Nested flows: the flows that a flow-ref step refers to, and its result."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,9 @@
-"""The segments of a flow: steps that are scheduled together, and what in them waits for what."""
+"""The segments of a flow: groups of steps that are scheduled together.
+
+A segment is a series of consecutive agent steps, or one step of another kind. A step with
+`last: true` ends its segment. Dependencies (`blockedBy`) matter only within a segment: an earlier
+segment is always finished before a later one starts.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,40 +12,40 @@ from penstock.flows.definition import Step, StepKind
 
 
 class Segments:
-    """Steps that are scheduled together: a run of agent steps, or one other step."""
+    """The segments of a flow, and the dependencies inside each segment."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self.all = [tuple(each) for each in _cut(steps)]
+        self.all = [tuple(segment) for segment in _cut(steps)]
         self.of = {
             step.step_id: number for number, segment in enumerate(self.all) for step in segment
         }
-        """The segment of each step."""
+        """Step id -> index of its segment."""
         self._blocks: dict[str, list[str]] = {}
         for step in steps:
             for before in self.blockers(step):
                 self._blocks.setdefault(before, []).append(step.step_id)
 
     def blockers(self, step: Step) -> list[str]:
-        """Return what a step waits for: what stands in an earlier segment is over anyway."""
-        own = self.of[step.step_id]
-        return [each for each in dict.fromkeys(step.blocked_by) if self.of[each] == own]
+        """Return the steps in the same segment that must finish before this step starts."""
+        segment = self.of[step.step_id]
+        return [each for each in dict.fromkeys(step.blocked_by) if self.of[each] == segment]
 
     def blocked_by(self, step_id: str) -> Sequence[str]:
-        """Return what waits for a step."""
+        """Return the steps that wait for this one."""
         return self._blocks.get(step_id, ())
 
     def reach(self, targets: Iterable[str]) -> set[str]:
-        """Return the targets and all that is blocked by them, directly or not."""
-        found, ahead = set[str](), deque(targets)
-        while ahead:
-            step_id = ahead.popleft()
-            if step_id not in found:
-                found.add(step_id)
-                ahead.extend(self.blocked_by(step_id))
-        return found
+        """Return the targets and everything that depends on them, directly or not."""
+        reached, queue = set[str](), deque(targets)
+        while queue:
+            step_id = queue.popleft()
+            if step_id not in reached:
+                reached.add(step_id)
+                queue.extend(self.blocked_by(step_id))
+        return reached
 
     def group(self, targets: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return targets by segment, in the order of the file."""
+        """Group targets by segment, in file order."""
         groups: dict[int, dict[str, None]] = {}
         for target in targets:
             groups.setdefault(self.of[target], {})[target] = None

@@ -1,4 +1,13 @@
-"""The agents of flows: each visit is a session of its own, with what its agent declared."""
+"""Agent sessions of flows: builds the session of each visit from its agent and the log.
+
+Guarantees: a session continues with the agent, model and prompt that it started with. What the
+model was told, its tools and its settings are in `AgentStarted`; a file that changes while the
+session runs changes the next session only. Plugin guards and the model itself are looked up again
+in each activation, because they are objects of this process.
+
+Relies on the frame of a visit being unique in its task: one frame, one session. Tests:
+tests/flows/agents/test_agent_sessions.py, test_agent_snapshot.py.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -38,29 +47,30 @@ from penstock.tools.access.session_guard import ARCHITECT, GuardedSession, Plugi
 from penstock.tools.invoker import Invoker
 
 _REPLY_SHARE = 4
+"""A reply may fill at most a quarter of the model's context window."""
 GetAgent = Callable[[str], Agent]
-"""An agent by name. Raises NotFound."""
+"""Returns an agent by name. Raises NotFound."""
 Remark = Callable[[Agent, str | None], str]
-"""What is odd about that choice of a model; nothing if nothing is."""
+"""Returns a warning about the chosen model for this agent; empty if there is none."""
 BriefingOf = Callable[[Agent], Briefing | VisitOutcome]
-"""What an agent is told in a visit, or why it cannot begin; asked for once, as it begins."""
+"""Returns the briefing of a visit, or why it fails. Called once, when the session starts."""
 
 GuardsOf = Callable[[GuardedSession], Sequence[PluginGuard] | str]
-"""The guards of plugins for one agent session; a text says why one could not be made."""
+"""Returns the plugin guards for a session, or the error text if one could not be created."""
 
 
-def no_remark(agent: Agent, wanted: str | None) -> str:
-    """Find nothing odd."""
+def no_remark(agent: Agent, model: str | None) -> str:
+    """Return no warning."""
     return ""
 
 
 def no_guards(session: GuardedSession) -> Sequence[PluginGuard]:
-    """Return none: there is no plugin."""
+    """Return no guards."""
     return ()
 
 
 class AgentVisit(Struct, frozen=True, kw_only=True):
-    """What one visit of a step wants of an agent."""
+    """Request to put an agent to work in one visit of a step, or in one call."""
 
     frame: CallPath
     agent: Agent
@@ -68,26 +78,26 @@ class AgentVisit(Struct, frozen=True, kw_only=True):
     briefing: BriefingOf
     profile: Profile
     model: str | None = None
-    """Instead of the agent's own."""
+    """Overrides the agent's own model."""
     is_autonomous: bool = False
     is_architect: bool = False
-    """The agent, or one that started it, is the architect."""
+    """The agent, or an agent above it, is the flow architect."""
 
 
 class AgentEnvironment(Struct, frozen=True, kw_only=True):
-    """What the agents of a project are, and what they are given."""
+    """What the agents of a project need to work."""
 
     get_agent: GetAgent
     model: FindModel
     materials: Materials = field(default_factory=Materials)
-    """What they are given to read."""
+    """Handbooks, context files and input files."""
     guards: GuardsOf = no_guards
-    """Those of plugins."""
+    """Guards that plugins add."""
     remark: Remark = no_remark
 
 
 class AgentSessions:
-    """Puts agents to work in frames of a log."""
+    """Runs agents in frames of a log."""
 
     def __init__(
         self, environment: AgentEnvironment, invoker: Invoker, *, world: World, bus: Bus
@@ -102,38 +112,40 @@ class AgentSessions:
         self._bus = bus
 
     def agent_of(self, frame: CallPath, name: str, ledger: Ledger) -> Agent | VisitOutcome:
-        """Return the agent of a visit, as its session began; or the end of a visit without one."""
-        began = ledger.task.begun_agents.get(frame)
-        now, error = None, f'the agent "{name}" is gone'
+        """Return the agent as its session started with it, or the failure if there is none."""
+        started = ledger.task.begun_agents.get(frame)
+        current, error = None, f'the agent "{name}" is gone'
         try:
-            now = self._get_agent(name)
+            current = self._get_agent(name)
         except NotFound as missing:
             error = str(missing)
-        agent = now if began is None else kept_agent(began, now)
+        agent = current if started is None else kept_agent(started, current)
         if agent is None:
             return failed("agent_unknown", error, missing=Missing(MissingKind.AGENT, name))
         return agent
 
     async def pursue(self, visit: AgentVisit, ledger: Ledger) -> VisitOutcome:
-        """Go on with the session of a visit until it has ended.
+        """Continue the session of a visit to its end.
 
-        Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+        Raises Suspend if it waits for a person, Cancel if the cancellation of the task was
+        requested.
         """
+        # A session that has already ended needs neither its model nor its tools, which may be gone.
         if (ended := self._ended(visit, ledger)) is not None:
             return ended
-        began = ledger.task.begun_agents.get(visit.frame)
+        started = ledger.task.begun_agents.get(visit.frame)
         try:
-            model = self._model(visit.agent, began.model if began else visit.model)
+            model = self._model(visit.agent, started.model if started else visit.model)
         except ConfigError as error:
             raise_exhaustion(error)
-            name = visit.agent.model_name(began.model if began else visit.model)
+            name = visit.agent.model_name(started.model if started else visit.model)
             missing = Missing(MissingKind.MODEL, name or "")
             return failed("model_unresolved", str(error), missing=missing)
         session = self._session(visit, ledger, model)
         return session if isinstance(session, VisitOutcome) else await session.pursue()
 
     def _ended(self, visit: AgentVisit, ledger: Ledger) -> VisitOutcome | None:
-        """Return how a session ended that was left then: what it worked with may be gone."""
+        """Return the outcome of a session that ended in an earlier activation, or None."""
         dialogue = ledger.task.agents.get(visit.frame)
         if dialogue is None:
             return None
@@ -153,14 +165,14 @@ class AgentSessions:
             briefing = visit.briefing(agent)
             if isinstance(briefing, VisitOutcome):
                 return briefing
-            self._begin(visit, ledger, model=model, guard=guard, briefing=briefing)
+            self._start(visit, ledger, model=model, guard=guard, briefing=briefing)
             if remark := self._remark(agent, visit.model):
                 warn_once(ledger, visit.frame, remark)
         dialogue = task.agents[visit.frame]
         contract = compiled(visit.contract)
         offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
         limits, window = self._world.limits, model.card.context_tokens
-        settings = with_room(agent, window, most=limits.agent_reply_tokens)
+        settings = with_room(agent, window, max_reply=limits.agent_reply_tokens)
         call_runner = SessionCallRunner(
             self._invoker, ledger, settings, session=guard, contract=contract
         )
@@ -168,10 +180,10 @@ class AgentSessions:
         turns = open_turns(
             agent_model, call_runner, dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
-        most = agent.profile.max_turns or limits.agent_turns
-        return AgentSession(turns, call_runner, offer, limits=limits, max_turns=most)
+        max_turns = agent.profile.max_turns or limits.agent_turns
+        return AgentSession(turns, call_runner, offer, limits=limits, max_turns=max_turns)
 
-    def _begin(
+    def _start(
         self,
         visit: AgentVisit,
         ledger: Ledger,
@@ -181,16 +193,16 @@ class AgentSessions:
         briefing: Briefing,
     ) -> None:
         briefing = replace(briefing, is_autonomous=visit.is_autonomous)
-        began = AgentStarted(
+        started = AgentStarted(
             agent=visit.agent.name,
             message=user_message(briefing),
             system=system_prompt(visit.agent, briefing),
             model=model.card.model_id,
             offered=tuple(guard.tools),
             agent_hash=visit.agent.profile.content_hash,
-            charter=kept_of(visit.agent, _level(model)),
+            charter=kept_of(visit.agent, _thinking_level(model)),
         )
-        ledger.add(began, visit.frame)
+        ledger.add(started, visit.frame)
 
     def _offer(
         self, visit: AgentVisit, guard: SessionGuard, contract: FinishContract, *, system: str
@@ -217,16 +229,19 @@ class AgentSessions:
         )
 
 
-def with_room(agent: Agent, window: int | None, *, most: int) -> ChatSettings:
-    """Return how an agent of a flow works: unless it was said, it writes as much as files need.
+def with_room(agent: Agent, window: int | None, *, max_reply: int) -> ChatSettings:
+    """Return the agent's settings with a reply size that has room for whole files.
 
-    Of a small window, a reply takes up a quarter at most.
+    Settings that the author chose stay. Otherwise a reply may have `max_reply` tokens, but at most
+    a quarter of the context window.
     """
-    settings, usual = agent.settings, DEFAULTS.llm_max_tokens
-    if agent.profile.reply_tokens is not None or settings.llm_max_tokens != usual:
+    settings, default = agent.settings, DEFAULTS.llm_max_tokens
+    if agent.profile.reply_tokens is not None or settings.llm_max_tokens != default:
         return settings
-    fits = most if window is None else min(most, max(window // _REPLY_SHARE, usual))
-    return replace(settings, llm_max_tokens=fits)
+    max_tokens = (
+        max_reply if window is None else min(max_reply, max(window // _REPLY_SHARE, default))
+    )
+    return replace(settings, llm_max_tokens=max_tokens)
 
 
 def _guard(visit: AgentVisit) -> SessionGuard:
@@ -250,5 +265,5 @@ def _guarded(visit: AgentVisit, guard: SessionGuard, ledger: Ledger) -> GuardedS
     )
 
 
-def _level(model: Model) -> str | None:
+def _thinking_level(model: Model) -> str | None:
     return model.level if isinstance(model, ThinkingModel) else None

@@ -1,4 +1,4 @@
-"""`finish`: how the agent of a step ends its work, and what it must say."""
+"""`finish`: the tool by which the agent of a step ends its work and returns a result."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -15,12 +15,12 @@ from penstock.manifest.fields import quoted
 DONE = "Finished."
 STATUSES = (StepStatus.COMPLETE, StepStatus.ERROR, StepStatus.BLOCKED)
 _NOT_DONE = (StepStatus.ERROR, StepStatus.BLOCKED)
-"""No set: what a model gives as its status may be a list."""
+"""A tuple, not a set: a model may send a list as its status, and a list is not hashable."""
 ACTIONS = ("created", "modified", "read")
 AGAIN, OUT = "loop", "exit"
-"""What the agent of a loop may say in place of the steps' ids."""
+"""Words that the agent of a loop may answer instead of the step ids."""
 _MOST_KEPT = 256
-"""Contracts whose schemas need not be compiled again."""
+"""Number of contracts whose compiled schemas are kept."""
 _FILE = {
     "type": "object",
     "required": ["path", "action"],
@@ -33,28 +33,28 @@ class AcceptedFinish(Struct, frozen=True):
 
     result: StepResult
     undeclared: tuple[str, ...] = ()
-    """Parameters that nobody declared; they are dropped."""
+    """Parameters that are not declared; they are dropped."""
 
 
 class RejectedFinish(Struct, frozen=True):
-    """A call of `finish` that does not count: the agent may try again."""
+    """A refused call of `finish`. The agent may try again."""
 
     problems: tuple[Problem, ...]
     is_bad_branch: bool = False
 
 
 class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
-    """What `finish` takes in one visit of one step."""
+    """The parameters of `finish` in one visit of one step."""
 
     outputs: tuple[Output, ...] = ()
     branches: tuple[str, ...] = ()
-    """Names to choose from; empty when the step decides nothing."""
+    """Names to choose from; empty if the step makes no choice."""
     is_multiple: bool = False
     """Several branches may be chosen."""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """The JSON Schema of what a model is offered."""
+        """JSON Schema of the parameters, as the model receives it."""
         required = ["status", "summary", "files"]
         properties: dict[str, Any] = {
             "status": {"enum": [each.value for each in STATUSES]},
@@ -80,15 +80,16 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
         }
 
     def judge(self, arguments: Json) -> AcceptedFinish | RejectedFinish:
-        """Return what a call amounts to.
+        """Accept or reject a call.
 
-        Missing `files` are none. An agent that could not do its work owes neither a branch nor the
-        values it was to find.
+        Missing `files` mean none. An agent that reports `error` or `blocked` owes neither a branch
+        nor the declared outputs.
         """
         given = {"files": [], **arguments}
         has_failed = given.get("status") in _NOT_DONE
-        bad = None if has_failed or not self.branches else self._bad_branch(given)
+        bad = None if has_failed or not self.branches else self._branch_error(given)
         schema = self._lenient if has_failed else self._strict
+        # The branch is checked on its own: its error is counted separately (`is_bad_branch`).
         problems = tuple(each for each in schema.problems(given) if not _is_branch(each))
         if bad is not None:
             return RejectedFinish((Problem("/branch", bad), *problems), is_bad_branch=True)
@@ -121,14 +122,14 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
             return one
         return {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}
 
-    def _bad_branch(self, given: Mapping[str, Any]) -> str | None:
-        """Return what is wrong with the branch that was chosen, if anything is."""
-        found = given.get("branch")
-        if "branch" in given and not self._choice.problems(found):
+    def _branch_error(self, given: Mapping[str, Any]) -> str | None:
+        """Return the error in the chosen branch, or None."""
+        branch = given.get("branch")
+        if "branch" in given and not self._choice.problems(branch):
             return None
-        wanted = "a list of" if self.is_multiple else "one of"
-        seen = quoted(found) if "branch" in given else "nothing"
-        return f"branch must be {wanted} {', '.join(self.branches)}; found {seen}"
+        expected = "a list of" if self.is_multiple else "one of"
+        found = quoted(branch) if "branch" in given else "nothing"
+        return f"branch must be {expected} {', '.join(self.branches)}; found {found}"
 
     def _result(self, given: Mapping[str, Any], *, has_failed: bool) -> StepResult:
         names = sorted(output.name for output in self.outputs)
@@ -146,25 +147,25 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
 
 @lru_cache(_MOST_KEPT)
 def compiled(contract: FinishContract) -> FinishContract:
-    """Return an equal contract that was asked for before, if there is one: it is compiled."""
+    """Return an equal contract from the cache, with its schemas already compiled."""
     return contract
 
 
 def loop_branches(step: LoopDecision) -> tuple[str, ...]:
-    """Return what the agent of a loop may answer: the steps, or the words for them."""
+    """Return the answers that the agent of a loop may choose: step ids or `loop` and `exit`."""
     return tuple(dict.fromkeys((step.loop_target, step.exit_target, AGAIN, OUT)))
 
 
 def loop_target(step: LoopDecision, branch: str) -> str:
-    """Return the step that an answer means; an id that is spelled like a word means that step."""
+    """Return the step that an answer means. A step whose id is `loop` or `exit` wins."""
     if branch in {step.loop_target, step.exit_target}:
         return branch
     return step.loop_target if branch == AGAIN else step.exit_target
 
 
 def merged(agent: Sequence[Output], step: Sequence[Output]) -> tuple[Output, ...]:
-    """Return the outputs of an agent with those of its step; the step's win by name."""
-    return tuple({each.name: each for each in (*agent, *step)}.values())
+    """Return the outputs of an agent and of its step; the step overrides by name."""
+    return tuple({output.name: output for output in (*agent, *step)}.values())
 
 
 def _is_branch(problem: Problem) -> bool:

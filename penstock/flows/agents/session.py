@@ -1,4 +1,14 @@
-"""An agent session: an agent at work in a frame of the log until it calls `finish`."""
+"""An agent session: one agent works in a frame of the log until it calls `finish`.
+
+Guarantees: a session ends with exactly one outcome, and that outcome follows from the log alone
+(`end_of`), so a session that was killed between its `finish` and the step's outcome ends in the
+same way without asking the model again. The number of turns, of replies without a call and of
+refused `finish` calls is limited.
+
+How: `pursue` repeats "decide from the dialogue whether the session has ended; if not, take a
+turn". In the last turn only `finish` is offered. Relies on `Turns` for turns and budget, on
+`SessionCallRunner` for the rules about calls. Tests: tests/flows/agents/test_session.py.
+"""
 
 from collections.abc import Sequence
 
@@ -31,7 +41,7 @@ from penstock.models.model import ToolDefinition
 
 
 def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> VisitOutcome | None:
-    """Return how a session ended, by what its calls came to; None if they do not end it."""
+    """Return the outcome that the session's settled calls mean, or None if it continues."""
     refused: list[CallSettled] = []
     for round_ in dialogue.rounds:
         for call in round_.reply.calls:
@@ -42,30 +52,30 @@ def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> Visi
                 return _finished(call.arguments, dialogue, contract)
             if call.name == FINISH and settled.envelope.status is Status.VALIDATION_ERROR:
                 refused.append(settled)
-            elif (ended := _stopped(settled)) is not None:
+            elif (ended := _fatal_failure(settled)) is not None:
                 return ended
     return _unacceptable(refused) if len(refused) > limits.finish_retries else None
 
 
 class SessionOffer:
-    """What the model of a session is offered: the same each turn, and `finish` alone at its end."""
+    """Tools offered to the model of a session: the same in each turn, only `finish` in the last."""
 
     def __init__(self, offer: ToolOffer) -> None:
         self._offer = offer
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
-        """Return what is offered; the skills of a session are nobody's business here."""
+        """Return the offer. Sessions have no skills to select, so `selected` has no effect."""
         return self._offer
 
     def close(self) -> None:
-        """Offer `finish` alone: no turn follows."""
-        own = tuple(each for each in self._offer.definitions if each.name == FINISH)
+        """Offer only `finish` from now on: this is the last turn."""
+        finish_only = tuple(tool for tool in self._offer.definitions if tool.name == FINISH)
         caller = replace(self._offer.caller, agent_tools=ONLY_FINISH)
-        self._offer = replace(self._offer, definitions=own, caller=caller)
+        self._offer = replace(self._offer, definitions=finish_only, caller=caller)
 
 
 class AgentSession:
-    """One agent in one frame, from its message to its `finish`."""
+    """One agent in one frame, from its first message to its `finish`."""
 
     def __init__(
         self,
@@ -80,17 +90,18 @@ class AgentSession:
         self._call_runner = call_runner
         self._offer = offer
         self._limits = limits
-        self._most = max_turns
+        self._max_turns = max_turns
 
     @property
     def dialogue(self) -> Dialogue:
-        """What was said to the agent, and its turns."""
+        """The messages and turns of the session."""
         return self._turns.dialogue
 
     async def pursue(self) -> VisitOutcome:
-        """Go on until the session has ended; it may be entered anywhere.
+        """Continue the session to its end, from any point of its dialogue.
 
-        Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+        Raises Suspend if it waits for a person, Cancel if the cancellation of the task was
+        requested.
         """
         try:
             while (ended := self._ended()) is None:
@@ -106,7 +117,7 @@ class AgentSession:
         return ended
 
     async def _turn(self) -> VisitOutcome | None:
-        """Take one turn, or go on with the one that was left."""
+        """Take one turn, or finish an interrupted one."""
         if is_last := self._is_last():
             self._offer.close()
         reply = self.dialogue.reply or await self._turns.think()
@@ -118,48 +129,48 @@ class AgentSession:
         return self._out_of_turns() if is_last else self._remind()
 
     def _is_last(self) -> bool:
-        """Whether no turn follows the next one: there were enough, or the agent goes in circles."""
+        """Whether the next turn is the last: the limit is reached, or the agent repeats itself."""
         turns = self.dialogue.iteration - (self.dialogue.reply is not None)
-        return turns >= self._most or self._turns.blocked >= MOST_BLOCKED
+        return turns >= self._max_turns or self._turns.blocked >= MOST_BLOCKED
 
     def _remind(self) -> VisitOutcome | None:
-        """Answer a reply that called nothing, as often as that may be."""
+        """Reply to a message without calls, up to the limit of reminders."""
         if self.dialogue.reminders >= self._limits.finish_reminders:
             count = self.dialogue.reminders + 1
             return failed("agent_no_finish", f"{count} replies called no tool, not even finish")
         names = ", ".join(self._call_runner.contract.parameters["required"])
         message = (
             "You called no tool. Your last act must be a call of finish. "
-            f"It needs: {names}. Call it now, or go on with your work."
+            f"It needs: {names}. Call it now, or continue your work."
         )
         self._call_runner.ledger.add(AgentReminded(message=message), self.dialogue.path)
         return None
 
     def _ended(self) -> VisitOutcome | None:
-        """Return how the session ended, by what stands in the log."""
+        """Return the outcome of the session according to the log, or None."""
         ended = end_of(self.dialogue, self._call_runner.contract, self._limits)
         if ended is None and self._was_last():
             return self._out_of_turns()
         return ended
 
     def _was_last(self) -> bool:
-        """Whether the turn that settled last was one in which the agent could only finish."""
-        newest = self.dialogue.rounds[-1] if self.dialogue.rounds else None
-        if newest is None or not newest.is_settled:
+        """Whether the last settled turn was one in which only `finish` was offered."""
+        last = self.dialogue.rounds[-1] if self.dialogue.rounds else None
+        if last is None or not last.is_settled:
             return False
-        if self.dialogue.iteration > self._most:
+        if self.dialogue.iteration > self._max_turns:
             return True
-        is_blocked = any(each.detector is not None for each in newest.settled.values())
+        is_blocked = any(call.detector is not None for call in last.settled.values())
         return self._turns.blocked >= MOST_BLOCKED and not is_blocked
 
     def _out_of_turns(self) -> VisitOutcome:
-        if self.dialogue.iteration > self._most:
-            return failed("agent_turn_limit", f"no finish within {self._most} turns")
+        if self.dialogue.iteration > self._max_turns:
+            return failed("agent_turn_limit", f"no finish within {self._max_turns} turns")
         return failed("agent_turn_limit", "the agent repeated itself, and did not finish")
 
 
 def definition_of(contract: FinishContract) -> ToolDefinition:
-    """Return `finish` as a model is offered it."""
+    """Return the definition of `finish` for a model."""
     return ToolDefinition(
         name=FINISH,
         description="End your work and hand in its result. It must be your last act.",
@@ -178,7 +189,7 @@ def _finished(
     result = judged.result
     result = replace(result, full_output=_last_text(dialogue) or result.summary)
     dropped = ", ".join(judged.undeclared)
-    warnings = [f"finish had parameters that nobody declared: {dropped}"] if dropped else []
+    warnings = [f"finish had undeclared parameters: {dropped}"] if dropped else []
     if result.status is StepStatus.COMPLETE:
         return VisitOutcome(outcome=Outcome.SUCCESS, result=result, warnings=warnings)
     return VisitOutcome(
@@ -190,8 +201,8 @@ def _finished(
     )
 
 
-def _stopped(settled: CallSettled) -> VisitOutcome | None:
-    """Return the end that a call means after which the agent may not go on."""
+def _fatal_failure(settled: CallSettled) -> VisitOutcome | None:
+    """Return the failure that a call's error means if the session must not continue after it."""
     error = settled.envelope.error
     if error is None or error.continuable:
         return None
@@ -206,7 +217,7 @@ def _is_bad_branch(settled: CallSettled) -> bool:
 
 
 def _unacceptable(refused: Sequence[CallSettled]) -> VisitOutcome:
-    """Return the end of a session whose calls of `finish` were refused; the last one says why."""
+    """Return the failure of a session whose `finish` calls were all refused."""
     error, count = refused[-1].envelope.error, len(refused)
     why = "" if error is None else f": {error.message.removeprefix(NOT_ACCEPTED)}"
     if all(map(_is_bad_branch, refused)):

@@ -1,4 +1,4 @@
-"""What was chosen at a fork: as templates read it, and as the agent is told who works on it."""
+"""The choice made at a fork, for templates and for the agent of the chosen step."""
 
 from msgspec import Struct
 
@@ -6,15 +6,15 @@ A_PERSON = "a person"
 
 
 class ForkAnswer(Struct, frozen=True):
-    """What was chosen at a fork."""
+    """The answer at a fork, as templates read it."""
 
     answer: str
-    """An option, several joined, or free text."""
+    """One option, several joined with ", ", or free text."""
     notes: str = ""
 
 
 class ForkChoice(Struct, frozen=True, kw_only=True):
-    """The fork that led to a step, and what was chosen there."""
+    """The fork that led to a step, and the choice made there."""
 
     fork_id: str
     question: str

@@ -1,4 +1,10 @@
-"""What happened in the flows of one task, found by the frame in which it happened."""
+"""Index of the flow events of one task, by the frame in which they occurred.
+
+A frame is the path of a run or of a visit: `TASK` for the run itself, `TASK/STEP/VISIT` for a
+visit, and so on for flows inside flows. The index reads only events that are new since the last
+question: conducting N steps costs O(N), not O(N^2). It relies on `task.story` growing only at its
+end. Tests: tests/flows/runs/test_frame_events.py.
+"""
 
 from collections.abc import Sequence
 
@@ -11,51 +17,51 @@ StepEvent = StepStarted | StepSettled
 
 
 class FrameEvents:
-    """The starts and ends of steps and flows in a task, as far as the task has come."""
+    """Starts and outcomes of steps and flows, up to the newest event of the task."""
 
     def __init__(self, task: TaskState) -> None:
         self._task = task
         self.costs = VisitCosts(task)
-        """What the visits have cost."""
-        self._seen = 0
+        """Costs of the visits."""
+        self._story_read = 0
         self._steps: dict[str, list[tuple[CallPath, StepEvent]]] = {}
         """By the frame of their run."""
         self._flows: dict[str, list[tuple[CallPath, FlowStarted]]] = {}
-        """By their frame, and by the one above it: that of a step with a glob."""
+        """By their frame, and by the frame above it: that of the step if its path is a glob."""
         self._numbers: dict[str, int] = {}
-        """Of each visit that was begun, by its frame."""
+        """Frame of a visit -> its number among all visits of the task, from 1."""
         self._starts = self._rested_ms = 0
 
     @property
     def starts(self) -> int:
-        """How many visits of steps were begun in the task, those of flows inside counted."""
+        """Number of visits started in the task, including those in nested flows."""
         self._catch_up()
         return self._starts
 
     def number(self, frame: CallPath) -> int:
-        """Return the how-manieth visit of the task began in a frame, from 1."""
+        """Return the number of this visit among all visits of the task, from 1."""
         self._catch_up()
         return self._numbers[frame]
 
     @property
     def rested_ms(self) -> int:
-        """How long the task only waited for next tries, as far as its log tells."""
+        """Milliseconds in which the task only waited for next attempts, according to the log."""
         self._catch_up()
         return self._rested_ms
 
     def steps(self, frame: CallPath) -> Sequence[tuple[CallPath, StepEvent]]:
-        """Return what happened to the steps of the run in a frame."""
+        """Return the starts and outcomes of the steps of the run in this frame."""
         self._catch_up()
         return tuple(self._steps.get(frame, ()))
 
     def flows(self, frame: CallPath) -> Sequence[tuple[CallPath, FlowStarted]]:
-        """Return the flows that were begun in the frame of a step, in their order."""
+        """Return the flows started in the frame of a step, in order."""
         self._catch_up()
         return tuple(self._flows.get(frame, ()))
 
     def _catch_up(self) -> None:
         story = self._task.story
-        for path, event in story[self._seen :]:
+        for path, event in story[self._story_read :]:
             if path is None:
                 continue
             if isinstance(event, FlowStarted):
@@ -67,4 +73,4 @@ class FrameEvents:
                     self._numbers[path] = self._starts
                     self._rested_ms = event.rested_ms
                 self._steps.setdefault(frame_above(path), []).append((path, event))
-        self._seen = len(story)
+        self._story_read = len(story)

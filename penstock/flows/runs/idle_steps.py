@@ -1,4 +1,4 @@
-"""The steps of a run that have started and cannot go on here, and what they wait for."""
+"""Steps of a run that started but cannot continue in this activation."""
 
 from msgspec import Struct, field
 
@@ -8,29 +8,31 @@ from penstock.engine.task_state import TaskState
 
 
 class IdleSteps(Struct):
-    """Steps that wait for a person or a run, and steps that lack something in this process."""
+    """Steps that wait for a person or a run, and steps for which something is missing here."""
 
     waiting: dict[str, Suspend] = field(default_factory=dict)
     blocked: dict[str, tuple[Missing, ...]] = field(default_factory=dict)
 
     def take_answered(self, task: TaskState) -> list[str]:
-        """Return the steps that wait for nothing more; they are not idle from then on."""
+        """Remove and return the steps whose questions are all answered."""
         answered = [
             step_id
-            for step_id, each in self.waiting.items()
-            if not any(map(task.awaits, each.awaited))
+            for step_id, suspend in self.waiting.items()
+            if not any(map(task.awaits, suspend.awaited))
         ]
         for step_id in answered:
             del self.waiting[step_id]
         return answered
 
     def pause(self) -> Signal:
-        """Return the signal of a run in which nothing else moves.
+        """Return the signal that ends this activation when no step is at work.
 
-        What a person can bring on comes first. A blocked step is tried again in the activation
-        that follows, and blocks the run when no step waits any more.
+        Questions have priority: the signal is Suspend while any step waits. The next activation
+        tries the blocked steps again, and the signal is Blocked once no step waits.
         """
         if self.blocked and not self.waiting:
-            missing = (each for lacks in self.blocked.values() for each in lacks)
+            missing = (part for parts in self.blocked.values() for part in parts)
             return Blocked(tuple(dict.fromkeys(missing)))
-        return Suspend(*[it for each in self.waiting.values() for it in each.awaited])
+        return Suspend(
+            *[awaited for suspend in self.waiting.values() for awaited in suspend.awaited]
+        )

@@ -1,4 +1,4 @@
-"""How often a flow went round: the counters of loops and of branches that lead back."""
+"""Loop counters: how often a run took each way back, and what its limits allow."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,20 +8,20 @@ from penstock.flows.definition import Flow, LoopDecision, Step
 
 
 class RouteTaken(Struct, frozen=True):
-    """Where a router leads, after its bound was looked at."""
+    """The targets of a router after its `max_iterations` was applied."""
 
     targets: tuple[str, ...]
-    """None: control falls through to what is next."""
+    """Empty: control continues with the next segment."""
     iteration: int = 0
-    """Which time round it is; 0 when the step bounds nothing."""
+    """The current iteration; 0 if the step limits nothing."""
     is_forced: bool = False
-    """The bound was reached: the way back is not taken."""
+    """The limit was reached, so the way back is not taken."""
     back: tuple[str, ...] = ()
-    """Where the way back leads, taken or not."""
+    """The targets at or before the step, whether taken or not."""
 
 
 class LoopCounters:
-    """The counters of one run. They are never set back."""
+    """Loop counters of one run. They are never reset."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -29,43 +29,45 @@ class LoopCounters:
             step.step_id: number for number, step in enumerate(flow.steps)
         }
         self._taken: dict[str, int] = {}
-        """Ways back that each router took."""
+        """Number of ways back that each router took."""
         self._round: dict[str, int] = {}
-        """What `iteration` of each loop step is now."""
+        """Current value of `iteration` for each loop step."""
 
     def leads_back(self, step: Step, target: str) -> bool:
-        """Whether a target stands at or before the step."""
+        """Whether the target is the step itself or comes before it in the file."""
         return self._order[target] <= self._order[step.step_id]
 
     def begin(self, step: LoopDecision, visit: int) -> RouteTaken | None:
-        """Take in a visit of a loop step; returns its way out when nobody is to be asked."""
+        """Record a visit of a loop step. Return its exit if the limit is reached, else None."""
         self._round[step.step_id] = visit
         if step.max_iterations is not None and visit > step.max_iterations:
             return RouteTaken((step.exit_target,), visit, is_forced=True)
         return None
 
     def route(self, step: Step, targets: Sequence[str]) -> RouteTaken:
-        """Return where a decision or a fork leads that wants to go to these steps."""
-        back = [each for each in targets if self.leads_back(step, each)]
+        """Apply the limit of a decision or a fork to the targets that were chosen."""
+        back = [target for target in targets if self.leads_back(step, target)]
         if isinstance(step, LoopDecision) or not back or step.max_iterations is None:
             return RouteTaken(tuple(targets))
         taken = self._taken.get(step.step_id, 0)
         if taken < step.max_iterations:
             return RouteTaken(tuple(targets), taken + 1, back=tuple(back))
-        ahead = tuple(each for each in targets if each not in back)
+        # At the limit, forward targets of a multiple choice are still taken. With none left,
+        # control continues with the next segment.
+        ahead = tuple(target for target in targets if target not in back)
         return RouteTaken(ahead, taken + 1, is_forced=True, back=tuple(back))
 
     def settle(self, step: Step, visit: int, targets: Sequence[str]) -> None:
-        """Take in where a router led."""
-        is_back = any(self.leads_back(step, each) for each in targets)
+        """Record the targets that a router led to."""
+        is_back = any(self.leads_back(step, target) for target in targets)
         if isinstance(step, LoopDecision):
-            again = is_back and step.loop_target in targets
-            self._round[step.step_id] = visit + again
+            is_repeated = is_back and step.loop_target in targets
+            self._round[step.step_id] = visit + is_repeated
         elif is_back:
             self._taken[step.step_id] = self._taken.get(step.step_id, 0) + 1
 
     def iteration(self, step_id: str) -> int:
-        """Return which time round a router is at, from 1."""
+        """Return the current iteration of a router, from 1."""
         if isinstance(self._flow.by_id[step_id], LoopDecision):
             return self._round.get(step_id, 1)
         return 1 + self._taken.get(step_id, 0)

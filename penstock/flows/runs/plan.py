@@ -1,7 +1,21 @@
-"""Which steps run now, and where a flow goes from there: a fold of what started and what settled.
+"""Decides which steps of a flow start next: a fold of step starts and step outcomes.
 
-Nothing here runs anything, and nothing asks for the time. Who folds the same starts and outcomes
-gets the same plan, so a killed run goes on where it was.
+Guarantees: the same starts and outcomes, in the same order, give the same plan. A run that was
+killed therefore continues where it was, from its log alone. At most `max_concurrent` steps are at
+work at once. Every step that will never run is reported as skipped, with a reason.
+
+How: the flow is cut into segments (`penstock.flows.segments`). One segment is active at a time.
+Its steps start when the steps in their `blockedBy` are finished. Control leaves the segment when
+no step runs and either a jump was requested or no step is left to start. If several steps request
+a jump, `on_error` wins over a branch, a branch over `on_complete`, and then the earlier step wins.
+
+Relies on: `start` is called only for a step that `ready` returned, or again for a running step
+(the next attempt); `settle` is called only for a running step. The plan reads no clock and starts
+nothing. Code here that depended on time, randomness or set order would make a resumed run diverge
+from its log.
+
+Tests: tests/flows/runs/test_plan.py; tests/flows/page_plan.py states the same rules a second time
+as docs/flows.md words them, and both must agree on generated flows.
 """
 
 from bisect import insort
@@ -17,21 +31,21 @@ from penstock.flows.segments import Segments
 
 ON_ERROR, BRANCH, ON_COMPLETE = "on_error", "branch", "on_complete"
 _RANK = (ON_ERROR, BRANCH, ON_COMPLETE)
-"""Of several requests to go elsewhere, the best comes first."""
+"""Order of precedence among jump requests: the first in this list wins."""
 
 
 class RunStatus(StrEnum):
-    """How a run ended. The values are the wire format."""
+    """Final state of a run. The values are the wire format."""
 
     SUCCESS = "success"
     ERROR = "error"
     ABORTED = "aborted"
     REJECTED = "rejected"
-    """It never began."""
+    """The run was refused before its first step."""
 
 
 class SkipReason(StrEnum):
-    """Why a step has no result. The values are the wire format."""
+    """Why a step was skipped. The values are the wire format."""
 
     NOT_ON_BRANCH = "not_on_branch"
     JUMPED_OVER = "jumped_over"
@@ -39,7 +53,7 @@ class SkipReason(StrEnum):
 
 
 class Jumped(Struct, frozen=True):
-    """Control goes elsewhere, not on to what is next in the file."""
+    """Control jumps to `targets` instead of continuing with the next segment."""
 
     source: str
     targets: tuple[str, ...]
@@ -47,86 +61,87 @@ class Jumped(Struct, frozen=True):
 
 
 class Skipped(Struct, frozen=True):
-    """A step is passed over; it may still run later."""
+    """A step is skipped for now. A later jump may still run it."""
 
     step_id: str
     why: SkipReason
 
 
 class Aborted(Struct, frozen=True):
-    """A running step is cut, because the flow ends."""
+    """A running step is cancelled because the flow ends."""
 
     step_id: str
 
 
 class FlowEnded(Struct, frozen=True):
-    """The flow has ended."""
+    """The flow ends with this status."""
 
     status: RunStatus
 
 
 Notice = Jumped | Skipped | Aborted | FlowEnded
-"""What follows from an outcome, in the order in which it happens."""
+"""Consequences of an outcome, in the order in which they occur."""
 
 
 class _Jump(Struct, frozen=True):
-    """A request to go elsewhere, or one that is put off until the other targets were visited."""
+    """A requested jump, or an `on_complete` jump postponed until all chosen branches ran."""
 
     source: str
     targets: tuple[str, ...]
     why: str
     visits: int = 0
-    """Of its first target, when it was put off."""
+    """Visits of its first target at the time it was postponed."""
 
 
 class Plan:
-    """Where a run of a flow stands. Only `start`, `settle` and `abort` change it."""
+    """State of one run of a flow. Only `start`, `settle`, `abort` and `fail` change it."""
 
     def __init__(self, flow: Flow) -> None:
         self._steps = flow.by_id
         self._ids = list(self._steps)
         self._order = {step_id: number for number, step_id in enumerate(self._ids)}
         self._segments = Segments(flow.steps)
-        self._most = flow.max_concurrent
+        self._max_concurrent = flow.max_concurrent
         self.status: RunStatus | None = None
         """None while the flow runs."""
         self.visits: dict[str, int] = dict.fromkeys(self._steps, 0)
-        """How often each step was started."""
+        """Number of starts of each step."""
         self.running: set[str] = set()
         self.skipped: dict[str, SkipReason] = {}
-        """Steps that were passed over, and have not run since."""
+        """Steps that were skipped and have not run since."""
         self._finished: set[str] = set()
-        """Steps that have a result, of this pass or of an earlier one."""
+        """Steps that have a result, from this pass or an earlier one."""
         self._segment = 0
         self._active: set[str] = set()
         self._blocked: dict[str, int] = {}
-        """Active steps that wait for others, and for how many."""
+        """Active steps with unfinished blockers, and the number of those blockers."""
         self._ready: list[int] = []
-        """Active steps that may start, by their place in the file."""
+        """Active steps that may start, by position in the file. Kept sorted."""
         self._jump: _Jump | None = None
         self._later: list[tuple[str, ...]] = []
-        """Targets of the last jump that are still to be visited, by segment."""
+        """Remaining targets of the last jump, grouped by segment."""
         self._held: _Jump | None = None
         self._is_ending = False
         self._notices: list[Notice] = []
         self._enter(0, ())
 
     def ready(self, waiting: Collection[str] = ()) -> list[str]:
-        """Return the steps that start now, beside those that run.
+        """Return the steps to start now.
 
-        `waiting` are running steps that wait for a person or for their next try.
+        `waiting` are running steps that wait for a person or for their next attempt. They do not
+        count towards `max_concurrent`.
         """
         if self._jump is not None or self.status is not None:
             return []
         return [self._ids[place] for place in self._ready[: self.room(waiting)]]
 
     def room(self, waiting: Collection[str] = ()) -> int:
-        """Return how many steps more may be at work, beside those that run and do not wait."""
+        """Return how many more steps may be at work; running steps in `waiting` do not count."""
         at_work = len(self.running) - len(self.running.intersection(waiting))
-        return max(self._most - at_work, 0)
+        return max(self._max_concurrent - at_work, 0)
 
     def start(self, step_id: str) -> int:
-        """Take in that a step begins, for the first time or again; returns which visit it is."""
+        """Record that a visit or an attempt starts. Return the number of the visit."""
         if step_id not in self.running:
             self.running.add(step_id)
             self._ready.remove(self._order[step_id])
@@ -136,7 +151,7 @@ class Plan:
     def settle(
         self, step_id: str, outcome: Outcome, targets: Sequence[str] = ()
     ) -> Sequence[Notice]:
-        """Take in how a visit ended, and where a router leads; returns what follows from it."""
+        """Record the outcome of a visit and the targets of a router. Return the consequences."""
         step = self._steps[step_id]
         self.running.remove(step_id)
         self._finished.add(step_id)
@@ -145,23 +160,23 @@ class Plan:
             return self.abort()
         if outcome is Outcome.HARD or (outcome is Outcome.SOFT and step.on_error is None):
             self._end(RunStatus.ERROR)
-            return self._told()
+            return self._take_notices()
         for blocked in self._segments.blocked_by(step_id):
             self._unblock(blocked)
         self._request(step, outcome, targets)
         while self.status is None and not self.running and (self._jump or not self._ready):
             self._leave()
-        return self._told()
+        return self._take_notices()
 
     def abort(self) -> Sequence[Notice]:
-        """Take in that somebody wants the run to end."""
+        """End the run because its cancellation was requested."""
         self._end(RunStatus.ABORTED)
-        return self._told()
+        return self._take_notices()
 
     def fail(self) -> Sequence[Notice]:
-        """Take in that the runtime failed, and no step of the flow."""
+        """End the run because the runtime failed, not a step."""
         self._end(RunStatus.ERROR)
-        return self._told()
+        return self._take_notices()
 
     def _unblock(self, step_id: str) -> None:
         if step_id in self._blocked:
@@ -171,31 +186,34 @@ class Plan:
                 insort(self._ready, self._order[step_id])
 
     def _request(self, step: Step, outcome: Outcome, targets: Sequence[str]) -> None:
-        """Note where a step wants control to go."""
+        """Record where control goes after this step."""
         if outcome is Outcome.SOFT:
-            self._ask(step, ON_ERROR, (step.on_error or "",))
+            self._request_jump(step, ON_ERROR, (step.on_error or "",))
         elif targets:
-            self._ask(step, BRANCH, targets)
+            self._request_jump(step, BRANCH, targets)
         elif step.on_complete is not None and not self._waits_for(step.on_complete, step.step_id):
-            self._ask(step, ON_COMPLETE, (step.on_complete,))
+            self._request_jump(step, ON_COMPLETE, (step.on_complete,))
         elif step.is_last:
             self._is_ending = True
 
     def _waits_for(self, later: str, step_id: str) -> bool:
-        """Whether a step comes after the other one anyway."""
+        """Whether `later` depends on the step, so that no jump is needed to reach it."""
         return later != step_id and later in self._segments.reach([step_id])
 
-    def _ask(self, step: Step, why: str, targets: Sequence[str]) -> None:
-        asked = _Jump(step.step_id, tuple(targets), why)
-        if self._jump is None or self._rank(asked) < self._rank(self._jump):
-            self._jump = asked
+    def _request_jump(self, step: Step, why: str, targets: Sequence[str]) -> None:
+        request = _Jump(step.step_id, tuple(targets), why)
+        if self._jump is None or self._rank(request) < self._rank(self._jump):
+            self._jump = request
 
     def _rank(self, jump: _Jump) -> tuple[int, int]:
         return _RANK.index(jump.why), self._order[jump.source]
 
     def _leave(self) -> None:
-        """Go where control goes after the segment."""
+        """Leave the segment: take a jump, continue with the next segment, or end the flow."""
         jump, held = self._jump, self._held
+        # A branch or an error wins over everything that was planned before. An `on_complete` jump
+        # does not: when a fork chose several branches, all of them run first, and the jump is
+        # postponed.
         if jump is not None and jump.why != ON_COMPLETE:
             self._later.clear()
             self._go(jump)
@@ -205,6 +223,8 @@ class Plan:
             self._move(self._later.pop(0))
         elif jump is not None:
             self._go(jump)
+        # Take a postponed jump only if its target has not run since: a later branch may have
+        # reached it already, and running it twice would be a surprise.
         elif held is not None and self.visits[held.targets[0]] == held.visits:
             self._go(held)
         elif self._is_ending or self._segment == len(self._segments.all) - 1:
@@ -220,27 +240,27 @@ class Plan:
         self._move(first)
 
     def _move(self, targets: tuple[str, ...]) -> None:
-        to = self._segments.of[targets[0]]
-        if to != self._segment:
+        destination = self._segments.of[targets[0]]
+        if destination != self._segment:
             for step in self._segments.all[self._segment]:
                 if step.step_id in self._active:
                     self._skip(step, SkipReason.JUMPED_OVER)
-            for segment in self._segments.all[self._segment + 1 : to]:
+            for segment in self._segments.all[self._segment + 1 : destination]:
                 for step in segment:
                     self._skip(step, SkipReason.JUMPED_OVER)
-        self._enter(to, targets)
+        self._enter(destination, targets)
 
     def _enter(self, number: int, targets: tuple[str, ...]) -> None:
         self._segment, self._jump = number, None
         segment = self._segments.all[number]
-        everything = {step.step_id for step in segment}
-        self._active = self._segments.reach(targets) if targets else everything
+        all_steps = {step.step_id for step in segment}
+        self._active = self._segments.reach(targets) if targets else all_steps
         self._blocked, self._ready = {}, []
         for step in segment:
             if step.step_id not in self._active:
                 self._skip(step, SkipReason.NOT_ON_BRANCH)
-            elif wait := len(self._active.intersection(self._segments.blockers(step))):
-                self._blocked[step.step_id] = wait
+            elif blocker_count := len(self._active.intersection(self._segments.blockers(step))):
+                self._blocked[step.step_id] = blocker_count
             else:
                 self._ready.append(self._order[step.step_id])
 
@@ -262,6 +282,6 @@ class Plan:
         self.status = status
         self._notices.append(FlowEnded(status))
 
-    def _told(self) -> Sequence[Notice]:
+    def _take_notices(self) -> Sequence[Notice]:
         notices, self._notices = self._notices, []
         return notices

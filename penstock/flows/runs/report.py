@@ -1,4 +1,4 @@
-"""What a run amounts to, for people and programs: the FlowResult."""
+"""The FlowResult: the outcome of a run as people and programs read it."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.flows.runs.warnings import warnings_of
 
 
 def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") -> Json:
-    """Return the result of a run that has ended; without a reason it says that of the run."""
+    """Return the result of a run that has ended. `reason` overrides the run's own failure text."""
     status = run.plan.status or RunStatus.ERROR
     newest = run.results.get(run.newest) if run.newest else None
     wire: dict[str, Any] = {
@@ -24,23 +24,23 @@ def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") ->
         "task": run.task,
         "stepCount": sum(isinstance(event, StepStarted) for _, event in task.story),
         "totalDuration": task.active_ms,
-        "results": {name: _entry(run, name, each) for name, each in run.results.items()},
+        "results": {name: _entry(run, name, result) for name, result in run.results.items()},
         "forks": {
-            name: _fork(each.answer, each.notes)
-            for name, each in (run.forks_inside | run.forks).items()
+            name: _fork(fork.answer, fork.notes)
+            for name, fork in (run.forks_inside | run.forks).items()
         },
         "lastResult": None if newest is None else newest.to_wire(),
         "usage": _usage(usage_of(task)),
         "warnings": warnings_of(task),
     }
-    said = reason or run.failure
-    if status is not RunStatus.SUCCESS and said:
-        wire["reason"] = said
+    why = reason or run.failure
+    if status is not RunStatus.SUCCESS and why:
+        wire["reason"] = why
     return wire
 
 
 def unbegun(run_id: str, command: str, status: RunStatus, reason: str, *, task: str = "") -> Json:
-    """Return the result of a run that never began: it was rejected, or ended before."""
+    """Return the result of a run that was rejected, or ended before its first step."""
     return {
         "runId": run_id,
         "flowName": command,

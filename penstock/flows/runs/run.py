@@ -1,4 +1,9 @@
-"""A run of a flow as its log tells it: a fold of what started and what settled."""
+"""State of one flow in a run: a fold of step starts and step outcomes.
+
+Adds to the plan what the rest of a run reads: results, choices at forks, failed attempts, loop
+counters, and the results that nested flows bring. Like the plan it depends on the log alone, so a
+resumed run has the same templates and the same result. Tests: tests/flows/runs/test_run.py.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,47 +22,47 @@ from penstock.flows.runs.values import TemplateValues
 
 @dataclass(slots=True)
 class Run:
-    """One flow at work: the run itself, or a flow that one of its steps refers to."""
+    """One flow at work: the run itself, or a nested flow."""
 
     flow: Flow
     task: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Of the project."""
+    """Config of the project."""
     plan: Plan = field(init=False)
     loops: LoopCounters = field(init=False)
     results: dict[str, StepResult] = field(default_factory=dict)
-    """By step; `REF.STEP` for steps of a flow that a step refers to."""
+    """By step id; `REF.STEP` for the steps of nested flows."""
     forks: dict[str, ForkAnswer] = field(default_factory=dict)
     choices: dict[str, ForkChoice] = field(default_factory=dict)
-    """Of the steps that a fork has just led to, until they have run."""
+    """Forks that led to a step, by that step, until it has run."""
     tries: dict[str, int] = field(default_factory=dict)
-    """Failed tries of a step that is to be tried again."""
+    """Number of failed attempts of steps that will be retried."""
     between_tries: set[str] = field(default_factory=set)
-    """Steps whose next try has not begun."""
+    """Steps whose next attempt has not started."""
     promised: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Ids of steps of flows inside, and the references that bring them, as far as paths tell."""
+    """Step ids of nested flows -> the flow-ref steps that may provide them, by literal paths."""
     brought: dict[str, str] = field(default_factory=dict)
-    """Ids of steps of flows inside, and the one reference that has them; empty: several have."""
+    """Step ids of nested flows -> the flow-ref step that provided them; empty if several did."""
     visits_inside: dict[str, int] = field(default_factory=dict)
-    """How often steps of flows inside were started, by result id."""
+    """Number of starts of the steps of nested flows, by result id."""
     forks_inside: dict[str, ForkAnswer] = field(default_factory=dict)
-    """Forks of flows inside, by result id."""
+    """Fork answers in nested flows, by result id."""
     newest: str | None = None
     """The step that settled last."""
     newest_agent: str | None = None
-    """What settled last and has the result of an agent: its step, or that of a flow inside."""
+    """The last settled step with an agent's result: an agent step or a flow-ref."""
     failed_by: Outcome = Outcome.SOFT
     """Whether a soft or a hard failure ended the run."""
     failure: str = ""
-    """Why the run ended with error."""
+    """Error text of a failed run."""
 
     def __post_init__(self) -> None:
-        """Begin at the first segment."""
+        """Start at the first segment."""
         self.plan, self.loops = Plan(self.flow), LoopCounters(self.flow)
 
     def values(self, config: Mapping[str, Any] | None = None) -> TemplateValues:
-        """Return what templates of a step name; `config` is the step's own."""
+        """Return the values for a step's templates; `config` is the step's own."""
         return TemplateValues(
             flow=self.flow,
             task=self.task,
@@ -70,7 +75,7 @@ class Run:
         )
 
     def start(self, event: StepStarted) -> None:
-        """Take in that a visit began."""
+        """Record that a visit or an attempt started."""
         visit = self.plan.start(event.step_id)
         self.between_tries.discard(event.step_id)
         step = self.flow.by_id[event.step_id]
@@ -78,7 +83,9 @@ class Run:
             self.loops.begin(step, visit)
 
     def settle(self, event: StepSettled) -> Sequence[Notice]:
-        """Take in how a visit ended; returns what follows from it."""
+        """Record the outcome of a visit. Return its consequences."""
+        # A failed attempt that will be retried is no outcome: the plan still sees the step as
+        # running.
         if event.will_retry:
             self.tries[event.step_id] = self.tries.get(event.step_id, 0) + 1
             self.between_tries.add(event.step_id)
@@ -94,33 +101,35 @@ class Run:
             self._choose(step, event)
         if step.is_router:
             self.loops.settle(step, event.visit, event.targets)
-        return self._noted(self.plan.settle(event.step_id, event.outcome, event.targets), event)
+        return self._record(self.plan.settle(event.step_id, event.outcome, event.targets), event)
 
     def abort(self) -> Sequence[Notice]:
-        """Take in that somebody wants the run to end."""
-        return self._noted(self.plan.abort(), None)
+        """End the run because its cancellation was requested."""
+        return self._record(self.plan.abort(), None)
 
     def fail(self, text: str) -> Sequence[Notice]:
-        """Take in that the runtime failed."""
+        """End the run because the runtime failed."""
         self.failure, self.failed_by = text, Outcome.HARD
-        return self._noted(self.plan.fail(), None)
+        return self._record(self.plan.fail(), None)
 
     def visits_of(self, result_id: str) -> int:
-        """Return how often the step was started that a result is of."""
+        """Return how often the step of a result was started."""
         return self.plan.visits.get(result_id, self.visits_inside.get(result_id, 0))
 
     def adopt(self, ref: str, inner: "Run", number: str = "") -> None:
-        """Take over results of a flow that a step referred to.
+        """Add the results of a nested flow.
 
-        As `REF.STEP`, of a match of a glob as `REF.N.STEP` too, and as `STEP` where no step of this
-        flow and no other reference has that id.
+        A result is available as `REF.STEP`, in a glob also as `REF.N.STEP`. It is also available as
+        plain `STEP` if that id is unambiguous: no step of this flow and no other flow-ref has it.
         """
-        fronts = [f"{ref}.", *([f"{ref}.{number}."] if number else [])]
+        prefixes = [f"{ref}.", *([f"{ref}.{number}."] if number else [])]
         for name, result in inner.results.items():
-            for front in fronts:
-                self._take_over(f"{front}{name}", result, inner.visits_of(name))
+            for prefix in prefixes:
+                self._take_over(f"{prefix}{name}", result, inner.visits_of(name))
             if name in self.flow.by_id:
                 continue
+            # `promised` counts flow-refs that have not run yet: the meaning of plain `STEP` must
+            # not depend on the order in which they finish.
             owner = self.brought.setdefault(name, ref)
             if owner == ref and self.promised.get(name, frozenset()) <= {ref}:
                 self._take_over(name, result, inner.visits_of(name))
@@ -128,10 +137,10 @@ class Run:
                 self.brought[name] = ""
                 self.results.pop(name, None)
         for name, answer in (inner.forks_inside | inner.forks).items():
-            self.forks_inside.update((f"{front}{name}", answer) for front in fronts)
+            self.forks_inside.update((f"{prefix}{name}", answer) for prefix in prefixes)
 
     def last_result(self) -> StepResult:
-        """Return what the agent left that settled last; nothing, if none did."""
+        """Return the newest agent result, or an empty one."""
         return self.results[self.newest_agent] if self.newest_agent else StepResult()
 
     def _take_over(self, result_id: str, result: StepResult, visits: int) -> None:
@@ -150,15 +159,15 @@ class Run:
         )
         self.choices.update(dict.fromkeys(event.targets, choice))
 
-    def _leave_choices(self, jump: Jumped) -> None:
-        """Forget what was chosen at forks, but for the steps that this jump leads to from one."""
+    def _forget_choices(self, jump: Jumped) -> None:
+        """Forget earlier fork choices, except those that this jump itself follows."""
         self.choices = {
             step_id: choice
             for step_id, choice in self.choices.items()
             if choice.fork_id == jump.source and step_id in jump.targets
         }
 
-    def _noted(self, notices: Sequence[Notice], event: StepSettled | None) -> Sequence[Notice]:
+    def _record(self, notices: Sequence[Notice], event: StepSettled | None) -> Sequence[Notice]:
         for notice in notices:
             if isinstance(notice, Skipped):
                 self.results[notice.step_id] = SKIPPED
@@ -166,7 +175,7 @@ class Run:
                 cause = event.text if event is not None else ""
                 self.results[notice.step_id] = replace(ABORTED, summary=cause or ABORTED.summary)
             elif isinstance(notice, Jumped):
-                self._leave_choices(notice)
+                self._forget_choices(notice)
         if event is not None and self.plan.status is not None:
             usual = f"step {event.step_id!r} failed and did not say why"
             has_failed = event.outcome is not Outcome.SUCCESS
@@ -176,5 +185,5 @@ class Run:
 
 
 def _is_of_agent(step: AnyStep, result: StepResult) -> bool:
-    """Whether a step that refers to flows has the result of an agent in them."""
+    """Whether the step is a flow-ref whose result comes from an agent."""
     return isinstance(step, FlowRef) and result.finish is not None

@@ -1,4 +1,4 @@
-"""The values that templates of a run name."""
+"""Template values of a run: resolves `${{...}}` placeholders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,46 +16,46 @@ Inputs = Mapping[str, str]
 
 
 class TemplateValues(Struct, kw_only=True):
-    """What a run knows, by the names of templates. What is asked for in vain is noted."""
+    """Everything that templates of a run can name. Placeholders that name nothing are collected."""
 
     flow: Flow
     task: str
     results: Mapping[str, StepResult]
-    """By result id; a step that was skipped has one that says so."""
+    """By result id. A skipped step has a result with status `skipped`."""
     loops: LoopCounters
     forks: Mapping[str, ForkAnswer] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Of the project, with that of the flow and of the step above it."""
+    """Config of the project, overridden by the flow, overridden by the step."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """Of the run."""
+    """Typed inputs of the run."""
     promised: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Ids of steps of flows inside, and the references that bring them."""
+    """Step ids of nested flows -> the flow-ref steps that may provide them."""
     missing: list[str] = field(default_factory=list)
-    """Places that named nothing, each once, since somebody looked here last."""
+    """Placeholders that named nothing, each once, since the last `take_missing`."""
 
     def text(self, template: str, wired: Inputs | None = None) -> str:
-        """Return a text with its places expanded; `input.*` are the wired ones."""
+        """Expand the placeholders of a text. `input.*` reads the wired inputs."""
         return parse(template).expand(self._look_up(wired))
 
     def value(self, template: str) -> Any:
-        """Return a value of `inputs`: typed when the template is nothing but one place."""
+        """Return a value for `inputs`. A template of a single placeholder keeps its type."""
         return parse(template).value(self._look_up(None))
 
     def read(self, ref: Placeholder) -> Any:
-        """Return what one place names, or MISSING."""
+        """Return the value of one placeholder, or MISSING."""
         return self._look_up(None)(ref)
 
     def take_missing(self) -> list[str]:
-        """Return the places that named nothing, and forget them."""
+        """Return the placeholders that named nothing, and clear the list."""
         missing, self.missing = self.missing, []
         return missing
 
     def _look_up(self, wired: Inputs | None) -> LookUp:
         def look_up(ref: Placeholder) -> Any:
-            found = self._find(ref, wired or {})
-            if found is MISSING and ref.text not in self.missing:
+            value = self._find(ref, wired or {})
+            if value is MISSING and ref.text not in self.missing:
                 self.missing.append(ref.text)
-            return found
+            return value
 
         return look_up
 
@@ -71,15 +71,19 @@ class TemplateValues(Struct, kw_only=True):
             case ValueSource.FORK:
                 return self._fork(*ref.names)
             case ValueSource.FLOW_INPUT:
-                is_declared = any(each.name == ref.names[0] for each in self.flow.inputs)
+                is_declared = any(one.name == ref.names[0] for one in self.flow.inputs)
                 return self.inputs.get(ref.names[0], "" if is_declared else MISSING)
             case kind:
                 return named[kind].get(ref.names[0], MISSING)
 
     def _result(self, names: tuple[str, ...]) -> Any:
-        """Return a field of a result; else the whole text of the result that is named so."""
-        *front, name = names
-        owner = self.results.get(".".join(front)) if front else None
+        """Return a field of a result, or the full text of the result with that id.
+
+        Result ids may contain dots (`REF.STEP`), so both readings are tried: first "the last name
+        is a field", then "all names are an id".
+        """
+        *owner_names, name = names
+        owner = self.results.get(".".join(owner_names)) if owner_names else None
         if owner is not None:
             if owner.has(name):
                 return owner.read(name)
@@ -93,11 +97,11 @@ class TemplateValues(Struct, kw_only=True):
         return MISSING
 
     def _is_inside_skipped(self, name: str) -> bool:
-        """Whether what is named so would come of a flow-ref that was skipped."""
+        """Whether the name belongs to a nested flow whose flow-ref step was skipped."""
         refs = {name} if name in self.flow.by_id else self.promised.get(name, ())
-        found = [self.results.get(each) for each in refs]
-        return bool(found) and all(
-            each is not None and each.status is StepStatus.SKIPPED for each in found
+        results = [self.results.get(ref) for ref in refs]
+        return bool(results) and all(
+            result is not None and result.status is StepStatus.SKIPPED for result in results
         )
 
     def _loop(self, step_id: str, member: str) -> Any:

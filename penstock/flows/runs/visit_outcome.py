@@ -1,4 +1,4 @@
-"""How one visit of a step ended, before the log has it."""
+"""Outcome of one visit of a step, before it is written to the log."""
 
 from collections.abc import Sequence
 
@@ -9,23 +9,23 @@ from penstock.core.task import Missing
 
 
 class VisitOutcome(Struct, frozen=True, kw_only=True):
-    """How the visit of a step ended, and what it leaves."""
+    """How a visit ended, and its result."""
 
     outcome: Outcome
     result: StepResult
     source: str = ""
-    """Why it failed, as a word for programs."""
+    """Machine-readable reason of a failure."""
     text: str = ""
-    """Why it failed, as a sentence."""
+    """Human-readable reason of a failure."""
     warnings: Sequence[str] = field(default=())
     missing: Missing | None = None
-    """What this process does not have, if the visit failed for that."""
+    """The agent or model that this process lacks, if that is why the visit failed."""
 
 
 def failed(
     source: str, text: str, *, is_hard: bool = False, missing: Missing | None = None
 ) -> VisitOutcome:
-    """Return the end of a visit that has no result of its own."""
+    """Return a failed visit whose result is only its error text."""
     result = StepResult(status=StepStatus.ERROR, summary=text, full_output=text)
     outcome = Outcome.HARD if is_hard else Outcome.SOFT
     return VisitOutcome(outcome=outcome, result=result, source=source, text=text, missing=missing)

@@ -1,4 +1,4 @@
-"""What is odd in a run: its readers are told, and its result says so; the run goes on."""
+"""Warnings of a run: stored as events, and listed in its result. The run continues."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,24 +12,24 @@ WARNING = "flow_warning"
 
 
 def warn(ledger: Ledger, frame: CallPath, message: str, **body: Any) -> None:
-    """Tell readers of a run that something is odd; nothing is told twice in a frame."""
-    told = {"message": message, **body}
-    if not any(path == frame and each.body == told for path, each in _told_in(ledger.task)):
-        ledger.add(FlowNotified(kind=WARNING, body=told), frame)
+    """Add a warning event, unless this frame already has an equal one."""
+    body = {"message": message, **body}
+    if not any(path == frame and event.body == body for path, event in _notices(ledger.task)):
+        ledger.add(FlowNotified(kind=WARNING, body=body), frame)
 
 
 def warn_once(ledger: Ledger, frame: CallPath, message: str) -> None:
-    """Tell readers of a run that something is odd, unless they were told so before."""
+    """Add a warning event, unless the task already has one with the same message."""
     body = {"message": message}
-    if not any(each.body == body for _, each in _told_in(ledger.task)):
+    if not any(event.body == body for _, event in _notices(ledger.task)):
         ledger.add(FlowNotified(kind=WARNING, body=body), frame)
 
 
 def warnings_of(task: TaskState) -> list[str]:
-    """Return what was odd, each once, in its order."""
-    told = (each for _, each in _told_in(task) if each.kind == WARNING)
-    return list(dict.fromkeys(str(each.body["message"]) for each in told))
+    """Return the distinct warnings of a task, in order."""
+    warnings = (event for _, event in _notices(task) if event.kind == WARNING)
+    return list(dict.fromkeys(str(event.body["message"]) for event in warnings))
 
 
-def _told_in(task: TaskState) -> Iterator[tuple[CallPath | None, FlowNotified]]:
+def _notices(task: TaskState) -> Iterator[tuple[CallPath | None, FlowNotified]]:
     return ((path, event) for path, event in task.story if isinstance(event, FlowNotified))

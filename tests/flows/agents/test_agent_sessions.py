@@ -123,7 +123,7 @@ def test_an_agent_of_a_flow_writes_as_much_as_files_need(
     settings = said and f"settings: {{llm_max_tokens: {said}}}\n"
     read = parse_agent(f"---\nname: a\ndescription: d\ntools:\n{settings}---\n", "agents/a.md")
     assert read.agent is not None
-    assert with_room(read.agent, window, most=8192).llm_max_tokens == wanted
+    assert with_room(read.agent, window, max_reply=8192).llm_max_tokens == wanted
 
 
 async def test_what_a_reply_may_have_is_a_limit() -> None:
