@@ -51,7 +51,7 @@ class EgressCaller(Struct, frozen=True, kw_only=True):
 
 
 class HttpResponse(Struct, frozen=True, kw_only=True):
-    """What the other server said."""
+    """The response of the other server."""
 
     status: int
     url: str
@@ -62,16 +62,16 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
 
 
 class EgressPolicy(Struct, frozen=True, kw_only=True):
-    """What the project allows, whoever asks."""
+    """Where the project allows requests to go, for every tool."""
 
     limits: Limits
     allow: tuple[HostPattern, ...]
     allow_private: frozenset[str]
-    """`host:port`, spelled as places are."""
+    """`host:port`, in the spelling of `Endpoint`."""
     resolve: Resolve | None
-    """None: as this machine does."""
+    """None: the resolver of this machine."""
     tls: ssl.SSLContext | None
-    """None: as this machine trusts."""
+    """None: the certificates that this machine trusts."""
 
 
 Fetch = Callable[[Request, EgressCaller], Awaitable[HttpResponse]]
@@ -81,7 +81,7 @@ _Open = Callable[[EgressPolicy], Fetch]
 class Egress:
     """Sends requests to hosts that both the project and the tool allow.
 
-    What speaks HTTP is loaded with the first request: it takes 4 MiB.
+    The HTTP client is imported with the first request: it takes 4 MiB.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class Egress:
         self._fetch: Fetch | None = None
 
     async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
-        """Send the request, and follow its redirects; every status is an answer.
+        """Send the request, follow its redirects, and return the response, whatever its status.
 
-        Raises TypeError (the request has no such form), EgressDenied, UpstreamUnavailable,
+        Raises TypeError (the request is malformed), EgressDenied, UpstreamUnavailable,
         OutputTooLarge.
         """
         if self._fetch is None:

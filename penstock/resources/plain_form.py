@@ -1,14 +1,13 @@
-r"""How a text may be spelled: what is looked for of a secret, and a plain form of what is searched.
+r"""The spellings of a secret that are searched, and the plain form of the text that is searched.
 
-A secret is looked for in a text as it is, and in the plain form of the text. There percent and HTML
-escapes are decoded (up to three layers), `\u` escapes are characters, and backslashes and line
-breaks are gone: JSON in JSON at any depth, base64 with line breaks, and `%63%41` become what they
-stand for. The plain form takes a few passes, each linear in the text. Where its characters came
-from is worked out only when something was found.
+The plain form of a text has percent and HTML escapes decoded (up to three layers), `\u` escapes as
+characters, and no backslashes or line breaks. JSON inside JSON at any depth, base64 with line
+breaks, and `%63%41` become the text that they encode. Computing it takes a few passes, each linear
+in the text. The way back to the original characters is computed only after a hit.
 
-This is a net under the rules of egress, not a wall: a script that has a secret can write it in a
-way that nothing here expects. `docs/vault.md` lists what is found, and `tests/resources` has a
-table of spellings and places.
+This is a net under the rules of egress and no wall: a script that has a secret can encode it in a
+form that is not searched. `docs/vault.md` lists the forms that are found;
+tests/resources/test_plain_form.py has a table of spellings and places.
 """
 
 import base64
@@ -24,11 +23,11 @@ from typing import Any
 from penstock.core.json_text import parse_json
 
 LEAST_OF_A_PART = 16
-"""Characters of a line, or of a text in a JSON object, that is looked for by itself."""
+"""Least length of a line, or of a text in a JSON object, that is searched by itself."""
 MOST_PARTS = 100
-"""Parts of one secret that are looked for by themselves."""
+"""Most parts of one secret that are searched by themselves."""
 _LEAST_OF_BASE64 = 6
-"""Characters of a piece of base64 that is in no other text by chance."""
+"""Least length of a piece of base64: a shorter one matches unrelated text."""
 _LAYERS = 3
 _ODD = re.compile(r"[%&\\\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _PERCENT = re.compile(r"(?:%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+")
@@ -52,17 +51,17 @@ _ESCAPES = {
     )
 }
 _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-"""What `str.splitlines` splits at, with the white space after it."""
+"""The line breaks of `str.splitlines`, with the white space after them."""
 _UNICODE = re.compile(r"u([0-9a-f]{4})")
 _NO_PART = re.compile(r"-----|://|@|\s")
 
 Decode = Callable[[re.Match[str]], str] | str
 Place = Callable[[int, int], tuple[int, int]]
-"""Returns where a stretch of the plain form came from."""
+"""Maps start and end in the plain form to start and end in the source."""
 
 
 class PlainForm:
-    """A text without escapes and line breaks, and the way back."""
+    """A text without escapes and line breaks; `origins` maps its places to the source."""
 
     __slots__ = ("_steps", "text")
 
@@ -86,7 +85,7 @@ class PlainForm:
             self._step(_BREAK, "", "".join([lines[0], *map(str.lstrip, lines[1:])]))
 
     def origins(self) -> Place:
-        """Return what finds the place of a stretch in the source."""
+        """Return a function from a place in the plain form to its place in the source."""
         steps = [_origins(*step) for step in reversed(self._steps)]
 
         def place(start: int, end: int) -> tuple[int, int]:
@@ -106,19 +105,19 @@ class PlainForm:
         self._step(pattern, decode, pattern.sub(decode, self.text))
 
     def _step(self, pattern: re.Pattern[str], decode: Decode, outcome: str) -> None:
-        """Note what a pass did; what looks the same was left as it is."""
+        """Record a pass that changed the text."""
         if outcome != self.text:
             self._steps.append((self.text, pattern, decode))
             self.text = outcome
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is its own plain form, as nearly all short ones are."""
+    """Whether a text equals its plain form; nearly all short texts do."""
     return _ODD.search(text) is None
 
 
 def spellings(value: str) -> Iterator[str]:
-    """Yield what is looked for of a secret: in a text, and in the plain form of one."""
+    """Yield the spellings of a secret, for a search in a text and in its plain form."""
     plain = PlainForm(value).text
     for spelled in dict.fromkeys((value, plain, plain.replace("\t", ""), *_coded(value))):
         yield spelled
@@ -141,10 +140,10 @@ def spellings(value: str) -> Iterator[str]:
 
 
 def parts(value: str) -> Iterator[str]:
-    """Yield the parts of a secret that are as good as the whole, at most so many.
+    """Yield at most `MOST_PARTS` parts of a secret that are secret by themselves.
 
-    Of several lines each, and of a JSON object each text in it; but for what is short, has spaces,
-    or is an address.
+    These are the lines of a text of several lines, and the texts in a JSON object, except those
+    that are short, contain spaces or are an address.
     """
     waiting, left = [value], MOST_PARTS
     while waiting and left:
@@ -182,7 +181,7 @@ def _coded(value: str) -> Iterator[str]:
 
 
 def _contents(value: str) -> set[bytes]:
-    """Return the bytes of a secret: UTF-8, UTF-16, a byte for each character, and in JSON."""
+    """Return the bytes of a secret in UTF-8, UTF-16, Latin-1 and as JSON text."""
     in_json = (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
     found = {value.encode(), *(each.encode() for each in in_json)}
     found.add(value.encode("utf-16-le"))
@@ -192,7 +191,7 @@ def _contents(value: str) -> set[bytes]:
 
 
 def _pieces(content: bytes, encode: Callable[[bytes], bytes]) -> Iterator[str]:
-    """Yield what of its base64 is there wherever the secret is a part of what was encoded."""
+    """Yield the base64 characters that the secret determines, at each of three alignments."""
     for before in range(3):
         whole = encode(bytes(before) + content).decode()
         piece = whole[-(-before * 8 // 6) : (before + len(content)) * 8 // 6]
@@ -241,7 +240,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def _origins(source: str, pattern: re.Pattern[str], decode: Decode) -> tuple[list[int], list[int]]:
-    """Return where stretches begin in the outcome of a pass, and where in its source."""
+    """Return where pieces begin in the result of a pass, and where in its source."""
     begins, sources = [0], [0]
 
     def add(outcome: int, length: int) -> None:
@@ -260,9 +259,9 @@ def _origins(source: str, pattern: re.Pattern[str], decode: Decode) -> tuple[lis
 
 
 def _widths(escapes: str, outcome: str) -> list[tuple[int, int]]:
-    """Return the lengths of what was decoded, and of its escapes: each character of a percent run.
+    """Return pairs of lengths: decoded characters, and the escapes they come from.
 
-    What is decoded in one go is replaced in one go.
+    A percent run gives one pair for each character, any other escape one pair in all.
     """
     if escapes[0] != "%" or "u" in escapes:
         return [(len(outcome), len(escapes))]
@@ -272,5 +271,5 @@ def _widths(escapes: str, outcome: str) -> list[tuple[int, int]]:
 
 
 def _is_same(begins: list[int], sources: list[int], number: int) -> bool:
-    """Whether a stretch was left as it is."""
+    """Whether a pass left a piece unchanged."""
     return begins[number + 1] - begins[number] == sources[number + 1] - sources[number]

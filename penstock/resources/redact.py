@@ -1,9 +1,14 @@
-"""What the vault gave out in a task, taken out of everything that is recorded or shown.
+"""Redaction of the secrets that a task received from the vault.
 
-Every text that leaves a task passes here: outcomes, errors, events, questions, recorded inputs, and
-the bytes that scripts read. Each secret is looked for in many spellings (`spellings`); what is
-found is replaced by its name. Engines quote the beginning of what they could not read: that is
-known by the words around it.
+Every text that leaves a task passes through a Redactor: outcomes, errors, events, questions,
+recorded inputs, and the bytes that scripts read. Each secret is searched in many spellings
+(`plain_form.spellings`) and as lists of bytes (`byte_lists`), in the text and in the plain form of
+the text. A hit is replaced by `[secret:KEY]`. JavaScript engines quote the beginning of what they
+could not parse, cut anywhere; the words around such a quotation show where to look.
+
+It relies on its callers: a text that is recorded without passing here is not redacted. It is a net
+for mistakes and no wall, because a script can encode a secret in a form that is not searched.
+Proof: tests/resources/test_redact.py, tests/journeys/test_secrets.py.
 """
 
 import re
@@ -17,7 +22,7 @@ from penstock.resources.byte_lists import LEAST_UNITS, ByteLists
 from penstock.resources.plain_form import PlainForm, is_plain, parts, spellings
 
 LEAST_BYTES = 4
-"""A shorter secret cannot be told from other text."""
+"""A shorter secret would match unrelated text."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _APART = "\0"
 _WIDE = ("utf-16-le", "utf-16-be")
@@ -31,37 +36,37 @@ _QUOTED = re.compile(
 """How QuickJS and V8 quote a text that `JSON.parse` could not read."""
 _CUT = 40
 _QUOTED_START = re.compile(f"'([^'\\n]{{{_CUT},80}})")
-"""How names and values are quoted that are cut: by QuickJS after 63 bytes, here after 79."""
+"""Quotations that are cut: QuickJS cuts names after 63 bytes, penstock after 79."""
 _CUT_MARK, _LEAST_CUT = "…", 8
-"""What ends a text that was cut, and how much of a secret before it is found."""
+"""The mark behind a text that was cut; the characters of a secret that must precede it."""
 _MOST_CUT = 1000
-"""So many places are looked at: in a text that repeats the beginning each would take long."""
+"""Matches of a secret's beginning that are examined: a text can repeat it without end."""
 
 Found = tuple[int, int, str]
-"""Where a secret begins and ends, and its key."""
+"""Start, end and key of a secret in a text."""
 
 
 class Redactor:
-    """The secrets that one task was given; before the first one it does nothing, at no cost."""
+    """Replaces the secrets that one task received. Without a secret it returns its input at once."""
 
     __slots__ = ("_byte_lists", "_forms", "_least", "_values")
 
     def __init__(self) -> None:
         self._values: Mapping[str, str] = _NONE
-        """The secrets, and their keys."""
+        """Secret -> key."""
         self._forms: Mapping[str, str] = _NONE
-        """How a secret may be spelled, and its key."""
+        """Spelling of a secret -> key."""
         self._byte_lists: tuple[tuple[ByteLists, str], ...] = ()
         self._least = 0
-        """Characters of the shortest text in which something can be found."""
+        """Length of the shortest text that can contain a hit, in characters."""
 
     @property
     def has_any(self) -> bool:
-        """Whether anything was given out."""
+        """Whether the task received a secret."""
         return bool(self._values)
 
     def add(self, key: str, value: str) -> None:
-        """Take a secret out of everything from now on, however it is spelled."""
+        """Redact this secret from now on, in all its spellings. A very short one is ignored."""
         if value in self._values or len(value.encode()) < LEAST_BYTES:
             return
         self._values = {**self._values, value: key}
@@ -91,21 +96,21 @@ class Redactor:
         return content if cleaned is text else cleaned.encode("utf-8", "surrogateescape")
 
     def json(self, value: Any) -> Any:
-        """Return JSON with no secret in it, at any depth; the same object if none was."""
+        """Return JSON without secrets at any depth; the same object if it had none."""
         return self._clean(value) if self.holds_secret(value) else value
 
     def holds_secret(self, value: Any) -> bool:
-        """Whether a secret is in a text of the JSON, or in a key of it."""
+        """Whether a text or a key of the JSON contains a secret."""
         if not self._values:
             return False
         if any(self._runs(each) for each in _lists(value)):
             return True
-        # all texts are looked through at once: to look through each takes ten times as long
+        # one search over all texts joined: a search for each text takes ten times as long
         whole = value if isinstance(value, str) else _APART.join(_texts(value))
         return len(whole) >= self._least and bool(self._places(whole))
 
     def _places(self, text: str) -> list[Found]:
-        """Return where secrets are in a text, and which; in order, none inside another."""
+        """Return the hits in a text, in order, without overlaps."""
         found = _apart(self._all_in(text))
         if is_plain(text):
             return found
@@ -117,9 +122,9 @@ class Redactor:
         return _apart([*found, *((*place(start, end), key) for start, end, key in inside)])
 
     def _is_all(self, found: list[Found], text: str) -> bool:
-        """Whether nothing is in the plain form of a text but what was found in the text itself.
+        """Whether the plain form of a text has no hit that the text itself does not have.
 
-        Then nobody has to work out where things came from, which takes longer than all the rest.
+        Then the way back from the plain form is not computed; it costs more than the search.
         """
         return next(self._all_in(PlainForm(_without(text, found)).text), None) is None
 
@@ -141,9 +146,10 @@ class Redactor:
                         yield found.start(1), found.start(1) + length, key
 
     def _quoted(self, text: str) -> Iterator[Found]:
-        """Yield what engines quote of secrets: V8 quotes what is around the mistake, cut anywhere.
+        """Yield parts of secrets that an engine quotes in an error of `JSON.parse`.
 
-        So a secret may begin in the middle of a quotation and end behind it, or the other way.
+        V8 quotes the text around the error, cut anywhere, so a secret may begin before the
+        quotation or end after it.
         """
         for found in _QUOTED.finditer(text):
             group = found.lastindex or 0
@@ -158,7 +164,7 @@ class Redactor:
                         break
 
     def _cut_off(self, text: str) -> Iterator[Found]:
-        """Yield the beginnings of secrets at which a text was cut before it came here."""
+        """Yield the beginnings of secrets at the end of a text that was cut before redaction."""
         for form, key in self._forms.items():
             at = -1
             for _ in range(_MOST_CUT if len(form) > _LEAST_CUT else 0):
@@ -169,10 +175,11 @@ class Redactor:
                     yield at, end, key
 
     def _found(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield where a form of a secret begins, and which: the longest where there are several.
+        """Yield each place where a spelling begins, and the longest spelling there.
 
-        Where each begins next is kept: a text that is made for it would be read for ever else. To
-        look for each in turn is seven times as fast as one pattern of all (`str.find`, measured).
+        A heap holds the next place of each spelling; without it, a text made of near misses would
+        be searched again from every hit. One `str.find` per spelling is seven times as fast as one
+        regular expression of all spellings (measured).
         """
         ahead = [(text.find(form), -len(form), form) for form in self._forms]
         ahead = [each for each in ahead if each[0] >= 0]
@@ -187,7 +194,7 @@ class Redactor:
                 heappush(ahead, (again, length, form))
 
     def _runs(self, items: Sequence[Any]) -> list[Found]:
-        """Return where secrets are in a list of their units."""
+        """Return the hits in a list of bytes or characters."""
         if len(items) < LEAST_UNITS:
             return []
         return _apart(
@@ -226,13 +233,13 @@ class Redactor:
 
 
 def _shared(text: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
+    """Return the length of the common beginning of two texts."""
     pairs = enumerate(zip(text, other, strict=False))
     return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
 
 
 def _texts_of(content: bytes) -> Iterator[str]:
-    """Yield what bytes may say."""
+    """Yield the texts that bytes may encode: UTF-8, and UTF-16 if they contain NUL."""
     yield content.decode("utf-8", "surrogateescape")
     if b"\0" in content:
         for coding in _WIDE:
@@ -264,7 +271,7 @@ def _keys(found: list[Found]) -> list[tuple[str, int]]:
 
 
 def _apart(found: Iterable[Found]) -> list[Found]:
-    """Return the places in order; those that overlap as one, with the name of the first."""
+    """Return the hits in order; overlapping hits become one, with the key of the first."""
     apart: list[Found] = []
     for start, end, key in sorted(found, key=lambda each: (each[0], -each[1])):
         if apart and start < apart[-1][1]:

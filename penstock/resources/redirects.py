@@ -1,4 +1,12 @@
-"""Requests on their way: each hop to an allowed host, at a checked address, within bounds."""
+"""Requests and their redirects: each hop goes to an allowed host, at a checked address.
+
+Guarantees: no byte is sent to a host that the project or the tool does not allow, to an address
+that is not public unless both name it, or after the time and size limits. A secret is put in place
+of its handle only for a host that the tool names. Each hop passes all checks again.
+
+It relies on `network.exchange` to connect to the very addresses that were checked here: a second
+DNS look-up could give another one (DNS rebinding). Proof: tests/resources/test_redirects.py.
+"""
 
 import asyncio
 import json
@@ -30,7 +38,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _OURS = frozenset({"connection", "content-length", "expect", "host", "keep-alive"}) | {
     *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 }
-"""Headers that belong to the connection."""
+"""Headers of the connection, which callers may not set."""
 _OF_ORIGIN = frozenset({"authorization", "cookie", "proxy-authorization"})
 _OF_BODY = frozenset({"content-encoding", "content-language", "content-location", "content-type"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -38,12 +46,12 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 def open_hops(terms: EgressPolicy) -> Fetch:
-    """Return what sends requests on these terms; loaded late, with all that speaks HTTP."""
+    """Return a function that sends requests under this policy. This module is loaded late."""
     return RedirectFollower(terms).fetch
 
 
 class RedirectFollower:
-    """Sends a request, and sends it on."""
+    """Sends a request and follows its redirects."""
 
     def __init__(self, terms: EgressPolicy) -> None:
         self._limits = terms.limits
@@ -53,7 +61,7 @@ class RedirectFollower:
         self._tls = terms.tls
 
     async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
-        """Send the request, and follow its redirects, within the time for all of it."""
+        """Send the request and follow its redirects, within one time limit for all hops."""
         _check(request, self._limits)
         most = request.most_seconds or self._limits.fetch_ms / 1000
         seconds = min(request.seconds or most, most)
@@ -70,7 +78,7 @@ class RedirectFollower:
             ) from error
 
     async def _follow(self, request: Request, asker: EgressCaller) -> HttpResponse:
-        """Send, and send on: each hop passes the same checks."""
+        """Send, and follow redirects; each hop passes the same checks."""
         for _ in range(self._limits.fetch_redirects + 1):
             answer = await self._send(request, asker)
             location = answer.headers.get("location")
@@ -101,7 +109,7 @@ class RedirectFollower:
         return replace(answer, url=request.url)
 
     def _permit(self, place: Endpoint, asker: EgressCaller) -> HostPattern | None:
-        """Return the pattern of the tool that allows the place, one with a name first."""
+        """Return the tool's pattern that allows the place, preferably one that names the host."""
         found = [each for each in asker.egress or () if each.allows(place)]
         if asker.egress is not None and not found:
             raise EgressDenied(
@@ -117,14 +125,14 @@ class RedirectFollower:
         return min(found, key=lambda each: not each.names_host, default=None)
 
     def _why_not_any(self) -> str:
-        """Say what `*` means, where it is allowed: it was not enough."""
+        """Return a reminder of what `*` means if the project allows it."""
         is_any = any(not each.names_host for each in self._allow)
         return ' ("*" is every host, by https on port 443)' if is_any else ""
 
     async def _addresses(
         self, place: Endpoint, pattern: HostPattern | None, asker: EgressCaller
     ) -> Sequence[str]:
-        """Return the addresses of a host, every one of which may be contacted."""
+        """Return the addresses of a host. Raises EgressDenied unless all may be contacted."""
         try:
             if ":" in place.host:
                 addresses: Sequence[str] = [place.host]
@@ -152,7 +160,7 @@ class RedirectFollower:
         return addresses
 
     def _may_be_private(self, place: Endpoint) -> bool:
-        """Whether the project lets the place have any address: by its name, or those above it."""
+        """Whether the project allows any address here, by this name or a domain above it."""
         at = f"{place.host}:{place.port}"
         above = (each.removeprefix("*") for each in self._private if each.startswith("*."))
         return at in self._private or any(at.endswith(each) for each in above)
@@ -164,7 +172,7 @@ class RedirectFollower:
 
 
 def _check(request: Request, limits: Limits) -> None:
-    """Raise TypeError for what cannot be sent."""
+    """Raise TypeError for a request that cannot be sent."""
     url = _parsed(request.url)
     if url.scheme not in {"http", "https"} or not url.host:
         raise TypeError(f"fetch wants an http or https URL, found {request.url!r:.200}")
@@ -205,7 +213,7 @@ def _place(url: URL) -> Endpoint:
 def _opened(
     request: Request, place: Endpoint, pattern: HostPattern | None, asker: EgressCaller
 ) -> WireRequest:
-    """Return the request with the secrets in the place of their handles."""
+    """Return the request with its secrets in place of their handles."""
     handles, pieces, url = asker.handles, _pieces(request), _parsed(request.url)
     query = url.query.decode("ascii")
     headers = {name.lower(): value for name, value in request.headers}
@@ -238,7 +246,7 @@ def _opened(
 
 
 def _spelling(content_type: str) -> Callable[[str], str]:
-    """Return how a text of this type spells a secret that stands in it."""
+    """Return the escape function for a secret in a body of this type."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == _FORM:
         return quote_plus
@@ -262,7 +270,7 @@ def _complete(
 
 
 def _redirected(request: Request, status: int, location: str, handles: SecretHandles) -> Request:
-    """Return what is asked next. To another origin go no headers that were meant for the first."""
+    """Return the next request. Another origin receives no credentials of the first."""
     old = _parsed(request.url)
     try:
         new = old.join(location)
