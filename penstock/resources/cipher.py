@@ -1,4 +1,9 @@
-"""Secrets at rest: AES-256-GCM, bound to their place, under keys that can be changed."""
+"""Encryption of secrets at rest: AES-256-GCM, bound to scope and key, with rotating keys.
+
+The first key encrypts, every key decrypts, so a new key can be put in front and the old one removed
+after `Vault.rotate`. Scope and key are authenticated with the ciphertext: a row that is copied to
+another place does not open there. Proof: tests/resources/test_cipher.py.
+"""
 
 import base64
 import binascii
@@ -27,7 +32,7 @@ Decrypt = Callable[[bytes, bytes, bytes], str | None]
 
 
 class Sealed(Struct, frozen=True):
-    """A secret that nobody can read without the key, or move to another place."""
+    """An encrypted secret, and which key opens it."""
 
     key_id: str
     sealed: bytes
@@ -35,7 +40,7 @@ class Sealed(Struct, frozen=True):
 
 
 class Cipher:
-    """Seals with the first key, opens with all."""
+    """Encrypts with the first key, decrypts with any."""
 
     def __init__(
         self,
@@ -46,17 +51,17 @@ class Cipher:
     ) -> None:
         self._keys = list(keys)
         self._make = make
-        """Gives the key when it is needed, where there is none yet."""
+        """Makes the first key when it is needed."""
         self._chance = chance
 
     def seal(self, text: str, scope: Scope, key: str) -> Sealed:
-        """Encrypt a secret for its place."""
+        """Encrypt a secret for its scope and key."""
         nonce, own = self._chance()[:_NONCE_BYTES], self._known()[0]
         encrypt: Encrypt = late("penstock.resources.aes:encrypt")
         return Sealed(_name(own), encrypt(own, nonce, text, _place(scope, key)))
 
     def open(self, sealed: Sealed, scope: Scope, key: str) -> str | None:
-        """Return the secret; None if its key is not here, or it was made for another place."""
+        """Return the secret, or None if its key is missing or it belongs to another place."""
         own = next((each for each in self._known() if _name(each) == sealed.key_id), None)
         if own is None:
             return None
@@ -70,7 +75,7 @@ class Cipher:
 
 
 def open_cipher(setting: str, folder: Path, chance: Chance = new_secret) -> Cipher:
-    """Return the cipher with the keys of a setting, or else of a file, made on first use.
+    """Return the cipher with the keys of a setting, or of a file that is made on first use.
 
     Raises ConfigError for keys that cannot be used, also for a file that others can read.
     """
@@ -83,7 +88,7 @@ def open_cipher(setting: str, folder: Path, chance: Chance = new_secret) -> Ciph
 
 
 def read_keys(setting: str) -> list[bytes]:
-    """Return the keys that a setting holds, the one that writes first. Raises ConfigError."""
+    """Return the keys of a setting; the first one encrypts. Raises ConfigError."""
     found = [_decoded(each.strip()) for each in setting.split(",")]
     if wrong := [number for number, key in enumerate(found, 1) if key is None]:
         raise ConfigError(
@@ -112,7 +117,7 @@ def _key_of(path: Path, chance: Chance) -> bytes:
 
 
 def _make(path: Path, key: bytes) -> None:
-    """Write the key; of two processes that come at once the first one wins."""
+    """Write the key file; if two processes do so at once, the first one wins."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ Found = tuple[int, int, str]
 
 
 class Redactor:
-    """Replaces the secrets that one task received. Without a secret it returns its input at once."""
+    """Replaces the secrets of one task. Without a secret it returns its input at once."""
 
     __slots__ = ("_byte_lists", "_forms", "_least", "_values")
 

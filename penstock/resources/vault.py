@@ -1,4 +1,4 @@
-"""Secrets, by key, each of a profile or shared; nobody but the tool that declares one gets it."""
+"""Secrets by key, of a profile or shared. Only a tool that declares a key can read it."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _KINDS = {ScopeKind.PROFILE, ScopeKind.SHARED}
 
 
 class SecretListing(Struct, frozen=True, kw_only=True):
-    """That there is a secret; never what it is."""
+    """A secret without its value."""
 
     scope: Scope
     key: str
@@ -37,12 +37,12 @@ class SecretListing(Struct, frozen=True, kw_only=True):
 class Vault(Protocol):
     """The secrets of profiles, and those that are shared.
 
-    Contract: what a method reports is on disk. No method but `get` tells a value, and no error
-    does. A secret that was moved to another place is not found there.
+    Contract: a change is on disk when its method returns. Only `get` returns a value, and no error
+    contains one. A row that is copied to another scope or key cannot be opened there.
     """
 
     async def set(self, scope: Scope, key: str, value: str) -> None:
-        """Keep a secret, in the place of one that is there. Raises InvalidRequest."""
+        """Store a secret, or replace it. Raises InvalidRequest."""
         ...
 
     async def get(self, scope: Scope, key: str) -> str:
@@ -50,15 +50,15 @@ class Vault(Protocol):
         ...
 
     async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
-        """Return which secrets there are, in one scope or in all, by scope and key."""
+        """List the secrets of one scope, or of all, ordered by scope and key."""
         ...
 
     async def delete(self, scope: Scope, key: str) -> bool:
-        """Remove a secret; says whether there was one."""
+        """Remove a secret; returns whether it existed."""
         ...
 
     async def rotate(self) -> int:
-        """Seal all anew with the first key, or none; returns how many. Raises ConfigError."""
+        """Encrypt all with the first key, or none; returns how many. Raises ConfigError."""
         ...
 
 
@@ -71,7 +71,7 @@ class SqlVault:
         self._clock = clock
 
     async def set(self, scope: Scope, key: str, value: str) -> None:
-        """Keep a secret, in the place of one that is there."""
+        """Store a secret, or replace it."""
         check_secret(scope, key, value, self._database.limits)
         sealed = self._cipher.seal(value, scope, key)
         made = {"key_id": sealed.key_id, "sealed": sealed.sealed, "updated_at": self._clock.now()}
@@ -98,7 +98,7 @@ class SqlVault:
         return value
 
     async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
-        """Return which secrets there are."""
+        """List the secrets."""
         wanted = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
         if scope is not None:
             if not _may_be(scope):
@@ -123,7 +123,7 @@ class SqlVault:
         return bool(await self._database.write(lambda each: each.execute(gone).rowcount))
 
     async def rotate(self) -> int:
-        """Seal all anew with the first key, or none."""
+        """Encrypt all secrets with the first key, or none."""
         return await self._database.write(self._seal_again)
 
     def _seal_again(self, connection: Connection) -> int:
@@ -149,7 +149,7 @@ def permit_secret(tool_id: str, declared: Sequence[VaultKey], kind: ScopeKind, k
 
 
 def check_secret(scope: Scope, key: str, value: str, limits: Limits) -> None:
-    """Raise InvalidRequest if something cannot be kept; the message does not tell the value."""
+    """Raise InvalidRequest for a secret that cannot be stored; the message omits its value."""
     problems = {
         "scope": scope.kind not in _KINDS and "is profile or shared",
         "scopeId": not _SCOPE_ID.fullmatch(scope.id) and "is a name of 1 to 512 characters",
@@ -162,7 +162,7 @@ def check_secret(scope: Scope, key: str, value: str, limits: Limits) -> None:
 
 
 def warning_of(value: str) -> str | None:
-    """Return what whoever sets a secret should know of it."""
+    """Return a warning for the person who sets a secret, or None."""
     if len(value.encode()) >= LEAST_BYTES:
         return None
     return (
@@ -172,7 +172,7 @@ def warning_of(value: str) -> str | None:
 
 
 def not_there(scope: Scope, key: str) -> VaultNotFound:
-    """Return the failure of a secret that nobody set."""
+    """Return the error for a secret that is not set."""
     is_usual = scope == Scope(ScopeKind.PROFILE, LOCAL)
     place = scope.kind.value if is_usual else quote(str(scope))
     return VaultNotFound(
@@ -181,12 +181,12 @@ def not_there(scope: Scope, key: str) -> VaultNotFound:
 
 
 def by_place(note: SecretListing) -> tuple[str, str, str]:
-    """Return what notes are ordered by."""
+    """Return the sort key of a listing."""
     return note.scope.kind.value, note.scope.id, note.key
 
 
 def _may_be(scope: Scope, key: str = "k") -> bool:
-    """Whether there may be such a secret: a database refuses some texts."""
+    """Whether a secret can have this scope and key; a database refuses other texts."""
     return bool(_SCOPE_ID.fullmatch(scope.id) and _KEY.fullmatch(key))
 
 

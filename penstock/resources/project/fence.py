@@ -1,9 +1,9 @@
-"""What a command may touch of a project, for a sandbox that knows places and no patterns.
+"""The paths of a project that a command may use, for a sandbox that mounts paths, not patterns.
 
-The fence makes protected places that are there invisible or read-only, so that a command learns at
-once that it may not use them. It is not the wall for writing: `overlay.py` judges every change by
-its path when the command has ended. It is the wall for reading, so every hidden name is looked for,
-and every other name of a hidden file (a hard link).
+Existing protected paths are made invisible or read-only, so that a command fails early. For writing
+this is a convenience: `overlay.py` judges every change by its path when the command has ended. For
+reading it is the only protection, so the fence lists every hidden name and every hard link to a
+hidden file. Proof: tests/resources/project/test_fence.py, tests/promises/test_ways_around.py.
 """
 
 from collections.abc import Iterator
@@ -24,27 +24,27 @@ _ENDINGS = (
     *(".tool.yaml", ".skill.yaml", ".permissions.yaml", ".prompts.yaml", ".schedule.yaml"),
     *(".py", ".pyc", ".so", ".pyd"),
 )
-"""Of names that AUTHORED may fit: others are passed over without a look at patterns."""
+"""Endings of names that AUTHORED can match; other names are skipped without a pattern match."""
 _FOREIGN = "node_modules"
-"""No project reads manifests in there."""
+"""penstock reads no manifests below it."""
 _MOST_KEPT = 1000
-"""Each is a mount of some 20 us. What is over is judged when the command has ended, as all is."""
+"""Each is a mount of about 20 us. Paths beyond this count are judged by `overlay.py` alone."""
 
 
 class Fence(Struct, frozen=True, kw_only=True):
-    """Places that are there, as paths from the project's folder, without links."""
+    """Existing paths, relative to the project's folder, with links resolved."""
 
     hidden: tuple[str, ...]
     kept: tuple[str, ...]
-    """They may be read, and not be written."""
+    """Read-only."""
     writable: tuple[str, ...]
-    """Below these it may write; the empty text is the project."""
+    """Paths below which the command may write; the empty text is the project."""
 
 
 def fence(files: ProjectFiles) -> Fence:
-    """Return the fence around a project, as it stands now.
+    """Return the fence of a project as it is now.
 
-    On the way it removes what processes left of files that they were killed while writing.
+    The walk also removes unfinished files that killed processes left.
     """
     files.access.loaded.refresh()
     access, hidden, authored = files.access, list[str](), list[str]()
@@ -83,7 +83,7 @@ def _twins(files: ProjectFiles, twins: frozenset[FileId]) -> Iterator[str]:
 
 
 def _outermost(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out what lies below another of the paths."""
+    """Return the paths that are not below another one."""
     every = {*paths}
     return tuple(
         path for path in paths if not any(str(above) in every for above in PurePath(path).parents)
@@ -91,7 +91,7 @@ def _outermost(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _real(files: ProjectFiles, paths: list[str]) -> tuple[str, ...]:
-    """Return where the paths lead that are there, and in the project."""
+    """Resolve the paths, without those that do not exist or leave the project."""
     places = [files.root / path for path in paths]
     found = [files.real_of(str(place)) for place in places if is_there(place)]
     return tuple(dict.fromkeys(each for each in found if each is not None))

@@ -1,4 +1,4 @@
-"""The one user of fcntl: a lock on a folder that other processes heed, and that leaves nothing."""
+"""A lock on a folder across processes (`flock`); it leaves no lock file behind."""
 
 import fcntl
 import os
@@ -11,9 +11,9 @@ from penstock.core.exhaustion import raise_exhaustion
 
 @contextmanager
 def held(folder: Path) -> Iterator[bool]:
-    """Hold a folder while no other process does, as far as its file system can; tells if it can.
+    """Lock a folder across processes; yields whether its file system can.
 
-    A folder that is not there has no file in it that somebody could be changing.
+    A missing folder is not locked: it has no file to protect.
     """
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
-"""Spellings of a path that some disk takes for one name, folded into one text.
+"""Folds spellings of a path that some file system treats as one name.
 
-Case (APFS, NTFS), Unicode forms (APFS), marks that are not shown (HFS+), dots and blanks at the end
-of a name and streams behind a colon (NTFS). Folding is for protection alone: two names that fold to
-one text need not be one file, and where they are not, the second is protected without need.
+Case (APFS, NTFS), Unicode forms (APFS), invisible characters (HFS+), dots and blanks at the end of
+a name and streams behind a colon (NTFS). Use it for protection only: two names that fold to one
+text may be two files; then the second is protected without need.
 """
 
 import re
@@ -12,7 +12,7 @@ _TAIL = re.compile(r"(?<=[^/.])[. ]+(?=/|$)|:[^/]*")
 
 
 def folded(path: str) -> str:
-    """Return what all spellings of a path have in common."""
+    """Return one text for all spellings of a path."""
     text = path.lower() if path.isascii() else _folded(path)
     return _TAIL.sub("", text) if _is_odd(text) else text
 

@@ -1,12 +1,12 @@
-"""The hidden files of a project by device and number, to know them under other names (hard links).
+"""The hidden files of a project by device and inode, so that hard links to them are recognized.
 
-A walk of the project finds them. It is not repeated for each file with two names, of which
-`node_modules` of pnpm has nothing else: making a link, or renaming a file, sets the time of change
-(`st_ctime`) of what has the name. So what was last changed before the walk began has been
-judged by it. What was changed since is reason for another walk.
+A walk of the project finds them. It is not repeated for every file with several names; in
+`node_modules` of pnpm every file has several. Making a link or renaming a file sets its `st_ctime`,
+so a file that last changed before the walk began was judged by that walk. A file that changed later
+causes another walk.
 
-It relies on the clock of the file system, up to a tenth of a second: where that is slower, and for
-folders that get a hidden name, which changes no file in them, `AGE_SECONDS` is the bound.
+It relies on the file system's clock to a tenth of a second. If that clock is slower, or if a folder
+is renamed to a hidden name (which changes no file in it), a walk is at most `AGE_SECONDS` old.
 Proof: tests/resources/project/test_hidden.py.
 """
 
@@ -18,18 +18,18 @@ from msgspec import Struct
 from penstock.core.clock import Clock, SystemClock
 
 AGE_SECONDS = 10
-"""A walk is repeated after that, when it is needed."""
+"""The result of a walk is used for at most this long."""
 _MARGIN_MS = 100
-"""File systems tell the time in ticks of up to 10 ms."""
+"""File systems keep time in ticks of up to 10 ms."""
 _AHEAD_MS = 1000
 _MS = 1_000_000
 _TELLS_LINKS = os.name == "posix"
-"""Elsewhere `st_ctime` is another time."""
+"""On Windows `st_ctime` is the time of creation."""
 _CLOCK = SystemClock()
 FileId = tuple[int, int]
-"""The numbers of a device, and of a file on it."""
+"""Device and inode."""
 Walk = Callable[[], Iterable[os.stat_result]]
-"""Yields what is known of each hidden file."""
+"""Yields the `stat` of each hidden file."""
 
 
 class _Seen(Struct, frozen=True):
@@ -38,7 +38,7 @@ class _Seen(Struct, frozen=True):
 
 
 class HiddenFiles:
-    """What one project hides; all who look into the project share it, in any thread."""
+    """The hidden files of one project; shared by all its readers, safe in any thread."""
 
     __slots__ = ("_clock", "_seen")
 
@@ -47,19 +47,19 @@ class HiddenFiles:
         self._seen = _Seen(0, frozenset())
 
     def has(self, file: os.stat_result, walk: Walk) -> bool:
-        """Whether a file is hidden, by whatever name it was opened."""
+        """Whether a file is hidden, under any of its names."""
         seen = self._seen
         if self._is_outdated(seen, file):
             seen, _ = self._look(walk)
         return id_of(file) in seen.every
 
     def has_once(self, file: os.stat_result, walk: Walk) -> bool:
-        """Whether the last walk found a file hidden: quick, but for the first call."""
+        """Whether the last walk found the file hidden; only the first call walks."""
         seen = self._seen if self._seen.began else self._look(walk)[0]
         return id_of(file) in seen.every
 
     def linked(self, walk: Walk) -> frozenset[FileId]:
-        """Walk now; returns the hidden files that have other names."""
+        """Walk now, and return the hidden files that have several names."""
         return self._look(walk)[1]
 
     def _is_outdated(self, seen: _Seen, file: os.stat_result) -> bool:
@@ -67,7 +67,7 @@ class HiddenFiles:
         age = now - seen.began
         if not 0 <= age < AGE_SECONDS * 1000 or not _TELLS_LINKS:
             return True
-        is_ahead = changed > now + _MARGIN_MS  # such files are walked for once in a second
+        is_ahead = changed > now + _MARGIN_MS  # its clock is ahead: walk at most once a second
         return changed >= seen.began - _MARGIN_MS and (not is_ahead or age > _AHEAD_MS)
 
     def _look(self, walk: Walk) -> tuple[_Seen, frozenset[FileId]]:
@@ -77,5 +77,5 @@ class HiddenFiles:
 
 
 def id_of(file: os.stat_result) -> FileId:
-    """Return what two names of one file have in common."""
+    """Return the identity of a file, the same for all its names."""
     return file.st_dev, file.st_ino

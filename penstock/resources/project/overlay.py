@@ -1,18 +1,19 @@
-"""What a command changed in its copy of a project, taken over where the agent may write.
+"""Applies the changes of a shell command to the project, where the agent may write.
 
-An enclosed command never writes to the project. It writes to the upper folder of an overlayfs
-mount, and when all its processes have ended, `take_changes` walks that folder and does to the
-project what the same Access lets `write` do: each file, link and removal is judged by its own path.
-How a command arrived at a change, by renaming a parent, a link, an archive, does not matter.
+A command never writes to the project itself. It writes to the upper folder of an overlayfs mount.
+When all its processes have ended, `take_changes` walks that folder and applies each change that
+`write` could make with the same Access: every file, link and removal is judged by its own path. How
+the command made the change (a renamed parent, a link, an archive) does not matter.
 
-It relies on the format of overlayfs with the option `userxattr` (overlayfs.rst of the kernel's
-documentation): a removed name is a character device 0:0, a folder that hides another has the mark
- `user.overlay.opaque`, and renames of folders are copies. It relies on nothing else running
-in the upper folder. Files are moved where both lie on one file system, else copied without holes.
+It relies on the format of overlayfs with the option `userxattr` (overlayfs.rst in the kernel's
+documentation): a removed name is a character device 0:0, a folder that replaces another has the
+attribute `user.overlay.opaque`, and a renamed folder is a copy. It relies on no process running in
+the upper folder. A file is moved if both folders are on one file system, else copied without its
+holes.
 
-A process that is killed here leaves some changes undone: each file and link is as it was or as it
-was to be, and nothing goes on with the rest. A copy that was cut lies beside its file, under a name
-of `unfinished_name`, until the fence of the next command finds it.
+A process that is killed here leaves some changes unapplied: each file and link is either old or
+new, and nothing applies the rest. An interrupted copy stays beside its file, under a name of
+`unfinished_name`, until the fence of the next command removes it.
 Proof: tests/promises/test_ways_around.py, tests/promises/test_killed_takeover.py.
 """
 
@@ -35,19 +36,19 @@ NO_FILE = "is no file, folder or link."
 MOST_DEPTH = 256
 _OPAQUE, _OWN_ATTRIBUTES = "user.overlay.opaque", "user.overlay."
 _RIGHTS = 0o777
-"""Of a mode that are kept: no set-user-id, no set-group-id."""
+"""The bits of a mode that are applied: no set-user-id, no set-group-id."""
 _REACHABLE = 0o700
 _CHUNK = 1 << 20
 _OTHER_DISK = 18
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """A change that was not taken over."""
+    """A change that was not applied."""
 
     path: str
-    """From the project's folder."""
+    """Relative to the project's folder."""
     why: str
-    """What a refusal says behind the path."""
+    """The rest of the sentence that begins with the path."""
 
     def __str__(self) -> str:
         """Return the sentence, whatever bytes the name is made of."""
@@ -55,9 +56,9 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 def take_changes(files: ProjectFiles, upper: Path) -> list[Refused]:
-    """Do to the project what was done in the upper folder; returns what was not done, by path.
+    """Apply the changes of the upper folder, and return those that were refused, by path.
 
-    Of one project one at a time: what this has judged, no other takeover replaces meanwhile.
+    It holds the project's takeover lock, so no other takeover replaces a file that was judged here.
     """
     with takeover(files.root):
         files.access.loaded.refresh()
@@ -70,9 +71,9 @@ class _Taking:
         self._upper = upper
         self._refused: dict[str, str] = {}
         self._twins: frozenset[FileId] | None = None
-        """Hidden files that have other names; None until a file with other names is met."""
+        """Hidden files with several names; None until the walk meets a file with several names."""
         self._modes: list[tuple[str, int]] = []
-        """Of new folders: a folder that may not be written is closed when all is in it."""
+        """Modes of folders, set last: a read-only folder must first receive its files."""
 
     def done(self) -> list[Refused]:
         waiting = [""]
@@ -97,7 +98,7 @@ class _Taking:
         return []
 
     def _take(self, path: str, changed: os.stat_result) -> bool:
-        """Take over one name; returns whether it is a folder to look into."""
+        """Apply the change of one name; returns whether it is a folder to walk."""
         mode = changed.st_mode
         if stat.S_ISDIR(mode):
             return self._take_folder(path, stat.S_IMODE(mode) & _RIGHTS)
@@ -139,7 +140,7 @@ class _Taking:
         return True
 
     def _chmod_later(self, path: str, mode: int) -> None:
-        """Change the mode of a folder that was there, unless authored files depend on it."""
+        """Set the mode of an existing folder at the end, unless the folder is protected."""
         why = self._access.why_no_link(path)
         if why:
             self._refused[path] = why
@@ -147,10 +148,10 @@ class _Taking:
             self._modes.append((path, mode))
 
     def _put(self, path: str, why: str) -> None:
-        """Put a file or a link in its place, unless there is a reason not to."""
+        """Put a file or a link into the project; `why` is the reason to refuse it, or empty."""
         there = self._there(path)
         if why := why or self._why_hidden(there):
-            # no comparison with what is hidden: its outcome would confirm a guess
+            # a hidden file is not compared: the outcome would confirm a guess of its content
             is_hidden = self._access.hides(path) or self._why_hidden(there)
             if is_hidden or not self._is_same(path):
                 self._refused[path] = why
@@ -164,9 +165,9 @@ class _Taking:
             _move(source, folder, name)
 
     def _remove(self, path: str) -> bool:
-        """Remove what was there, with all below; returns whether nothing is left of it.
+        """Remove a name with everything below it; returns whether all of it is gone.
 
-        Folders may be nested deeper than calls can be.
+        It does not recurse: folders may be nested deeper than Python's call stack.
         """
         below, waiting = list[str](), [path]
         while waiting:
@@ -181,7 +182,7 @@ class _Taking:
         return self._there(path) is None
 
     def _unlock(self, path: str, mode: int) -> None:
-        """Let a folder be listed and emptied that is to be removed, if its mode is in the way."""
+        """Make a folder readable and writable, so that it can be emptied and removed."""
         if mode & _REACHABLE != _REACHABLE and not self._access.why_no_folder(path):
             set_folder_mode(self._root, path, mode | _REACHABLE)
 
@@ -201,10 +202,10 @@ class _Taking:
                 os.rmdir(name, dir_fd=folder)
 
     def _why_hidden(self, there: os.stat_result | None) -> str:
-        """Return what a refusal says of another name of a hidden file; nothing of all others.
+        """Return why a hard link of a hidden file is refused; an empty text for any other file.
 
-        One walk for all: each removal of a name changes the file's time, which `HiddenFiles.has`
-        takes for a reason to walk again.
+        It walks the project once for all names. `HiddenFiles.has` would walk again after each
+        removal, because removing one name changes the `st_ctime` of the others.
         """
         if there is None or stat.S_ISDIR(there.st_mode) or there.st_nlink == 1:
             return ""
@@ -222,7 +223,7 @@ class _Taking:
             return None
 
     def _is_same(self, path: str) -> bool:
-        """Whether a file was opened to be written, and was not changed."""
+        """Whether a file was copied up but has its old mode and content."""
         mine, theirs, there = self._root / path, self._upper / path, self._there(path)
         if there is None or there.st_mode != theirs.lstat().st_mode:
             return False
@@ -232,7 +233,7 @@ class _Taking:
 
     @contextmanager
     def _noting(self, path: str) -> Iterator[None]:
-        """Note what the system does not do, and go on with the rest."""
+        """Record an error of the system as a refusal, and continue with the rest."""
         try:
             yield
         except OSError as error:
@@ -247,7 +248,7 @@ def _is_opaque(folder: Path) -> bool:
 
 
 def _strip(file: Path) -> None:
-    """Take from a file what only overlayfs, or a user of other rights, has use for."""
+    """Remove set-user-id bits and the attributes of overlayfs."""
     mode = stat.S_IMODE(file.stat().st_mode)
     if mode & ~_RIGHTS:
         file.chmod(mode & _RIGHTS)
@@ -258,7 +259,7 @@ def _strip(file: Path) -> None:
 
 
 def _move(source: Path, folder: int | None, name: str) -> None:
-    """Move a file or a link into a folder, also from another disk."""
+    """Move a file or a link into a folder, also across file systems."""
     try:
         os.rename(source, name, dst_dir_fd=folder)
     except OSError as error:
@@ -282,7 +283,7 @@ def _copy(source: Path, folder: int | None, name: str) -> None:
 
 
 def _copy_file(source: Path, folder: int | None, name: str) -> None:
-    """Copy bytes, times and rights of a file, and leave its holes out."""
+    """Copy the bytes, times and mode of a file; holes stay holes."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     found = source.stat()
     with source.open("rb", buffering=0) as given:
@@ -298,7 +299,7 @@ def _copy_file(source: Path, folder: int | None, name: str) -> None:
 
 
 def _pieces(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield where the bytes of a file are that are no hole."""
+    """Yield start and end of each piece of a file that is no hole."""
     at = 0
     while at < size:
         try:

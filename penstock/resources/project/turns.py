@@ -1,4 +1,7 @@
-"""Who changes a file of a project takes turns with others: what one reads, no other overwrites."""
+"""Locks on files of a project: reading, changing and writing back a file is one step.
+
+A lock is held in this process and, where the system can, on the file's folder across processes.
+"""
 
 import os
 import threading
@@ -10,11 +13,11 @@ from typing import Any
 from penstock.core.late import late
 
 _COUNT = 64
-"""Files share so many locks: two of one lock wait for each other, and no lock is left behind."""
+"""A fixed number of locks for all files: nothing to clean up; two files may share one."""
 _locks = tuple(threading.Lock() for _ in range(_COUNT))
 _takeovers = tuple(threading.Lock() for _ in range(_COUNT))
 _STATE = ".penstock"
-"""No agent changes a file in it, so no turn holds it."""
+"""No agent writes below it, so no `turn` locks it."""
 Held = Callable[[Path], AbstractContextManager[Any]]
 _held: Held = (
     late("penstock.resources.project.flock:held")
@@ -25,10 +28,10 @@ _held: Held = (
 
 @contextmanager
 def turn(root: Path, path: str) -> Iterator[bool]:
-    """Keep others from changing a file, in this process and, where the system can, in others.
+    """Lock a file against other writers of this process and, if possible, of other processes.
 
-    Yields whether it can: then nobody writes to any file of the same folder. The path has no links
-    in it. It is not to be asked for again by who has it.
+    Yields whether the folder is locked across processes. The path must contain no links. The lock
+    is not reentrant.
     """
     whole = root / path
     with _locks[hash(str(whole)) % _COUNT], _held(whole.parent) as is_held:
@@ -37,9 +40,9 @@ def turn(root: Path, path: str) -> Iterator[bool]:
 
 @contextmanager
 def takeover(root: Path) -> Iterator[None]:
-    """Keep others from taking over many changes of a project; files still have their turns.
+    """Lock a project against other takeovers; single files still have their own locks.
 
-    Other processes are kept out if the project has a `.penstock` folder to lock.
+    Other processes are excluded if the project has a `.penstock` folder to lock.
     """
     with _takeovers[hash(str(root)) % _COUNT], _held(root / _STATE):
         yield
