@@ -15,7 +15,7 @@ What belongs to a profile or to nobody (state, files and secrets of the scopes `
 `shared`, media) outlives conversations; `erase_profile` takes what is the profile's.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -175,8 +175,9 @@ class Erasure:
         if not await self._database.read(partial(is_untidy, before, now)):
             return 0
         loose = await self._database.write(partial(take_loose, before, now))
-        kept = await self._drop(loose, before)
-        swept = [LooseBlob(each, now) for each in loose if each not in kept]
+        since = Moment(now + 1) if before is None else before
+        kept = await self._drop(dict.fromkeys(loose, since))
+        swept = [LooseBlob(each, now) for each in loose if before is None or each not in kept]
         await self._database.write(partial(forget, swept))
         return len(loose)
 
@@ -221,7 +222,8 @@ class Erasure:
         freed = [each for each in gone if each.blob_id == FREED]
         blobs = [each for each in gone if each.blob_id != FREED]
         try:
-            await self._drop(each.blob_id for each in blobs)
+            since = Moment(self._clock.now() + 1)  # what is erased was put before
+            await self._drop({each.blob_id: since for each in blobs})
             await self._database.write(partial(forget, blobs))
             while await self.sweep() == SWEPT_AT_ONCE:
                 pass
@@ -278,20 +280,21 @@ class Erasure:
             task_id = received.supersedes
             large = found[task_id] = await self._large(log_id, task_id)
 
-    async def _drop(self, blob_ids: Iterable[BlobId], before: Moment | None = None) -> set[BlobId]:
+    async def _drop(self, since: Mapping[BlobId, Moment]) -> set[BlobId]:
         """Delete the blobs that nothing refers to; returns those that were put again since then.
 
-        Events are looked through only for those that were put more than once.
+        Whoever put them again has perhaps not committed yet, and gives them up if that fails.
+        Events are looked through only for blobs that were put more than once.
         """
         read = self._database.read
-        unused = {each for each in blob_ids if not await read(partial(is_file, each))}
+        unused = {each for each in since if not await read(partial(is_file, each))}
         shared = {each for each in unused if await self._blobs.is_shared(each)}
         used = {each for each in shared if await read(partial(is_used, each))}
         if shared - used:
             used |= await self._named_in_large()
         kept: set[BlobId] = set()
         for blob_id in unused - used:
-            if before is not None and await self._blobs.is_wanted_since(blob_id, before):
+            if await self._blobs.is_wanted_since(blob_id, since[blob_id]):
                 kept.add(blob_id)
             else:
                 await self._blobs.delete(blob_id)

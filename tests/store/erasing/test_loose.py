@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from penstock.store.sql_log import SqlLog
 from penstock.store.sweeper import Sweeper
 from penstock.store.tables import state
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import ANN, CHAT, ONE, ended, held, started
+from tests.kit.entries import ANN, CHAT, ONE, ended, held, opened, started
 
 SECRET = "sesame"  # noqa: S105  what is to be erased
 HOUR = 3600
@@ -341,3 +342,27 @@ async def test_an_erasing_that_was_cut_behind_its_rows_is_finished_at_the_next_s
         await sqlite.read(lambda _: None)
     await sweeper.close()
     assert (len(kept(blobs)), is_in_wal(sqlite), await sqlite.read(erased)) == (1, False, [])
+
+
+async def test_bytes_that_a_task_puts_again_while_they_are_erased_are_left_to_it(
+    log: SqlLog, blobs: BrittleBlobs, erasure: Erasure, clock: FakeClock
+) -> None:
+    """Its event is not committed yet, so nothing but the time of the put shows it."""
+    lease = await talk(log, blobs)
+    await log.append(lease, [await outcome(blobs, "large"), ended()])
+    await log.send(LogId("conv_2"), [opened(), await outcome(blobs, "other", size=100)])
+    read, words = list[None](), f"{SECRET} large".encode()
+
+    async def put_again() -> None:
+        """Act at the second read: the first one is of the log that goes."""
+        if not read:
+            read.append(None)
+            blobs.on_read = put_again
+            return
+        clock.advance(1)
+        await blobs.put(words)
+
+    blobs.on_read = put_again
+    await erasure.erase_log(CHAT)
+    assert blobs.on_read is None
+    assert await blobs.exists(BlobId(sha256(words).hexdigest()))
