@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 
 from msgspec import Struct
 from sqlalchemy import Connection, and_, func, or_, select
@@ -26,6 +27,8 @@ class RunRequest(Struct, frozen=True):
 
 
 _ERASED = MessagesErased(of_task=TaskId(""), user=False, answer=False)
+_AT_ONCE = 250
+"""Logs in one statement: SQLite refuses expressions of more than 1,000 levels."""
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -64,6 +67,12 @@ def newest_of(log_id: LogId, connection: Connection) -> int:
 
 def erased_since(known: Mapping[LogId, int], connection: Connection) -> set[LogId]:
     """Return which of these logs were deleted, or lost text after the event known of each."""
+    rows = iter(known.items())
+    parts = iter(lambda: dict(islice(rows, _AT_ONCE)), {})
+    return set().union(*(_erased_since(part, connection) for part in parts))
+
+
+def _erased_since(known: Mapping[LogId, int], connection: Connection) -> set[LogId]:
     wanted = select(logs.c.log_id, logs.c.head).where(logs.c.log_id.in_(known))
     heads = {LogId(log_id): head for log_id, head in connection.execute(wanted).all()}
     gone = {log_id for log_id in known if log_id not in heads}

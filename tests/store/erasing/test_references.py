@@ -1,5 +1,7 @@
 """Which blobs events name, and which runs belong to a log."""
 
+import asyncio
+from functools import partial
 from typing import get_args, get_type_hints
 
 import pytest
@@ -9,7 +11,10 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, NoteEmitted, StoredFile
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.erasing.references import files_of, named_in, waiter_of
+from penstock.store.database import Database
+from penstock.store.erasing.references import erased_since, files_of, named_in, waiter_of
+from penstock.store.sql_log import SqlLog
+from tests.kit.entries import opened
 
 ONE, TWO = BlobId("1" * 64), BlobId("2" * 64)
 FILE = StoredFile(blob_id=ONE, mime_type="text/plain", size=1, is_image=False)
@@ -59,3 +64,11 @@ def test_a_run_belongs_to_the_call_that_waits_for_it(
 ) -> None:
     assert waiter_of("flow_requested", body) == waiter
     assert waiter_of("note_emitted", '{"event_type":"conv_1"}') == (None, None)
+
+
+async def test_any_number_of_logs_is_compared_with_what_is_known_of_them(
+    log: SqlLog, database: Database
+) -> None:
+    many = [LogId(f"conv_{number}") for number in range(1100)]
+    await asyncio.gather(*(log.send(each, [opened()]) for each in many[1:]))
+    assert await database.read(partial(erased_since, dict.fromkeys(many, 0))) == {many[0]}
