@@ -1,6 +1,8 @@
 """A secret that an honest program printed byte by byte is found."""
 
 import json
+import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -150,3 +152,15 @@ def test_a_secret_inside_a_dump_of_a_larger_file_is_found(content: bytes, start:
     cleaned = redactor.text(dumped(whole, group=1, column="|"))
     assert NAME in cleaned
     assert "xQz7" not in cleaned
+
+
+def test_most_of_a_long_secret_is_compiled_when_a_text_has_its_beginning() -> None:
+    """To compile all of it at once holds the event loop up, for each task that is given it."""
+    secret, times = "".join(chr(33 + number * 7 % 90) for number in range(1800)), list[float]()
+    for text in ("", str(listed(secret))):
+        re.purge()
+        began = time.process_time()
+        found = [*ByteLists(secret).places(text)]
+        times.append(time.process_time() - began)
+        assert bool(found) is bool(text)
+    assert times[0] < times[1] / 2
