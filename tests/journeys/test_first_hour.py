@@ -12,7 +12,7 @@ from penstock.cli.terminal.trace import Trace
 PAGE = Path(penstock.__file__).parents[1] / "docs" / "first-hour.md"
 
 
-def test_the_page_names_the_hops_of_a_call_in_their_order(tmp_path: Path) -> None:
+def test_the_page_names_hops_of_a_call_in_their_order(tmp_path: Path) -> None:
     init(tmp_path)
     trace = Trace()
 
@@ -22,17 +22,11 @@ def test_the_page_names_the_hops_of_a_call_in_their_order(tmp_path: Path) -> Non
                 assert (await runtime.call("hello", {"name": "Ann"})).ok
 
     asyncio.run(call())
-    told = re.findall(r"^\d+\. `([\w/.]+)`:", PAGE.read_text(), re.MULTILINE)
-    assert in_order(told) == in_order(trace.hops)
-
-
-def in_order(hops: list[str]) -> list[str]:
-    """Return the hops without the one nobody waits for, and the run before the fold it needs.
-
-    What was just written is folded as it is heard of, which may be a moment before the run begins.
-    """
-    kept = [hop for hop in hops if hop != "store/sql_log.release"]
-    at = kept.index("engine/state.fold")
-    if kept[at + 1] == "engine/activation.run":
-        kept[at : at + 2] = kept[at + 1], kept[at]
-    return kept
+    named = re.findall(r"^(?:\d+\.|\| \w+ \|) `([\w/]+\.\w+)`", PAGE.read_text(), re.MULTILINE)
+    assert len(named) >= 15
+    # an event that this process wrote is folded when the bus delivers it: before or after `run`
+    free = {"engine/state.fold"}
+    assert set(named) <= set(trace.hops)
+    assert [hop for hop in named if hop not in free] == [
+        hop for hop in trace.hops if hop in named and hop not in free
+    ]
