@@ -14,7 +14,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.cli.flow.board import CardBoard
 from penstock.cli.flow.view import draw
-from penstock.core.events import Record
+from penstock.core.events.events import Record
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage
 from penstock.flows.pictures.svg import svg

@@ -171,7 +171,7 @@ def errors_live_in_one_file(file: File) -> Iterator[str]:
 def json_from_outside_is_read_strictly(file: File) -> Iterator[str]:
     for node in file.nodes if file.floor and not file.path.endswith(READS_OWN_JSON) else []:
         if isinstance(node, ast.Attribute) and ast.unparse(node) in JSON_READERS:
-            yield f"line {node.lineno}: only parse_json of core/json_text.py reads JSON"
+            yield f"line {node.lineno}: only parse_json of core/json_values/json_text.py reads JSON"
 
 
 def late_names_are_real(file: File) -> Iterator[str]:

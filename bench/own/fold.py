@@ -15,7 +15,7 @@ from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.envelope import Envelope
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     Entry,
     MessageReceived,
@@ -29,7 +29,7 @@ from penstock.core.profile import LOCAL
 from penstock.core.task import TaskStatus
 from penstock.engine.state import fold as fold_records
 from penstock.server.application import create_application
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 
 DISTRIBUTION = "penstock"
 LOG = LogId("conv_long")

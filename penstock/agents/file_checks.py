@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.file_fields import SELECTED, THINKING
+from penstock.core.call import SUBAGENT
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.ids import ASSISTANT
-from penstock.core.tool_names import SUBAGENT
 from penstock.manifest.authored_kinds import meant, named_items
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.template import ValueSource, parse, single_braces

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
-from penstock.core.canonical import canonical
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
+from penstock.core.json_values.canonical import canonical
 
 SUGGESTION = "Use the results you have, change the arguments, or answer now."
 MOST_BLOCKED = 2

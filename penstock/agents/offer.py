@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.prompt import skill_prompt, system_prompt
-from penstock.core.call import Origin
+from penstock.core.call import ASK_USER, Origin
 from penstock.core.profile import Profile
-from penstock.core.tool_names import ASK_USER
 from penstock.models.model import ToolDefinition
 from penstock.tools.access.policy import PLUGIN, Caller
 from penstock.tools.access.rules import Rules

@@ -7,7 +7,7 @@ from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.clock import Clock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import PromptNotResolved
-from penstock.core.events import PromptResolved
+from penstock.core.events.events import PromptResolved
 from penstock.core.profile import Profile
 from penstock.core.text import cut
 from penstock.engine.held_log import HeldLog

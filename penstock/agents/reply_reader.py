@@ -4,14 +4,14 @@ from contextlib import aclosing
 from typing import Any
 
 from penstock.core.call import ToolCall
-from penstock.core.canonical import without_surrogates
 from penstock.core.errors import ModelUnavailable
-from penstock.core.events import ReplyReceived
+from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.canonical import without_surrogates
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.schema import is_deeper
+from penstock.core.limits import World
 from penstock.core.messages import Usage
-from penstock.core.schema import is_deeper
-from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.models.model import (
     CallDelta,

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import overload
 
 from penstock.core.errors import ContextTooLarge
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
 from penstock.core.messages import AssistantMessage, Message, ToolMessage
 from penstock.core.text import cut, estimate_tokens
 from penstock.engine.dialogue import Dialogue, Trimming

@@ -14,12 +14,12 @@ from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected
 from penstock.core.errors import ModelError
-from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.events.events import ReplyReceived, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.limits import World
 from penstock.core.messages import Message
 from penstock.core.text import cut
-from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
 from penstock.models.model import Model, ModelRequest

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.agents.catalog import Catalog
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.late import late
-from penstock.core.world import World
+from penstock.core.limits import World
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.flows.project.files import FlowFile

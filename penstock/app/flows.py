@@ -13,7 +13,7 @@ from penstock.app.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
-from penstock.core.world import World
+from penstock.core.limits import World
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.constants import read_constants

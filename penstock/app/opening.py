@@ -28,7 +28,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import errors_of, sort
 from penstock.core.errors import DeclarationError
 from penstock.core.ids import new_id
-from penstock.core.world import World
+from penstock.core.limits import World
 from penstock.flows.starting import FlowSettings
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
@@ -39,12 +39,12 @@ from penstock.resources.project.loaded import LoadedFiles
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.sandbox.processes.slots import ProcessSlots
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.log import Log
-from penstock.store.owner import this_process
-from penstock.store.sql_log import SqlLog
-from penstock.store.sql_projections import SqlProjections
+from penstock.store.logs.log import Log
+from penstock.store.logs.owner import this_process
+from penstock.store.logs.sql_log import SqlLog
+from penstock.store.projections.sql_projections import SqlProjections
 from penstock.tools.access.rules import Rules
 from penstock.tools.access.skills import Skills
 from penstock.tools.python.function import ToolLike, as_tools

@@ -31,9 +31,9 @@ from penstock.resources.media import Media
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files
-from penstock.store.blobs import Blobs
-from penstock.store.log import Log
-from penstock.store.projections import Projections
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Projections
 from penstock.tools.access.rules import Rules
 from penstock.tools.access.skills import NO_SKILLS, Skills
 from penstock.tools.registry import Registry

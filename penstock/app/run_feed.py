@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.chat.message import Reply
 from penstock.chat.representations import blocked_part, question_part
 from penstock.core.clock import to_iso
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     QuestionAnswered,
     QuestionAsked,
@@ -17,16 +17,16 @@ from penstock.core.events import (
     TaskBlocked,
     TaskEnded,
 )
-from penstock.core.flow_events import (
+from penstock.core.events.flow_events import (
     AgentStarted,
     FlowNotified,
     FlowStarted,
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.step import ABORTED, Outcome, StepResult
 from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.step import ABORTED, Outcome, StepResult
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind

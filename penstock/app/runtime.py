@@ -17,7 +17,7 @@ from penstock.chat.session import Participants
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import TaskSuspended
+from penstock.core.events.events import TaskSuspended
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
@@ -30,9 +30,9 @@ from penstock.flows.agents.materials import Materials
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.work import FlowWork
 from penstock.models.resolve import Models
-from penstock.store.blobs import Blobs
-from penstock.store.log import Log
-from penstock.store.projections import Projections
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Projections
 from penstock.tools.access.policy import SCRIPT
 from penstock.tools.access.skills import Skills
 from penstock.tools.callbacks import Callbacks

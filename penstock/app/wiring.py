@@ -25,12 +25,12 @@ from penstock.chat.session import ChatWork, Participants
 from penstock.chat.tasks.closer import TaskCloser
 from penstock.chat.tasks.starter import TaskStarter
 from penstock.core.envelope import Envelope, Json
-from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.limits import World
+from penstock.core.messages import is_answered_by_model
 from penstock.core.profile import Profile
-from penstock.core.slash import is_answered_by_model
-from penstock.core.world import World
 from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
 from penstock.engine.held_log import HeldLog

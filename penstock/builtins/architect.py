@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
-from penstock.core.flow_events import FlowNotified
-from penstock.core.schema import Problem
+from penstock.core.events.flow_events import FlowNotified
+from penstock.core.json_values.schema import Problem
 from penstock.tools.builtin import TEXT, Act, BuiltIn, builtin, offered_without
 from penstock.tools.callbacks import Authoring
 from penstock.tools.faults import invalid

@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import ToolFailed
-from penstock.core.canonical import compact
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
+from penstock.core.json_values.canonical import compact
 from penstock.core.text import cut
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.tool_names import ASK_USER, EXECUTE_WORKFLOW, SKILL_READ, SUBAGENT
+from penstock.core.call import ASK_USER, EXECUTE_WORKFLOW, SKILL_READ, SUBAGENT
 from penstock.tools.tool import Tool, with_spec
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {

@@ -9,12 +9,12 @@ from typing import Any
 from penstock.chat.attachments import MOST
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
-from penstock.core.changes import FileChanges, MediaChange
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
+from penstock.core.state.changes import FileChanges, MediaChange
 from penstock.resources.links import LinkLabel
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
 from penstock.tools.invocation import Invocation
 from penstock.tools.results.media import sniff

@@ -7,9 +7,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.call import Effect
+from penstock.core.call import SKILL_READ, Effect
 from penstock.core.envelope import Json
-from penstock.core.tool_names import SKILL_READ
 from penstock.manifest.handbooks.handbook import Handbooks
 from penstock.tools.builtin import fields_of
 from penstock.tools.invocation import Invocation

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed, tool_failure
-from penstock.core.changes import FileChanges
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
-from penstock.core.events import SkillsSelected
-from penstock.core.schema import Problem
+from penstock.core.events.events import SkillsSelected
+from penstock.core.json_values.schema import Problem
+from penstock.core.state.changes import FileChanges
 from penstock.manifest.files.bounded import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.resources import Resource
 from penstock.manifest.skill import SkillManifest

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from penstock.core.call import Effect
+from penstock.core.call import SUBAGENT, Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
-from penstock.core.tool_names import SUBAGENT
 from penstock.tools.builtin import TEXT, fields_of
 from penstock.tools.callbacks import SubagentRequest
 from penstock.tools.invocation import Invocation

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from penstock.core.call import Effect
+from penstock.core.call import EXECUTE_WORKFLOW, Effect
 from penstock.core.call_errors import (
     Cancelled,
     DepthExceeded,
@@ -16,11 +16,10 @@ from penstock.core.call_errors import (
 )
 from penstock.core.envelope import Envelope, Json
 from penstock.core.errors import NotFound
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import TaskId
+from penstock.core.json_values.schema import Problem
 from penstock.core.limits import Limits
-from penstock.core.schema import Problem
-from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import await_run
 from penstock.tools.builtin import fields_of

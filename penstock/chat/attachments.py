@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.chat.representations import LinkTo
-from penstock.core.events import CallSettled, StoredFile
+from penstock.core.events.events import CallSettled, StoredFile
 
 TOOL = "send_media_attachment"
 """Its calls attach something, at any depth."""

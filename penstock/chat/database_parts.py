@@ -10,12 +10,12 @@ from penstock.core.clock import Clock
 from penstock.manifest.permissions import PermissionCatalog
 from penstock.resources.cipher import Cipher
 from penstock.resources.vault import SqlVault
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasing.erasure import Erasure
-from penstock.store.health import look
-from penstock.store.lookup import Lookup
-from penstock.store.sweeper import Sweeper
+from penstock.store.erasing.sweeper import Sweeper
+from penstock.store.projections.lookup import Lookup
+from penstock.store.repair.health import look
 
 
 class DatabaseParts:

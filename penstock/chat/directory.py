@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.core.clock import to_iso
 from penstock.core.errors import NotFound, StoreCorrupt, TaskOver
-from penstock.core.events import CancelRequested, Entry, SessionOpened
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import CancelRequested, Entry, SessionOpened
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, NewId, SessionId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
@@ -16,8 +16,8 @@ from penstock.core.text import cut, one_line
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.store.erasing.erasure import Erasure
-from penstock.store.log import Log
-from penstock.store.projections import Page, Projections, SessionSort, TasksOf
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Page, Projections, SessionSort, TasksOf
 
 UNTITLED = "New conversation"
 _NEWEST = Page(limit=1)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from penstock.chat.remote_replies import RemoteReplies
-from penstock.core.events import (
+from penstock.core.events.events import (
     Record,
     ReplyReceived,
     ReplyRestarted,
@@ -17,7 +17,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 
 PAGE = 500
 _SLOWEST_POLL = 4

@@ -12,7 +12,7 @@ from penstock.chat.subagent_filter import SubagentFilter
 from penstock.chat.tasks.records import first_record, records_of
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     MessageReceived,
     Record,
@@ -22,8 +22,8 @@ from penstock.core.events import (
 )
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
-from penstock.store.log import Log
-from penstock.store.projections import Page, Projections
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Page, Projections
 
 _AT_ONCE = 50
 Message = dict[str, Any]

@@ -27,7 +27,7 @@ from penstock.core.errors import (
     QuestionOpen,
     TaskOver,
 )
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CancelRequested,
     Entry,
@@ -36,18 +36,18 @@ from penstock.core.events import (
     Record,
     SessionOpened,
 )
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
+from penstock.core.limits import World
+from penstock.core.messages import is_command, is_informational, text_for_model
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.slash import is_command, is_informational, text_for_model
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
-from penstock.core.world import World
 from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.bus import Bus
-from penstock.store.log import Log
-from penstock.store.projections import Page, Projections, TasksOf
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Page, Projections, TasksOf
 
 SPOKEN = frozenset({QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK})
 """Questions that the next message of a conversation answers."""

@@ -7,14 +7,14 @@ from msgspec import Struct, field
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.errors import InvalidRequest
-from penstock.core.events import CallRequested, Record
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import CallRequested, Record
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
-from penstock.core.json_text import as_stored
+from penstock.core.json_values.json_text import as_stored
+from penstock.core.json_values.schema import is_deeper
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.profile import Profile
 from penstock.core.question import QuestionRecord
-from penstock.core.schema import is_deeper
 from penstock.core.task import Missing, TaskStatus
 
 

@@ -12,13 +12,13 @@ from sqlalchemy import literal, select, tuple_
 from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.call import CallPath
 from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
-from penstock.core.canonical import compact
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreCorrupt
-from penstock.core.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
+from penstock.core.events.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
 from penstock.core.ids import LogId
+from penstock.core.json_values.canonical import compact
 from penstock.core.text import CHARACTERS_PER_TOKEN
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.rows import Rows
 from penstock.store.tables import events, logs

@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 
-from penstock.core.events import Record
+from penstock.core.events.events import Record
 from penstock.core.ids import LogId
 from penstock.engine.bus import Delta, DeltaKind, LiveReply, ReplyStarted
-from penstock.store.live_text import ENDS_OF_REPLIES, NOWHERE, LiveText, TextPiece, TextPosition
+from penstock.store.logs.live_text import (
+    ENDS_OF_REPLIES,
+    NOWHERE,
+    LiveText,
+    TextPiece,
+    TextPosition,
+)
 
 _ALL = 2**62
 

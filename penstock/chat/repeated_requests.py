@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.chat.tasks.records import first_record, records_of
 from penstock.core.errors import IdempotencyConflict, NotFound
-from penstock.core.events import MessageReceived, QuestionAnswered, Record
+from penstock.core.events.events import MessageReceived, QuestionAnswered, Record
 from penstock.core.ids import MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
-from penstock.store.log import Log
-from penstock.store.projections import Projections
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Projections
 
 
 class RepeatedRequests:

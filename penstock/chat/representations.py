@@ -5,13 +5,13 @@ from typing import Any
 
 from penstock.core.call import CallPath, ToolCall, tools_on
 from penstock.core.clock import to_iso
-from penstock.core.codec import kind_of, to_wire
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
+from penstock.core.events.codec import kind_of, to_wire
+from penstock.core.events.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
 from penstock.core.task import Missing, TaskRecord, blocked
-from penstock.store.quarantine import QuarantinedLog
+from penstock.store.logs.quarantine import QuarantinedLog
 
 LinkTo = Callable[[StoredFile], str]
 """Makes a link to a stored file that works for a while."""

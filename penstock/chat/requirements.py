@@ -25,14 +25,13 @@ from itertools import chain
 
 from penstock.agents.agent import Agent
 from penstock.chat.session import Participants
-from penstock.core.call import CallPath, tools_on
+from penstock.core.call import FINISH, CallPath, tools_on
 from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events import CallRequested
-from penstock.core.flow_events import AgentStarted, FlowRequested, StepSettled
+from penstock.core.events.events import CallRequested
+from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
-from penstock.core.slash import is_answered_by_model
+from penstock.core.messages import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
-from penstock.core.tool_names import FINISH
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.state import SessionState
 from penstock.engine.task_body import MissingParts, Need

@@ -7,14 +7,14 @@ from penstock.chat.inbox import Inbox
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
-from penstock.core.events import CancelRequested, Entry, Event
-from penstock.core.flow_events import FlowRequested, RunEnded
+from penstock.core.events.events import CancelRequested, Entry, Event
+from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.engine.held_log import HeldLog
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 from penstock.tools.callbacks import FlowRequest
 
 Look = Callable[[str], object]

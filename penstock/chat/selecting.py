@@ -6,8 +6,8 @@ from penstock.agents.agent import Agent
 from penstock.agents.offer import skills_of
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.ids import LogId
+from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
-from penstock.core.schema import Problem
 from penstock.engine.state import SessionState
 from penstock.tools.access.skills import Skills, TaskSkills
 

@@ -18,14 +18,14 @@ from penstock.core.errors import (
     PenstockError,
     PromptNotResolved,
 )
-from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
+from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import ASSISTANT, LogId, MessageId
+from penstock.core.limits import World
+from penstock.core.messages import begins_afresh
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.signals import Suspend
-from penstock.core.slash import begins_afresh
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
 from penstock.engine.held_log import HeldLog

@@ -1,8 +1,14 @@
 """What agents say and call that a chat put to work: it stands in its log, and is not its own."""
 
 from penstock.core.call import CallPath, is_below
-from penstock.core.events import CallRetried, CallSettled, Event, ReplyReceived, ReplyRestarted
-from penstock.core.flow_events import AgentReminded, AgentStarted
+from penstock.core.events.events import (
+    CallRetried,
+    CallSettled,
+    Event,
+    ReplyReceived,
+    ReplyRestarted,
+)
+from penstock.core.events.flow_events import AgentReminded, AgentStarted
 
 
 class SubagentFilter:

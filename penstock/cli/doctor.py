@@ -28,16 +28,16 @@ from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
 from penstock.core.task import TaskStatus, names_of
 from penstock.core.text import count
-from penstock.store.blobs import Blobs, open_blobs
+from penstock.store.blobs.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.health import Check, check, gaps, little_space, look, read_back
-from penstock.store.list_checks import odd_logs, unfit_rows
-from penstock.store.projections import Page, TasksOf
-from penstock.store.quarantine import QuarantinedLog
-from penstock.store.rebuild import rebuild
+from penstock.store.logs.quarantine import QuarantinedLog
+from penstock.store.logs.sql_log import SqlLog
+from penstock.store.projections.projections import Page, TasksOf
+from penstock.store.projections.sql_projections import SqlProjections
+from penstock.store.repair.health import Check, check, gaps, little_space, look, read_back
+from penstock.store.repair.list_checks import odd_logs, unfit_rows
+from penstock.store.repair.rebuild import rebuild
 from penstock.store.rows import REBUILD
-from penstock.store.sql_log import SqlLog
-from penstock.store.sql_projections import SqlProjections
 
 Rebuild = Annotated[
     bool,

@@ -12,7 +12,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import NotFound
 from penstock.core.ids import LogId, ProfileId
 from penstock.core.text import count
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.erasing.erasure import Erasure
 

@@ -18,12 +18,12 @@ from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.plain import compact, pretty
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound, StoreCorrupt
-from penstock.core.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus, blocked
 from penstock.core.text import cut, one_line
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 
 _TITLE = 60
 """Characters of a title."""

@@ -67,3 +67,44 @@ def frame_above(path: str) -> CallPath:
 def is_below(path: str, parent: str) -> bool:
     """Whether the path names something inside the call `parent`."""
     return path.startswith(parent) and path[len(parent) : len(parent) + 1] == "/"
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """How many attempts, and the waits between them, in milliseconds and without jitter."""
+
+    max_attempts: int = 1
+    initial_backoff_ms: int = 200
+    multiplier: float = 2
+    max_backoff_ms: int = 10_000
+
+    def backoff_ms(self, attempt: int) -> float:
+        """Return the wait after this attempt, counted from 1."""
+        try:
+            wait = self.initial_backoff_ms * self.multiplier ** (attempt - 1)
+        except OverflowError:
+            return self.max_backoff_ms
+        return min(wait, self.max_backoff_ms)
+
+
+ONCE = RetryPolicy()
+
+
+FINISH = "finish"
+"""How the agent of a step hands over its result; it is offered to the agents of flows alone."""
+ASK_USER = "ask_user"
+SKILL_READ = "skill_read"
+SUBAGENT = "subagent"
+EXECUTE_WORKFLOW = "execute_workflow"
+"""What a command that is a flow calls."""
+LISTED_FIRST = (
+    "search_knowledge",
+    "browse_url",
+    "browser_action",
+    "analyze_page",
+    "execute_sql",
+    EXECUTE_WORKFLOW,
+    "send_email",
+    "get_schedule_info",
+    "create_schedule",
+)
+"""What comes first where tools are listed, each as soon as it is there."""

@@ -30,9 +30,9 @@ import json
 import re
 from typing import Any
 
-from penstock.core.canonical import without_surrogates
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import PenstockError
+from penstock.core.json_values.canonical import without_surrogates
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
+from penstock.core.clock import Clock
+from penstock.core.ids import NewId
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -252,3 +257,11 @@ class Limits:
     """Redirects that are followed."""
     fetch_header_bytes: int = 64 * KIB
     """A response's headers."""
+
+
+class World(Struct, frozen=True):
+    """Time, chance and bounds, as one argument."""
+
+    clock: Clock
+    limits: Limits
+    new_id: NewId

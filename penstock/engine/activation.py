@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreError
-from penstock.core.events import (
+from penstock.core.events.events import (
     Entry,
     QuestionAnswered,
     Record,
@@ -17,10 +17,10 @@ from penstock.core.events import (
 )
 from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
+from penstock.core.limits import World
 from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Blocked, Cancel, LeaseLost
 from penstock.core.task import Missing, names_of
-from penstock.core.world import World
 from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
@@ -30,8 +30,8 @@ from penstock.engine.task_body import MissingParts, TaskBody
 from penstock.engine.task_ends import cancelled, crashed, failed, internal_error
 from penstock.engine.task_state import TaskState
 from penstock.engine.task_stop import TaskStop
-from penstock.store.log import Lease, Log
-from penstock.store.quarantine import SUSPECT
+from penstock.store.logs.log import Lease, Log
+from penstock.store.logs.quarantine import SUSPECT
 
 log = logging.getLogger(__name__)
 

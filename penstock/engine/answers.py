@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.schema import Schema, json_problems
 from penstock.core.question import Option, Question, QuestionKind
-from penstock.core.schema import Schema, json_problems
 
 OTHER = "Other (describe)"
 """The last option of a question that also takes words of one's own."""

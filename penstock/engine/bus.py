@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.call import CallPath
-from penstock.core.events import Record, TaskBlocked, TaskEnded, TaskSuspended
+from penstock.core.events.events import Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, TaskId
 
 _ENDS = (TaskEnded, TaskSuspended, TaskBlocked)

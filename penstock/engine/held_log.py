@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call import CallPath
-from penstock.core.changes import Change
 from penstock.core.clock import Moment
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     CancelRequested,
     Entry,
@@ -15,10 +14,11 @@ from penstock.core.events import (
     is_outside,
 )
 from penstock.core.ids import TaskId
+from penstock.core.limits import World
 from penstock.core.signals import LeaseLost
-from penstock.core.world import World
+from penstock.core.state.changes import Change
 from penstock.engine.state import SessionState
-from penstock.store.log import Lease, Log
+from penstock.store.logs.log import Lease, Log
 
 MOMENT_SECONDS = 0.002
 

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError
 from penstock.core.ids import LogId
-from penstock.core.world import World
+from penstock.core.limits import World
 from penstock.engine.activation import Activations
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 
 log = logging.getLogger(__name__)
 

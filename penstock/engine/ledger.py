@@ -7,10 +7,8 @@ from hashlib import blake2b
 
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.call_errors import Interrupted
-from penstock.core.canonical import fingerprint
-from penstock.core.changes import Change
 from penstock.core.clock import Moment
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRetried,
     CallSettled,
     CallStarted,
@@ -21,7 +19,9 @@ from penstock.core.events import (
     QuestionAsked,
     StateWritten,
 )
+from penstock.core.json_values.canonical import fingerprint
 from penstock.core.question import Question, QuestionStatus
+from penstock.core.state.changes import Change
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from penstock.core.call import CallPath
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallRetried,
     CallSettled,
@@ -30,7 +30,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import (
+from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
     FlowNotified,
@@ -40,10 +40,9 @@ from penstock.core.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import LogId, TaskId
-from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.core.secret_events import SecretGiven
-from penstock.core.slash import text_for_model
+from penstock.core.messages import AssistantMessage, UserMessage, text_for_model
 from penstock.engine.dialogue import MessageList, back_to
 from penstock.engine.task_state import TaskState
 

@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 
-from penstock.core.events import MessagesErased, Record
+from penstock.core.events.events import MessagesErased, Record
 from penstock.core.ids import LogId
 from penstock.core.limits import MIB
 from penstock.engine.state import SessionState, catch_up, fold
-from penstock.store.log import Lease, Log
+from penstock.store.logs.log import Lease, Log
 
 _AT_ONCE = 4_000
 """Events that are in memory together while a long log is folded."""

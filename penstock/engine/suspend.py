@@ -2,7 +2,7 @@
 
 from penstock.core.call import is_below
 from penstock.core.errors import PenstockError
-from penstock.core.events import QuestionAnswered, TaskSuspended
+from penstock.core.events.events import QuestionAnswered, TaskSuspended
 from penstock.core.ids import QuestionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import Suspend

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from penstock.core.events import TaskEnded
+from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import Missing
 from penstock.engine.held_log import HeldLog

@@ -3,11 +3,11 @@
 from penstock.core.call_errors import Cancelled
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import PenstockError
-from penstock.core.events import TaskEnded
+from penstock.core.events.events import TaskEnded
 from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 
 
 def internal_error(message: str) -> ErrorDetail:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.core.call import CallPath, frame_above
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallRetried,
     CallSettled,
@@ -19,17 +19,16 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import (
+from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
     FlowEvent,
     FlowRequested,
 )
+from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import ProfileId, QuestionId, TaskId
-from penstock.core.messages import UserMessage
+from penstock.core.messages import UserMessage, is_informational
 from penstock.core.question import Question, is_withdrawn
-from penstock.core.secret_events import SecretGiven
-from penstock.core.slash import is_informational
 from penstock.core.task import Missing
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 

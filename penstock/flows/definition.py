@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.core.step import Output, ValueType
+from penstock.core.events.step import Output, ValueType
 
 AGENTS_AT_ONCE = 4
 """Agent steps of a segment at the same time, unless the flow says otherwise."""

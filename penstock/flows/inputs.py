@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.schema import Problem
+from penstock.core.json_values.schema import Problem
 from penstock.flows.definition import Flow
 from penstock.manifest.fields import found
 from penstock.manifest.outputs import fits

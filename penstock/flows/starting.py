@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.flow_events import FlowRequested, FlowStarted
-from penstock.core.schema import Problem
-from penstock.core.slash import MissingArguments
-from penstock.core.step import ValueType
+from penstock.core.events.flow_events import FlowRequested, FlowStarted
+from penstock.core.events.step import ValueType
+from penstock.core.json_values.schema import Problem
+from penstock.core.messages import MissingArguments
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput, Shell
 from penstock.flows.inputs import run_inputs

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import NotFound
-from penstock.core.events import TaskEnded, TaskStarted
-from penstock.core.flow_events import FlowNotified, FlowRequested, FlowStarted
-from penstock.core.limits import Limits
+from penstock.core.events.events import TaskEnded, TaskStarted
+from penstock.core.events.flow_events import FlowNotified, FlowRequested, FlowStarted
+from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.envelope import Json
-from penstock.core.schema import check_schema, pointer, remote_refs
+from penstock.core.json_values.schema import check_schema, pointer, remote_refs
 from penstock.core.text import cut
 from penstock.manifest.fields import WRONG, Field, Invalid, Kind, Node, found, quoted, read_fields
 

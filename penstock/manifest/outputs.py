@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.core.schema import check_schema
-from penstock.core.step import RESERVED, Output, ValueType
+from penstock.core.events.step import RESERVED, Output, ValueType
+from penstock.core.json_values.schema import check_schema
 from penstock.core.text import cut
 from penstock.manifest.authored_kinds import AuthoredChoice, part, warn, warn_unknown
 from penstock.manifest.fields import FOUND_CHARACTERS, WRONG, Invalid, Kind, Node, quoted

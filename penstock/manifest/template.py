@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.core.canonical import compact
+from penstock.core.json_values.canonical import compact
 
 OPENING, CLOSING, LITERAL = "${{", "}}", "$${{"
 _PLACE = re.compile(r"\$?\$\{\{")

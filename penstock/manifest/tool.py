@@ -5,9 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.core.call import Effect
+from penstock.core.call import ONCE, Effect, RetryPolicy
 from penstock.core.envelope import Json
-from penstock.core.retry import ONCE, RetryPolicy
 from penstock.manifest.bindings import STATE, VAULT, StateBinding, VaultKey, refuse_overlaps
 from penstock.manifest.execution import EXECUTION, Execution
 from penstock.manifest.fields import Field, Invalid, Node, read_fields

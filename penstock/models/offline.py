@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.core.call import FINISH
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from penstock.core.tool_names import FINISH
 from penstock.models.model import (
     CallDelta,
     Finished,

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.envelope import Json
-from penstock.core.json_text import parse_json_at
+from penstock.core.json_values.json_text import parse_json_at
 
 _QUOTED = re.compile(r"\"([^\"]*)\"|(?<!\w)'([^']*)'(?!\w)|“([^“”]*)”|`([^`]*)`")
 _URL = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}]")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import ToolMessage
 from penstock.core.text import cut, one_line
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.core.call import ASK_USER, FINISH, SKILL_READ
 from penstock.core.envelope import Json
+from penstock.core.json_values.schema import Schema
 from penstock.core.messages import Message, ToolMessage, UserMessage
-from penstock.core.schema import Schema
 from penstock.core.text import cut, one_line
-from penstock.core.tool_names import ASK_USER, FINISH, SKILL_READ
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline_arguments import fill
 from penstock.models.offline_choice import (

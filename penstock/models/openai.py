@@ -10,7 +10,7 @@ from http import HTTPStatus
 import httpx2
 
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import KIB, Limits
 from penstock.core.text import cut, one_line
 from penstock.models.config import ModelConfig

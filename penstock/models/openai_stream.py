@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 from msgspec import Struct, field
 
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.text import cut
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
 from penstock.models.retry import failure

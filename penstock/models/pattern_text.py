@@ -12,7 +12,7 @@ import string
 from collections.abc import Iterator
 from functools import lru_cache
 
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 
 MOST_CHARS = 20_000
 MOST_DEPTH = 50

@@ -2,9 +2,9 @@
 
 from http import HTTPStatus
 
+from penstock.core.call import RetryPolicy
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
-from penstock.core.retry import RetryPolicy
 
 WAITS = RetryPolicy(initial_backoff_ms=1000, multiplier=4)
 """One second, then four; `Limits.model_tries` says how often."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
-from penstock.core.events import StoredFile
+from penstock.core.events.events import StoredFile
 from penstock.core.ids import BlobId
 
 

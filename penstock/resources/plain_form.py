@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 
 LEAST_OF_A_PART = 16
 """Least length of a line, or of a text in a JSON object, that is searched by itself."""

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from msgspec import Struct
 from sqlalchemy import Connection, or_, select
 
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
-from penstock.core.scope import Scope
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope
 from penstock.store.changes import Changes, entry_at, entry_of, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.state_entry import StateEntry, StateOutcome

@@ -7,13 +7,13 @@ from msgspec import Struct
 from sqlalchemy import Connection, select
 
 from penstock.core.call_errors import is_directory, not_a_directory, tool_failure
-from penstock.core.changes import FileChange, FileChanges
 from penstock.core.clock import Clock, Moment
 from penstock.core.ids import BlobId
 from penstock.core.limits import Limits
-from penstock.core.paths import FilePath, parents
-from penstock.core.scope import Scope, ScopeKind
-from penstock.store.blobs import Blobs
+from penstock.core.state.changes import FileChange, FileChanges
+from penstock.core.state.paths import FilePath, parents
+from penstock.core.state.scope import Scope, ScopeKind
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import copy_context
 from typing import Any
 
-from penstock.core.awaited import unmarked
+from penstock.core.foreign_code import unmarked
 from penstock.sandbox.bridge import HostCallResult
 
 

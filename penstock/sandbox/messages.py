@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call_errors import ScriptError
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 
 ENDINGS = {"done", "large", "missing", "fail"}
 """How a script can end; the last it says."""

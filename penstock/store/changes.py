@@ -14,15 +14,15 @@ from penstock.core.call_errors import (
     quota,
     tool_failure,
 )
-from penstock.core.canonical import compact
-from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Entry
+from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
+from penstock.core.json_values.canonical import compact
 from penstock.core.limits import Limits
-from penstock.core.paths import parents
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.changes import Change, FileChange, FileChanges, MediaChange, StateChange
+from penstock.core.state.paths import parents
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import (

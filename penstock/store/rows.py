@@ -6,12 +6,12 @@ from operator import itemgetter
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
-from penstock.core.codec import decode, encode, kind_of
 from penstock.core.errors import NotFound, StoreCorrupt
-from penstock.core.events import Entry, Record
+from penstock.core.events.codec import decode, encode, kind_of
+from penstock.core.events.events import Entry, Record
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.text import cut
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.row_checks import is_moment, is_number
 
 Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]

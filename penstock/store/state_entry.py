@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed
-from penstock.core.canonical import compact
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import Moment, to_iso
+from penstock.core.json_values.canonical import compact
 from penstock.core.limits import Limits
+from penstock.core.state.changes import StateChange, StateVerb
 
 TYPE_ERROR = "TYPE_ERROR"
 """The code of a change that does not fit what is there; a script sees a TypeError."""

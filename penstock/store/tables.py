@@ -57,7 +57,7 @@ logs = Table(
 `outside` counts the events that came without the lease, `held_from` is the head when the lease was
 taken last, moved on with all that brings no task on, `followed_until` says how long another process
 wants to see replies on their way. `recoveries` counts processes in a row that died at the same
-place; with it go `cohort`, `alone`, `tried_at` and `watch_ms`, see `store/quarantine.py`.
+place; with it go `cohort`, `alone`, `tried_at` and `watch_ms`, see `store/logs/quarantine.py`.
 """
 
 events = Table(

@@ -5,13 +5,13 @@ from typing import assert_never
 from msgspec import Struct, field
 
 from penstock.core.call_errors import CallError, is_directory, not_a_directory, quota, tool_failure
-from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
 from penstock.core.clock import Moment
-from penstock.core.events import CallSettled, Entry
+from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.paths import parents
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.changes import Change, FileChange, FileChanges, MediaChange, StateChange
+from penstock.core.state.paths import parents
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.store.changes import check_room, put_for, refused, with_outcome
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 

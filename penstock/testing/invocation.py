@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from penstock.core.call import Call, Origin
-from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.errors import InvalidAnswer
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallSettled,
     CancelRequested,
@@ -18,11 +17,11 @@ from penstock.core.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.limits import Limits
+from penstock.core.json_values.canonical import canonical
+from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import LeaseLost
-from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
@@ -30,7 +29,7 @@ from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.state import fold
 from penstock.engine.task_state import TaskState
 from penstock.resources.links import Links
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.media import MemoryMedia

@@ -3,10 +3,16 @@
 from collections.abc import Callable, Sequence
 
 from penstock.core.clock import Moment
-from penstock.core.events import Record
+from penstock.core.events.events import Record
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.live_text import ENDS_OF_REPLIES, NOWHERE, Followed, TextPiece, TextPosition
+from penstock.store.logs.live_text import (
+    ENDS_OF_REPLIES,
+    NOWHERE,
+    Followed,
+    TextPiece,
+    TextPosition,
+)
 
 
 class MemoryLiveText:

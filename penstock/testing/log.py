@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from msgspec import Struct, field
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.codec import encode
 from penstock.core.errors import NameTaken, NotFound, SessionBusy
-from penstock.core.events import (
+from penstock.core.events.codec import encode
+from penstock.core.events.events import (
     CallRequested,
     Entry,
     MessagesErased,
@@ -17,14 +17,20 @@ from penstock.core.events import (
     are_repeated,
     is_outside,
 )
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
-from penstock.store.log import Lease, Listener, OnWay, PendingLog
-from penstock.store.log_units import MOVED_ON
-from penstock.store.owner import is_dead
-from penstock.store.quarantine import SUSPECT, LeaseHistory, Quarantine, QuarantinedLog, suspect_of
+from penstock.store.logs.log import Lease, Listener, OnWay, PendingLog
+from penstock.store.logs.log_units import MOVED_ON
+from penstock.store.logs.owner import is_dead
+from penstock.store.logs.quarantine import (
+    SUSPECT,
+    LeaseHistory,
+    Quarantine,
+    QuarantinedLog,
+    suspect_of,
+)
 from penstock.testing.changes import MemoryChanges
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections

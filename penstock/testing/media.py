@@ -1,8 +1,8 @@
 """Media in memory."""
 
-from penstock.core.changes import MediaChange
 from penstock.core.clock import Clock
 from penstock.core.ids import MediaId, ProfileId
+from penstock.core.state.changes import MediaChange
 from penstock.testing.changes import MemoryChanges
 
 

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from penstock.core import events
 from penstock.core.clock import Moment
 from penstock.core.errors import (
     AlreadyAnswered,
@@ -16,14 +15,15 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import Entry, Event, Record
-from penstock.core.flow_events import FlowRequested, RunEnded
+from penstock.core.events import events
+from penstock.core.events.events import Entry, Event, Record
+from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
-from penstock.store.projection_writer import AT_WORK, SUPERSEDED, Keyed
-from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
+from penstock.store.projections.projection_writer import AT_WORK, SUPERSEDED, Keyed
+from penstock.store.projections.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.testing.rows import LogOwner, QuestionRow, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")

@@ -3,8 +3,8 @@
 from msgspec import Struct, field
 
 from penstock.core.clock import Moment
-from penstock.core.codec import to_wire
-from penstock.core.events import QuestionAnswered, Record
+from penstock.core.events.codec import to_wire
+from penstock.core.events.events import QuestionAnswered, Record
 from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus
 from penstock.core.task import Missing, SessionRecord, TaskRecord, TaskStatus

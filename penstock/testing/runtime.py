@@ -12,8 +12,7 @@ from penstock.app.runtime import Runtime
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.manifest.handbooks.handbook import Handbooks
@@ -21,8 +20,8 @@ from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import Models
 from penstock.resources.egress import Egress
-from penstock.store.blobs import open_blobs
-from penstock.store.owner import this_process
+from penstock.store.blobs.blobs import open_blobs
+from penstock.store.logs.owner import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState

@@ -1,8 +1,8 @@
 """The State in memory."""
 
-from penstock.core.changes import StateChange
 from penstock.core.clock import Clock
-from penstock.core.scope import Scope
+from penstock.core.state.changes import StateChange
+from penstock.core.state.scope import Scope
 from penstock.resources.state import StatePage, page_of
 from penstock.store.state_entry import StateEntry, StateOutcome
 from penstock.testing.changes import MemoryChanges

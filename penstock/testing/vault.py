@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.limits import Limits
-from penstock.core.scope import Scope
+from penstock.core.state.scope import Scope
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from penstock.core.changes import FileChanges
 from penstock.core.clock import Clock
-from penstock.core.scope import Scope
+from penstock.core.state.changes import FileChanges
+from penstock.core.state.scope import Scope
 from penstock.resources.workspace import DirectoryEntry, File, child_of, inside
 from penstock.testing.changes import MemoryChanges
 

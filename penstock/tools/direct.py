@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.diagnostics import nearest
+from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
-from penstock.core.schema import Problem
 from penstock.tools.access.policy import Caller, refused
 from penstock.tools.invoker import Invoker
 from penstock.tools.tool import Tool

@@ -7,7 +7,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NameTaken
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.tools.spec import BUILTIN, ToolSpec
 from penstock.tools.tool import Tool
 

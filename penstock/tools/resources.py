@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
@@ -20,7 +20,7 @@ from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
 from penstock.sandbox.processes.slots import ProcessSlots
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.tools.callbacks import Callbacks
 from penstock.tools.given_secrets import GivenSecrets
 from penstock.tools.results.artifacts import Artifacts

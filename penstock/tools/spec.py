@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from penstock.core.call import Effect
+from penstock.core.call import ONCE, Effect, RetryPolicy
 from penstock.core.envelope import Json
-from penstock.core.retry import ONCE, RetryPolicy
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import ShellSettings
 

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied
-from penstock.core.canonical import is_larger
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import StateWritten
+from penstock.core.events.events import StateWritten
+from penstock.core.json_values.canonical import is_larger
 from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation

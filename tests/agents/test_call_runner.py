@@ -8,7 +8,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
-from penstock.core.events import Event, TaskSuspended
+from penstock.core.events.events import Event, TaskSuspended
 from penstock.models.scripted import (
     ScriptedModel,
     call,

@@ -11,7 +11,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
 from penstock.core.call_errors import LoopDetected
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import BlobId, CallId
 
 NO_REPEATS = ChatSettings(loop_max_repeats=0)

@@ -12,17 +12,16 @@ from penstock.agents.transcript import Transcript
 from penstock.agents.turn import AgentModel, Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
-from penstock.core.events import CancelRequested, Event, TaskStarted
+from penstock.core.events.events import CancelRequested, Event, TaskStarted
 from penstock.core.ids import new_id
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.signals import Cancel
-from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.bus import Bus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Script, ScriptedModel, ScriptedReply, call, say
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.access.rules import Rules
 from penstock.tools.invoker import Invoker

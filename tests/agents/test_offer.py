@@ -8,13 +8,12 @@ from penstock.agents.agent import Agent
 from penstock.agents.offer import TaskOffers, caller_for, definition, offered, skills_of
 from penstock.core.call import Origin
 from penstock.core.ids import LogId, ProfileId, new_id
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.world import World
 from penstock.engine.state import SessionState
 from penstock.manifest.skill import SkillManifest
 from penstock.models.model import ToolDefinition
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.access.rules import Action, Rule, Rules
 from penstock.tools.access.skills import Skills, TaskSkills

@@ -9,7 +9,7 @@ from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
 from penstock.chat.message import NewMessage, Reply
-from penstock.core.events import PromptResolved
+from penstock.core.events.events import PromptResolved
 from penstock.core.ids import SessionId
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.logs import events

@@ -7,11 +7,10 @@ import pytest
 from penstock.agents.reply_reader import ReplyReader
 from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
-from penstock.core.events import ReplyReceived
+from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.messages import Usage
-from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.models.model import (
     CallDelta,

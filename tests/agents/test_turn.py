@@ -9,7 +9,7 @@ import pytest
 from penstock.agents.loop import BUDGET_NOTICE
 from penstock.app.runtime import Runtime
 from penstock.core.errors import ModelUnavailable
-from penstock.core.events import CallSettled, ReplyRestarted
+from penstock.core.events.events import CallSettled, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits

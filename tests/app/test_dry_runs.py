@@ -10,14 +10,13 @@ from penstock.app.dry_runs import DryRuns
 from penstock.app.opening import open as open_project
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.project.files import read_flow_file
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.reading.flow import read_flow
 from penstock.models.scripted import ScriptedModel
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.flows import MemoryFlows
 from tests.kit.flow_server import LOOK, laid
 from tests.kit.flows import HEAD, WORKERS

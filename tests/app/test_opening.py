@@ -11,7 +11,7 @@ from penstock.app.opening import folder_of
 from penstock.app.opening import open as open_runtime
 from penstock.app.settings import load
 from penstock.core.errors import ConfigError, DeclarationError
-from penstock.core.events import TaskEnded
+from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say

@@ -6,17 +6,17 @@ from penstock.app.run_feed import RunFeed, run_result
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import ErrorDetail
-from penstock.core.events import Event, Record, TaskEnded
-from penstock.core.flow_events import (
+from penstock.core.events.events import Event, Record, TaskEnded
+from penstock.core.events.flow_events import (
     AgentStarted,
     FlowNotified,
     FlowStarted,
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.step import Outcome, StepResult
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.step import Outcome, StepResult
 from penstock.core.task import TaskStatus
 
 RUN = TaskId("task_1")

@@ -7,10 +7,10 @@ import pytest
 from penstock.app.runtime import SUSPENDED, Runtime
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.core.call import Effect
-from penstock.core.codec import kind_of
 from penstock.core.envelope import Status
 from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events import Record
+from penstock.core.events.codec import kind_of
+from penstock.core.events.events import Record
 from penstock.core.ids import LogId, QuestionId
 from penstock.models.scripted import ScriptedModel, call, fail, say
 from penstock.testing.runtime import memory_runtime

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.builtins.architect import TOOLS
 from penstock.core.envelope import Status
-from penstock.core.flow_events import FlowNotified
+from penstock.core.events.flow_events import FlowNotified
 from penstock.core.ids import ProfileId
 from penstock.core.profile import Profile
 from penstock.models.scripted import call

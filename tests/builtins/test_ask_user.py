@@ -9,8 +9,8 @@ from penstock.builtins.ask_user import TOOLS
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import InvalidAnswer
+from penstock.core.json_values.schema import Schema
 from penstock.core.question import QuestionKind
-from penstock.core.schema import Schema
 from penstock.core.signals import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
 

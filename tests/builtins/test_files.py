@@ -11,12 +11,12 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.builtins.files import TOOLS
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through

@@ -8,7 +8,7 @@ import pytest
 from penstock.builtins import media
 from penstock.builtins.notify import TOOLS
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
-from penstock.core.events import CallStarted
+from penstock.core.events.events import CallStarted
 from penstock.resources.channels import SECRETS, Channel, ChannelKind
 from penstock.resources.egress import HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skills import TOOLS
-from penstock.core.events import SkillsSelected
+from penstock.core.events.events import SkillsSelected
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile

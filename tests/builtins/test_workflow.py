@@ -11,14 +11,14 @@ from penstock.builtins.workflow import TOOLS, with_seconds
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.callbacks import Callbacks, FlowRequest, Runs

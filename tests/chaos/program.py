@@ -25,8 +25,8 @@ from penstock.app.project import load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
 from penstock.core.call import tools_on
-from penstock.core.codec import kind_of
-from penstock.core.events import Record
+from penstock.core.events.codec import kind_of
+from penstock.core.events.events import Record
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, think

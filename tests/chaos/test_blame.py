@@ -1,6 +1,6 @@
 """A task that kills its process fails, and the tasks beside it are done: with real processes.
 
-How many deaths that takes is in tests/store/test_quarantine.py, in simulated time.
+How many deaths that takes is in tests/store/logs/test_quarantine.py, in simulated time.
 """
 
 import json

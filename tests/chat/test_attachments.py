@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from penstock.builtins.media import TOOLS
 from penstock.chat.attachments import Attachments
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, StoredFile
+from penstock.core.events.events import CallSettled, StoredFile
 from penstock.core.ids import BlobId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.tools.python.context import ToolContext

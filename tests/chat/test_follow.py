@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 from penstock.chat.follow import PAGE, LogSource, LogTail, YieldedReply, follow, so_far
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment, SystemClock
-from penstock.core.events import (
+from penstock.core.events.events import (
     Entry,
     Event,
     MessageReceived,
@@ -24,8 +24,8 @@ from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
-from penstock.store.live_text import TextPiece, TextPosition
-from penstock.store.log import Lease
+from penstock.store.logs.live_text import TextPiece, TextPosition
+from penstock.store.logs.log import Lease
 from penstock.testing.log import MemoryLog
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")

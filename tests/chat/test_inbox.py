@@ -18,13 +18,13 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import MessageReceived, SessionOpened
+from penstock.core.events.events import MessageReceived, SessionOpened
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
-from penstock.store.log import Listener
+from penstock.store.logs.log import Listener
 from penstock.testing.clock import settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from penstock.chat.message import NewCall, NewRun, call_requested, run_requested
-from penstock.core.codec import decode, encode, kind_of
 from penstock.core.errors import InvalidRequest
-from penstock.core.events import CallRequested
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.codec import decode, encode, kind_of
+from penstock.core.events.events import CallRequested
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.profile import LOCAL_PROFILE
 
 DEPTH = 4

@@ -24,14 +24,14 @@ from penstock.core.call_errors import (
 )
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
-from penstock.core.flow_events import AgentStarted
+from penstock.core.events.events import CallSettled, Event, ReplyReceived, TaskStarted
+from penstock.core.events.flow_events import AgentStarted
 from penstock.core.ids import CallId, MessageId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.sql_log import SqlLog
+from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import events
 from penstock.testing.clock import FakeClock
 from tests.kit.assistant import agent

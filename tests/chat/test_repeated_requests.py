@@ -12,11 +12,11 @@ from penstock.builtins import TOOLS
 from penstock.chat.message import NewMessage, Reply, RequestKey, SentMessage
 from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict
-from penstock.core.events import QuestionAnswered, Record
+from penstock.core.events.events import QuestionAnswered, Record
 from penstock.core.ids import LogId, SessionId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events

@@ -7,8 +7,8 @@ from penstock.chat.requirements import Requirements
 from penstock.chat.session import Participants
 from penstock.core.call import ToolCall
 from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events import CallRequested, MessageReceived, ReplyReceived, TaskStarted
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import CallRequested, MessageReceived, ReplyReceived, TaskStarted
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import CallId, LogId, MessageId, TaskId
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState

@@ -9,8 +9,8 @@ from penstock.app.runtime import Runtime
 from penstock.chat.runs import RunNotifier
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
-from penstock.core.events import CancelRequested, Entry, Event, QuestionAsked, TaskStarted
-from penstock.core.flow_events import FlowRequested, RunEnded
+from penstock.core.events.events import CancelRequested, Entry, Event, QuestionAsked, TaskStarted
+from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.engine.task_state import TaskState

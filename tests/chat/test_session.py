@@ -10,7 +10,7 @@ from penstock.chat.session import detail, profile_of
 from penstock.core.call import Effect
 from penstock.core.call_errors import ScriptLoadError
 from penstock.core.errors import ContextTooLarge, ModelUnavailable
-from penstock.core.events import TaskStarted
+from penstock.core.events.events import TaskStarted
 from penstock.core.ids import ProfileId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.profile import CHAT, Profile

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from penstock.cli.exit_codes import WAITING
-from penstock.core.events import CallRequested, Entry, TaskBlocked
+from penstock.core.events.events import CallRequested, Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL
 from penstock.core.task import Missing, MissingKind
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.sql_log import SqlLog
+from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.kit.flow_server import ASKS, LOOK, laid
 

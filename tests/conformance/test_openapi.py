@@ -13,7 +13,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.schemas.components import COMPONENTS, FRAMES, MAPPING
 from tests.kit.listener import in_a_thread

@@ -12,12 +12,12 @@ from penstock.core.limits import Limits
 from penstock.resources.media import Media, SqlMedia
 from penstock.resources.state import SqlState, State
 from penstock.resources.workspace import Files, SqlFiles
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.log import Log
-from penstock.store.projections import Projections
-from penstock.store.sql_log import SqlLog
-from penstock.store.sql_projections import SqlProjections
+from penstock.store.logs.log import Log
+from penstock.store.logs.sql_log import SqlLog
+from penstock.store.projections.projections import Projections
+from penstock.store.projections.sql_projections import SqlProjections
 from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog

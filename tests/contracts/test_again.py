@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.errors import SessionBusy
 from penstock.core.ids import TaskId
-from penstock.store.log import Lease, Log
+from penstock.store.logs.log import Lease, Log
 from tests.kit.entries import (
     CHAT,
     ONE,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core.call import CallPath
 from penstock.core.errors import AlreadyAnswered, NotFound, QuestionClosed, TaskOver
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Entry,
     MessageReceived,
@@ -22,15 +22,14 @@ from penstock.core.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, MessageId, QuestionId, TaskId, new_id
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.question import EXPIRED, Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.engine.suspend import withdraw
-from penstock.store.log import Log
-from penstock.store.projections import Projections
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Projections
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import Place
 from tests.kit.entries import (

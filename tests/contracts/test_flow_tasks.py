@@ -3,12 +3,12 @@
 import pytest
 
 from penstock.core.errors import IdempotencyConflict, NotFound, TaskOver
-from penstock.core.events import Entry, TaskSuspended
-from penstock.core.flow_events import FlowRequested, RunEnded
+from penstock.core.events.events import Entry, TaskSuspended
+from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.store.log import Log
-from penstock.store.projections import Page, Projections, TasksOf
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Page, Projections, TasksOf
 from tests.kit.entries import BOB, CHAT, ONE, TWO, ended, message, opened, started
 
 ALL = Page(limit=100)

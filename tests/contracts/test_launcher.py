@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.core.clock import Moment
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Entry,
     QuestionAnswered,

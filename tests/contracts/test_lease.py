@@ -8,11 +8,11 @@ import pytest
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken
-from penstock.core.events import CallStarted, Entry, ReplyRestarted
+from penstock.core.events.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
-from penstock.store.log import Lease, Log, PendingLog
-from penstock.store.owner import this_process
+from penstock.store.logs.log import Lease, Log, PendingLog
+from penstock.store.logs.owner import this_process
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import (
     ANN,

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.core.codec import to_wire
 from penstock.core.errors import (
     AlreadyAnswered,
     IdempotencyConflict,
@@ -16,10 +15,11 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import CallRequested, Entry, MessagesErased, Record
+from penstock.core.events.codec import to_wire
+from penstock.core.events.events import CallRequested, Entry, MessagesErased, Record
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import (
     ANN,

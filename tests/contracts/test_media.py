@@ -1,13 +1,13 @@
 """What media must promise: kept with the record of a call, for one profile, for a while."""
 
 from penstock.core.call import CallPath
-from penstock.core.changes import MediaChange
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Entry
+from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId
+from penstock.core.state.changes import MediaChange
 from penstock.resources.media import Media
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import ANN, BOB, ONE, held
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
-from penstock.store.bucket import open_bucket
-from penstock.store.disk import Disk
-from penstock.store.objects import Objects, failure
+from penstock.store.blobs.bucket import open_bucket
+from penstock.store.blobs.disk import Disk
+from penstock.store.blobs.objects import Objects, failure
 
 LARGE = bytes(range(256)) * 4096
 

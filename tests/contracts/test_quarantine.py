@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.core.errors import SessionBusy
-from penstock.core.events import Entry, TaskBlocked
+from penstock.core.events.events import Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import Missing, MissingKind
-from penstock.store.log import Lease, Log
-from penstock.store.owner import this_process
+from penstock.store.logs.log import Lease, Log
+from penstock.store.logs.owner import this_process
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import CHAT, ONE, held, message, opened, settled, started, taken
 

@@ -6,13 +6,13 @@ import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolFailed
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Entry
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.events.events import CallSettled, Entry
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.resources.state import State
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 from penstock.store.state_entry import StateOutcome
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import ONE, ended, held, started

@@ -4,13 +4,13 @@ import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolFailed
-from penstock.core.changes import FileChange, FileChanges
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Entry
+from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.changes import FileChange, FileChanges
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.resources.workspace import File, Files
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import CHAT, ONE, ended, held, started
 

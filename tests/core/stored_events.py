@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallRetried,
     CallSettled,
@@ -32,11 +32,11 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
-from penstock.core.scope import Scope, ScopeKind
-from penstock.core.secret_events import SecretGiven
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.core.task import Missing, MissingKind, TaskStatus
 from tests.core.stored_flow_events import STORED_OF_FLOWS
 

@@ -1,7 +1,7 @@
 """Every kind of event of a run of a flow, as it stands in logs of yesterday."""
 
-from penstock.core.events import Event
-from penstock.core.flow_events import (
+from penstock.core.events.events import Event
+from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
     FlowNotified,
@@ -11,9 +11,9 @@ from penstock.core.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.step import FileUse, Outcome, StepResult, StepStatus
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
 
 STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
     (

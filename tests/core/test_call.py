@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.call import CallPath, frame_above, is_below, tools_on
+from penstock.core.call import ONCE, CallPath, RetryPolicy, frame_above, is_below, tools_on
 
 ROOT = "task_1/2/search#0a1b2c3d4e5f6071"
 NESTED = f"{ROOT}/mcp__files__read#8899aabbccddeeff.2"
@@ -47,3 +47,32 @@ def test_a_call_begins_in_the_frame_of_its_agent_and_a_visit_in_that_of_its_run(
     path: str, frame: str
 ) -> None:
     assert frame_above(path) == frame
+
+
+STEADY = RetryPolicy(initial_backoff_ms=100, multiplier=1)
+QUICK = RetryPolicy(initial_backoff_ms=0)
+USUAL = RetryPolicy(max_attempts=9)
+
+
+@pytest.mark.parametrize(
+    ("policy", "attempt", "wait"),
+    [
+        (USUAL, 1, 200),
+        (USUAL, 2, 400),
+        (USUAL, 6, 6_400),
+        (USUAL, 7, 10_000),
+        (USUAL, 50, 10_000),
+        (STEADY, 9, 100),
+        (QUICK, 9, 0),
+    ],
+)
+def test_waits_grow_up_to_a_bound(policy: RetryPolicy, attempt: int, wait: float) -> None:
+    assert policy.backoff_ms(attempt) == wait
+
+
+def test_a_bound_is_kept_when_the_power_is_too_large_to_compute() -> None:
+    assert RetryPolicy(multiplier=2.5).backoff_ms(100_000) == 10_000
+
+
+def test_a_call_is_tried_once_unless_said_otherwise() -> None:
+    assert ONCE.max_attempts == 1

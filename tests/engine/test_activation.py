@@ -7,10 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.core.changes import FileChanges
 from penstock.core.clock import Moment
 from penstock.core.errors import OutOfResources, StoreFull
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Entry,
     QuestionAnswered,
@@ -24,10 +23,11 @@ from penstock.core.events import (
 )
 from penstock.core.ids import TaskId
 from penstock.core.signals import Cancel
+from penstock.core.state.changes import FileChanges
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, End, end, finish, no_end

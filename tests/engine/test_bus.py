@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.core.clock import Moment
-from penstock.core.events import Record, TaskEnded, TaskStarted, TaskSuspended
+from penstock.core.events.events import Record, TaskEnded, TaskStarted, TaskSuspended
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import (

@@ -5,8 +5,14 @@ import pytest
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event, ReplyReceived, ReplyRestarted, TaskStarted
-from penstock.core.flow_events import AgentReminded, AgentStarted, FlowNotified
+from penstock.core.events.events import (
+    CallSettled,
+    Event,
+    ReplyReceived,
+    ReplyRestarted,
+    TaskStarted,
+)
+from penstock.core.events.flow_events import AgentReminded, AgentStarted, FlowNotified
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import Dialogue, MessageList, TaskBoundary, Trimming, back_to

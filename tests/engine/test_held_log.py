@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.errors import AlreadyAnswered, QuestionClosed, SessionBusy, TaskOver
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Entry,
     QuestionAsked,
@@ -21,11 +20,12 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.scope import Scope, ScopeKind
 from penstock.core.signals import LeaseLost
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.engine.held_log import MOMENT_SECONDS, HeldLog
 from penstock.engine.state import SessionState, fold
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.events import (

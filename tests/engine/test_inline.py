@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError, StoreFull, StoreLocked
-from penstock.core.events import QuestionAsked, TaskBlocked, TaskStarted
+from penstock.core.events.events import QuestionAsked, TaskBlocked, TaskStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
@@ -17,7 +17,7 @@ from penstock.engine.state import SessionState
 from penstock.engine.suspend import park
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Lease, PendingLog
+from penstock.store.logs.log import Lease, PendingLog
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.events import ended, path_of, question

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.core.errors import StoreError
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Entry,
     MessageReceived,
@@ -17,17 +17,16 @@ from penstock.core.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, MessageId, TaskId, new_id
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
 from penstock.core.signals import LeaseLost
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Lease
-from penstock.store.quarantine import SUSPECT
+from penstock.store.logs.log import Lease
+from penstock.store.logs.quarantine import SUSPECT
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish

@@ -8,11 +8,9 @@ import pytest
 
 from penstock.core.call import Call, CallPath, frame_above, tools_on
 from penstock.core.call_errors import Interrupted
-from penstock.core.canonical import canonical
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRetried,
     CallSettled,
     CallStarted,
@@ -23,8 +21,10 @@ from penstock.core.events import (
     TaskResumed,
     TaskStarted,
 )
+from penstock.core.json_values.canonical import canonical
 from penstock.core.question import QuestionStatus
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog

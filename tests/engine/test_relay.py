@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import StoreFull
-from penstock.core.events import Entry, MessageReceived, SessionOpened
+from penstock.core.events.events import Entry, MessageReceived, SessionOpened
 from penstock.core.ids import LogId, MessageId, ProfileId, TaskId, new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.engine.relay import Relay, RelayedReply
-from penstock.store.live_text import NOWHERE, Followed, LiveText, TextPiece, TextPosition
-from penstock.store.log import Lease
+from penstock.store.logs.live_text import NOWHERE, Followed, LiveText, TextPiece, TextPosition
+from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import ToolCall
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CancelRequested,
     Erased,
@@ -22,7 +22,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.events import (
+from penstock.core.events.events import (
     Entry,
     Erased,
     MessagesErased,
@@ -19,7 +19,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state_cache import StateCache
 from penstock.engine.task_state import TaskState
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish

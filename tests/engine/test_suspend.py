@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.errors import PenstockError
-from penstock.core.events import ParkedCall, QuestionAsked, TaskStarted, TaskSuspended
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.events import ParkedCall, QuestionAsked, TaskStarted, TaskSuspended
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import QuestionId, TaskId
 from penstock.core.signals import Suspend
 from penstock.engine.state import fold

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import OutOfResources
-from penstock.core.events import (
+from penstock.core.events.events import (
     QuestionAnswered,
     QuestionAsked,
     Record,

@@ -4,14 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call import ToolCall
-from penstock.core.events import CallRequested, MessageReceived, ReplyReceived, TaskStarted
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import CallRequested, MessageReceived, ReplyReceived, TaskStarted
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import CallId, MessageId
 from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus
 from penstock.engine.task_ends import cancelled, crashed, failed, internal_error, usage_of
 from penstock.engine.task_state import Brief, TaskState
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 from tests.kit.events import ANN, LOG, ONE
 
 LEASE = Lease(log_id=LOG, epoch=12, head=3, crashed=True, recoveries=11, alone=5)

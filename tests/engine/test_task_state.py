@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Event,
     ParkedCall,
@@ -12,7 +12,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
 from penstock.engine.task_state import TaskState

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.core.events import CancelRequested, Entry, TaskEnded, TaskStarted
+from penstock.core.events.events import CancelRequested, Entry, TaskEnded, TaskStarted
 from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog

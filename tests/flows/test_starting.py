@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ProfileId
 from penstock.flows.project.library import FlowSource
 from penstock.flows.starting import FlowSettings, Rejection, RunStart, begin

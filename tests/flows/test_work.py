@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from penstock.chat.message import NewRun, RequestKey
 from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict
-from penstock.core.events import Record
-from penstock.core.flow_events import FlowStarted
+from penstock.core.events.events import Record
+from penstock.core.events.flow_events import FlowStarted
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus

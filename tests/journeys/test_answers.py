@@ -18,13 +18,13 @@ from penstock.core.errors import (
     QuestionOpen,
     SessionBusy,
 )
-from penstock.core.events import CancelRequested, Entry, Record
+from penstock.core.events.events import CancelRequested, Entry, Record
 from penstock.core.ids import LogId, ProfileId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
-from penstock.store.log import OnWay
+from penstock.store.logs.log import OnWay
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -12,12 +12,12 @@ from penstock.app.runtime import BLOCKED, Runtime, outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.core.call import Effect
 from penstock.core.envelope import Status
-from penstock.core.events import TaskBlocked, TaskResumed
+from penstock.core.events.events import TaskBlocked, TaskResumed
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind, TaskRecord, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live

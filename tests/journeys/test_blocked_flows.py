@@ -10,8 +10,8 @@ from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.core.call import Effect
-from penstock.core.events import TaskBlocked, TaskResumed
-from penstock.core.flow_events import StepSettled
+from penstock.core.events.events import TaskBlocked, TaskResumed
+from penstock.core.events.flow_events import StepSettled
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.models.model import ModelRequest

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.chat.message import NewMessage
 from penstock.core.call import Effect
-from penstock.core.events import CallStarted, CancelRequested, Entry, Record
+from penstock.core.events.events import CallStarted, CancelRequested, Entry, Record
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import (
     Hold,
@@ -18,7 +18,7 @@ from penstock.models.scripted import (
     say,
     wait,
 )
-from penstock.store.log import Lease
+from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
-from penstock.core.events import CallSettled, CallStarted
+from penstock.core.events.events import CallSettled, CallStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
+from penstock.core.events.step import Outcome
 from penstock.core.ids import LogId
-from penstock.core.step import Outcome
 from penstock.flows.code.steps import CodeEnvironment
 from tests.kit.code_environment import place_of, run_code, settled, visit
 from tests.kit.flows import RUN

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.chat.message import Reply
 from penstock.core.call import Effect
-from penstock.core.events import CallSettled, NoteEmitted, TaskEnded
-from penstock.core.flow_events import StepSettled, StepStarted
+from penstock.core.events.events import CallSettled, NoteEmitted, TaskEnded
+from penstock.core.events.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.flows.code.steps import CodeEnvironment

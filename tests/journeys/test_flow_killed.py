@@ -6,8 +6,8 @@ import pytest
 
 from penstock.chat.message import Reply
 from penstock.core.call import Effect
-from penstock.core.events import CallSettled, TaskEnded
-from penstock.core.flow_events import StepStarted
+from penstock.core.events.events import CallSettled, TaskEnded
+from penstock.core.events.flow_events import StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.models.model import ModelRequest

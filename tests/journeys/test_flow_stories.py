@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.core.envelope import Json
-from penstock.core.events import Record
-from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.events import Record
+from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.step import Outcome
 from penstock.core.ids import LogId
-from penstock.core.step import Outcome
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, fail, slow
 from penstock.testing.clock import FakeClock

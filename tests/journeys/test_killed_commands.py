@@ -8,7 +8,7 @@ import pytest
 
 from penstock.chat.message import Reply
 from penstock.core.call import Effect
-from penstock.core.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
+from penstock.core.events.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.question import Question

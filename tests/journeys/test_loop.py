@@ -8,7 +8,7 @@ import pytest
 from penstock.agents.loop import EMPTY_NOTICE
 from penstock.agents.turn import CLOSING_NOTE
 from penstock.core.call_errors import ScriptLoadError, ToolFailed
-from penstock.core.codec import decode, encode, kind_of
+from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.ids import LogId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus

@@ -11,7 +11,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.cli.interaction.conversation import frames
 from penstock.core.errors import ModelUnavailable
-from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.events.events import ReplyReceived, ReplyRestarted
 from penstock.core.ids import ASSISTANT
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus

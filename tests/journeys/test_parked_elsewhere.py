@@ -4,8 +4,8 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
-from penstock.core.events import TaskResumed
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.events import TaskResumed
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.task import TaskStatus
 from tests.kit.flow_server import laid
 from tests.kit.logs import events

@@ -5,8 +5,8 @@ import pytest
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.core.errors import QuestionOpen
-from penstock.core.events import CallSettled, TaskResumed, TaskSuspended
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.events import CallSettled, TaskResumed, TaskSuspended
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, wait

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from penstock.chat.message import Reply
-from penstock.core.events import CallSettled, TaskEnded
+from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.question import Question
 from penstock.core.task import TaskStatus

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.call import Effect
+from penstock.core.call import Effect, RetryPolicy
 from penstock.core.call_errors import UpstreamUnavailable
 from penstock.core.envelope import Json
-from penstock.core.retry import RetryPolicy
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.paths import parse_path
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.paths import parse_path
+from penstock.core.state.scope import Scope, ScopeKind
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act, echo

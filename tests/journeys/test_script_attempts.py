@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from penstock.core.events import CallRetried
+from penstock.core.events.events import CallRetried
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage

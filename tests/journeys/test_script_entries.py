@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Status
-from penstock.core.events import CallStarted
+from penstock.core.events.events import CallStarted
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
-from penstock.core.events import QuestionAnswered, TaskEnded
+from penstock.core.events.events import QuestionAnswered, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus

@@ -9,8 +9,8 @@ from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.chat.message import Reply
 from penstock.core.call import Effect
-from penstock.core.events import CallSettled, TaskEnded
-from penstock.core.flow_events import AgentStarted
+from penstock.core.events.events import CallSettled, TaskEnded
+from penstock.core.events.flow_events import AgentStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage

@@ -4,15 +4,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from penstock.core.clock import Moment
-from penstock.core.events import (
+from penstock.core.events.events import (
     Entry,
     SessionOpened,
     TaskEnded,
     TaskStarted,
 )
 from penstock.core.ids import TaskId, new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.engine.activation import Activations
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event
+from penstock.core.events.events import CallSettled, Event
 from penstock.core.ids import LogId
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say

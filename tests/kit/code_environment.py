@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Envelope
-from penstock.core.flow_events import StepSettled
+from penstock.core.events.flow_events import StepSettled
 from penstock.core.ids import LogId
 from penstock.flows.code.reading import read_module
 from penstock.flows.code.steps import CodeEnvironment

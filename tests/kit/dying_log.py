@@ -8,12 +8,12 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
 from penstock.chat.message import Reply as Outcome
 from penstock.core.clock import Moment
-from penstock.core.events import Entry, Record
+from penstock.core.events.events import Entry, Record
 from penstock.core.ids import LogId
 from penstock.core.question import Question
 from penstock.core.task import TaskStatus
-from penstock.store.log import Lease, OnWay
-from penstock.store.projections import Page
+from penstock.store.logs.log import Lease, OnWay
+from penstock.store.projections.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 

@@ -2,7 +2,7 @@
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     CancelRequested,
     Entry,
@@ -19,7 +19,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.store.log import Lease, Log
+from penstock.store.logs.log import Lease, Log
 
 ANN, BOB = ProfileId("ann"), ProfileId("bob")
 CHAT = LogId("conv_1")

@@ -4,7 +4,7 @@ from typing import Any
 
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.envelope import Envelope
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     Entry,
     Event,
@@ -16,10 +16,9 @@ from penstock.core.events import (
     TaskEnded,
 )
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId, new_id
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.question import EXPIRED, Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger

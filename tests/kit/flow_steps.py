@@ -5,13 +5,13 @@ from typing import Any
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event, QuestionAnswered, QuestionAsked, Record
-from penstock.core.events import ReplyReceived as Reply
-from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.events import CallSettled, Event, QuestionAnswered, QuestionAsked, Record
+from penstock.core.events.events import ReplyReceived as Reply
+from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.step import Outcome, StepResult
 from penstock.core.ids import CallId, LogId, MessageId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionStatus
-from penstock.core.step import Outcome, StepResult
 from penstock.engine.bus import Delta, DeltaKind, LiveReply
 
 RUN = TaskId("task_1")

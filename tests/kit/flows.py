@@ -8,12 +8,12 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope
-from penstock.core.flow_events import FlowNotified
+from penstock.core.events.flow_events import FlowNotified
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool

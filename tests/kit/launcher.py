@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from penstock.core.events import (
+from penstock.core.events.events import (
     Entry,
     SessionOpened,
 )
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.engine.activation import Activations
 from penstock.engine.held_log import HeldLog
 from penstock.engine.inline import InlineLauncher

@@ -1,7 +1,7 @@
 """The events of a log in short words."""
 
 from penstock.app.runtime import Runtime
-from penstock.core.events import CallSettled, Event
+from penstock.core.events.events import CallSettled, Event
 from penstock.core.ids import LogId
 
 

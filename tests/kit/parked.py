@@ -14,7 +14,7 @@ from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
-from penstock.store.projections import Page, TasksOf
+from penstock.store.projections.projections import Page, TasksOf
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.flows import WORKERS, finish, flows_of, steps, task_of, worker

@@ -21,8 +21,7 @@ from penstock.app.wiring import assemble
 from penstock.chat.database_parts import DatabaseParts
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
@@ -31,11 +30,11 @@ from penstock.resources.media import SqlMedia
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.server.application import create_application
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.owner import this_process
-from penstock.store.sql_log import SqlLog
-from penstock.store.sql_projections import SqlProjections
+from penstock.store.logs.owner import this_process
+from penstock.store.logs.sql_log import SqlLog
+from penstock.store.projections.sql_projections import SqlProjections
 from penstock.testing.clock import settle
 from penstock.tools.access.rules import Rules
 from penstock.tools.registry import Registry

@@ -10,7 +10,7 @@ from penstock.app.settings import load
 from penstock.builtins import TOOLS
 from penstock.chat.message import Reply
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event, NoteEmitted
+from penstock.core.events.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.question import QuestionKind
 from penstock.testing.clock import FakeClock

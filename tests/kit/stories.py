@@ -6,7 +6,7 @@ from typing import Any
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     Event,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.step import Output, ValueType
+from penstock.core.events.step import Output, ValueType
 from penstock.manifest.fields import Node
 from penstock.manifest.files.manifest_folder import ManifestFolder
 from penstock.manifest.outputs import Outputs, fits

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.call import Effect
-from penstock.core.retry import RetryPolicy
+from penstock.core.call import Effect, RetryPolicy
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.manifest.execution import Execution
 from penstock.manifest.tool import FIELDS, ToolLimits

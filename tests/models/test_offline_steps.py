@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core.events.step import Output, ValueType
 from penstock.core.ids import CallId
+from penstock.core.json_values.schema import Schema
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from penstock.core.schema import Schema
-from penstock.core.step import Output, ValueType
 from penstock.flows.agents.finish import AcceptedFinish, FinishContract
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline import NOTICE, decide

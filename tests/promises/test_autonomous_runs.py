@@ -8,7 +8,7 @@ from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.builtins.workflow import TOOLS as WORKFLOW
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, QuestionAsked, TaskSuspended
+from penstock.core.events.events import CallSettled, QuestionAsked, TaskSuspended
 from penstock.core.ids import LogId
 from penstock.core.question import QuestionKind
 from penstock.flows.code.steps import CodeEnvironment

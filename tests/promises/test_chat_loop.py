@@ -8,7 +8,7 @@ import pytest
 
 from penstock.chat.message import NewMessage
 from penstock.core.call_errors import ToolFailed
-from penstock.core.events import Record, ReplyReceived, TaskEnded
+from penstock.core.events.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus

@@ -9,7 +9,7 @@ import pytest
 from penstock.app.plugins.api import PluginApi
 from penstock.builtins import TOOLS
 from penstock.builtins.ask_user import TOOLS as ASK_USER
-from penstock.core.events import CallSettled
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say

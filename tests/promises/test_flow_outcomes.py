@@ -10,10 +10,10 @@ import pytest
 
 from penstock.chat.message import NewRun
 from penstock.core.call_errors import ToolFailed
-from penstock.core.flow_events import StepSettled
+from penstock.core.events.flow_events import StepSettled
+from penstock.core.events.step import Outcome, StepStatus
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.step import Outcome, StepStatus
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -15,8 +15,8 @@ from penstock.builtins.skill_read import with_handbooks
 from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
+from penstock.core.events.step import Output
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
-from penstock.core.step import Output
 from penstock.core.task import TaskStatus
 from penstock.manifest.handbooks.handbook import find_handbooks
 from penstock.models.model import ModelRequest

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.errors import LinkExpired
-from penstock.core.events import StoredFile
+from penstock.core.events.events import StoredFile
 from penstock.core.ids import BlobId
 from penstock.resources.links import BARE, LinkLabel, Links
 from penstock.testing.clock import FakeClock

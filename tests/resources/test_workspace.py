@@ -4,10 +4,10 @@ import pytest
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
-from penstock.core.paths import parse_path
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.paths import parse_path
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.resources.workspace import Workspace
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.changes import MemoryChanges
 from penstock.testing.clock import FakeClock
 from penstock.testing.workspace import MemoryFiles

@@ -7,17 +7,17 @@ import pytest
 from sqlalchemy import Connection, Table, select
 
 from penstock.core.call_errors import ToolFailed
-from penstock.core.changes import FileChange, FileChanges, MediaChange, StateChange, StateVerb
 from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
-from penstock.core.scope import Scope, ScopeKind
-from penstock.store.blobs import Blobs
+from penstock.core.state.changes import FileChange, FileChanges, MediaChange, StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import Changes
 from penstock.store.database import Database
 from penstock.store.erasing.erasure import Erasure
-from penstock.store.rebuild import rebuild
-from penstock.store.sql_log import SqlLog
+from penstock.store.logs.sql_log import SqlLog
+from penstock.store.repair.rebuild import rebuild
 from penstock.store.statements import Statements
 from penstock.store.tables import files, loose_blobs, scopes, state
 from penstock.testing.clock import START, FakeClock

@@ -9,12 +9,12 @@ from sqlalchemy import Connection, text
 
 from penstock.core.errors import StoreCorrupt
 from penstock.core.ids import LogId, ProfileId
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.projections import Page
+from penstock.store.logs.sql_log import SqlLog
+from penstock.store.projections.projections import Page
+from penstock.store.projections.sql_projections import SqlProjections
 from penstock.store.row_checks import check_columns, moment_or_first
-from penstock.store.sql_log import SqlLog
-from penstock.store.sql_projections import SqlProjections
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import ANN, CHAT, ONE, asked, message, opened, started
 

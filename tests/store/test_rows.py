@@ -3,19 +3,19 @@
 import pytest
 from sqlalchemy import Connection, select
 
-from penstock.core.changes import FileChange, FileChanges, StateChange, StateVerb
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken, StoreCorrupt
-from penstock.core.events import Entry, MessageReceived, NoteEmitted, Record
+from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
 from penstock.core.ids import BlobId, LogId, MessageId, TaskId
-from penstock.core.scope import Scope, ScopeKind
 from penstock.core.signals import LeaseLost
-from penstock.store.blobs import Blobs
+from penstock.core.state.changes import FileChange, FileChanges, StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.erasing.erasure import Erasure
+from penstock.store.logs.sql_log import SqlLog
 from penstock.store.rows import Row, Rows, record_of, records_of
-from penstock.store.sql_log import SqlLog
 from penstock.store.statements import Statements
 from penstock.store.tables import events, loose_blobs
 from penstock.testing.clock import FakeClock, settle

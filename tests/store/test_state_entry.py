@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 from penstock.core.call_errors import ToolFailed
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.limits import Limits
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, changed, merge_patch
 from penstock.testing.clock import START
 from tests.kit.json_values import FEW, json_values

@@ -11,7 +11,7 @@ from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge, 
 from penstock.core.envelope import Envelope
 from penstock.core.errors import OutOfResources
 from penstock.core.exhaustion import starting_process
-from penstock.core.schema import Problem
+from penstock.core.json_values.schema import Problem
 from penstock.core.signals import LeaseLost, Suspend
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import UpstreamUnavailable
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.testing.clock import settle

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import StateWritten
+from penstock.core.events.events import StateWritten
 from penstock.core.signals import Suspend
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

@@ -12,9 +12,9 @@ from penstock.app.plugins.gates import Check, GateList, PluginGate
 from penstock.app.plugins.guards import Factory
 from penstock.app.plugins.tools import PluginTool, RegisteredTool, registered
 from penstock.builtins import TOOLS
+from penstock.core.call import FINISH
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, NameTaken
-from penstock.core.tool_names import FINISH
 
 log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from threading import get_ident
 from typing import Any
 
 from penstock.app.run_feed import TYPES, RunFeed
-from penstock.core.caught import CaughtError
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound
-from penstock.core.events import Record, TaskEnded
-from penstock.core.flow_events import FlowRequested, FlowStarted, StepSettled, StepStarted
+from penstock.core.events.events import Record, TaskEnded
+from penstock.core.events.flow_events import FlowRequested, FlowStarted, StepSettled, StepStarted
+from penstock.core.foreign_code import CaughtError
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.bus import Delta, Live
 

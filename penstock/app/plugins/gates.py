@@ -7,7 +7,7 @@ from inspect import iscoroutinefunction
 
 from msgspec import Struct
 
-from penstock.core.caught import CaughtError
+from penstock.core.foreign_code import CaughtError
 from penstock.tools.threads import Threads
 
 log = logging.getLogger(__name__)

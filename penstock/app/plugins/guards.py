@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core.call import Call
-from penstock.core.caught import CaughtError
+from penstock.core.foreign_code import CaughtError
 from penstock.tools.access.session_guard import GuardedSession, PluginGuard
 
 Guard = Callable[[Call], Any]

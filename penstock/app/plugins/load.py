@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import iscoroutine
 
 from penstock.app.plugins.api import PluginApi
-from penstock.core.caught import CaughtError
 from penstock.core.errors import ConfigError
+from penstock.core.foreign_code import CaughtError
 
 GROUP = "penstock.plugins"
 Plugin = Callable[[PluginApi], object]

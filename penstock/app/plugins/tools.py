@@ -10,7 +10,7 @@ from msgspec import Struct
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.tools.access.policy import PLUGIN
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.context import ToolContext

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json, Status
 from penstock.core.errors import ConfigError
-from penstock.core.schema import Schema
-from penstock.core.scope import ScopeKind
+from penstock.core.json_values.schema import Schema
+from penstock.core.state.scope import ScopeKind
 
 KEYS = ("vault", "runtime_config", "state", "state_bindings", "context", "tools", "fetch")
 STATES = tuple(ScopeKind)

@@ -21,13 +21,13 @@ from penstock.app.settings import Settings, load
 from penstock.app.trial.mocked_tools import MockedEgress, MockedTool, MockedVault
 from penstock.app.trial.mocks import Mocks
 from penstock.app.wiring import assemble
-from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Json
 from penstock.core.ids import TaskId, new_id
+from penstock.core.limits import World
 from penstock.core.profile import LOCAL
-from penstock.core.scope import Scope, ScopeKind
-from penstock.core.world import World
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.resources.state import entry_to_wire
 from penstock.tools.registry import Registry
 from penstock.tools.scripts.script import ScriptTool

@@ -10,7 +10,7 @@ from msgspec import Struct
 from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
 from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
 from penstock.core.envelope import Json
-from penstock.core.schema import Problem
+from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.walk import entries, has_readable
 from penstock.tools.builtin import offered_without, whole

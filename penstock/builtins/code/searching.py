@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from penstock.builtins.code.declare import FOLDER, YES_OR_NO, look_below, of_project
 from penstock.core.call_errors import not_a_directory
 from penstock.core.envelope import Json
-from penstock.core.schema import Problem
+from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.globs import glob as glob_of
 from penstock.resources.project.search import SECONDS, SearchHits, SearchQuery, search

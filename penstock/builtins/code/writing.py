@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.builtins.code.declare import PATH, WRITE, YES_OR_NO, of_project
 from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.envelope import Json
-from penstock.core.schema import Problem
+from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.tools.builtin import TEXT
 from penstock.tools.faults import invalid

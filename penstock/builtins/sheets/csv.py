@@ -15,9 +15,9 @@ from penstock.builtins.sheets.cells import (
 from penstock.builtins.sheets.text import MOST_BYTES, CsvText, text_of, written
 from penstock.core.call import Effect
 from penstock.core.call_errors import tool_failure
-from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
-from penstock.core.paths import FilePath
+from penstock.core.state.changes import FileChanges
+from penstock.core.state.paths import FilePath
 from penstock.tools.builtin import URI, builtin, place
 from penstock.tools.invocation import Invocation
 

@@ -14,12 +14,12 @@ from penstock.builtins.sheets.cells import (
 )
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, tool_failure
-from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
+from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
-from penstock.core.paths import FilePath
-from penstock.core.schema import Problem
+from penstock.core.state.changes import FileChanges
+from penstock.core.state.paths import FilePath
 from penstock.tools.builtin import URI, builtin, fields_of, list_of, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation

@@ -17,7 +17,7 @@ from penstock.builtins.sheets.a1 import Area, Cell, whole_area
 from penstock.builtins.sheets.package import bad_format, take_census
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.schema import SAFE_INTEGER
+from penstock.core.json_values.schema import SAFE_INTEGER
 
 LONGEST_TEXT = 32_767
 """Characters of a cell."""

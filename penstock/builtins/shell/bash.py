@@ -9,7 +9,7 @@ from penstock.builtins.shell.parts import parts
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolTimeout
 from penstock.core.envelope import Json
-from penstock.core.schema import Problem
+from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.builtin import builtin, whole
 from penstock.tools.faults import invalid

@@ -7,12 +7,12 @@ from penstock.agents.offer import skills_of
 from penstock.agents.settings import DEFAULTS
 from penstock.chat.session import Participants
 from penstock.core.call import Call, Origin, ToolCall
-from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
-from penstock.core.events import CallRequested, TaskEnded, TaskStarted
+from penstock.core.events.events import CallRequested, TaskEnded, TaskStarted
 from penstock.core.ids import ASSISTANT, CallId
+from penstock.core.json_values.canonical import canonical
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus

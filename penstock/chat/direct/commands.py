@@ -12,20 +12,19 @@ from penstock.chat.direct.calls import DirectCalls
 from penstock.chat.direct.key_values import needs, read_input, usage
 from penstock.chat.representations import envelope_part
 from penstock.chat.session import profile_of
-from penstock.core.call import CallPath, Origin, ToolCall
+from penstock.core.call import EXECUTE_WORKFLOW, CallPath, Origin, ToolCall
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
-from penstock.core.events import MessageReceived, ReplyReceived, TaskEnded, TaskStarted
+from penstock.core.events.events import MessageReceived, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
+from penstock.core.limits import World
+from penstock.core.messages import NEW, MissingArguments, begins_afresh, command_parts
 from penstock.core.profile import Profile
 from penstock.core.question import Question, QuestionKind
 from penstock.core.signals import Suspend
-from penstock.core.slash import NEW, MissingArguments, begins_afresh, command_parts
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
-from penstock.core.tool_names import EXECUTE_WORKFLOW
-from penstock.core.world import World
 from penstock.engine.held_log import HeldLog
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_ends import usage_of

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.core.envelope import Json
-from penstock.core.json_text import parse_json, parse_json_at
-from penstock.core.schema import Problem
+from penstock.core.json_values.json_text import parse_json, parse_json_at
+from penstock.core.json_values.schema import Problem
 from penstock.core.text import cut
 
 Read = tuple[dict[str, Any], list[Problem]]

@@ -1,9 +1,9 @@
 """The events of one task, read from its log and held against what the lists say of the task."""
 
 from penstock.core.errors import StoreCorrupt
-from penstock.core.events import Record, TaskEnded
+from penstock.core.events.events import Record, TaskEnded
 from penstock.core.task import TaskRecord
-from penstock.store.log import Log
+from penstock.store.logs.log import Log
 from penstock.store.rows import REBUILD
 
 

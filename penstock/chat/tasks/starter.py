@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from penstock.chat.message import NewMessage
-from penstock.core.events import Entry, MessageReceived, Record, TaskStarted
+from penstock.core.events.events import Entry, MessageReceived, Record, TaskStarted
 from penstock.core.ids import LogId
 from penstock.core.profile import Profile
 from penstock.engine.activation import Activations

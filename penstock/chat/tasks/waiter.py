@@ -8,7 +8,7 @@ from typing import Any, Self
 from penstock.chat.message import Reply
 from penstock.chat.tasks.records import records_of, unfit
 from penstock.core.errors import NotFound
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     Event,
     QuestionAnswered,
@@ -16,13 +16,13 @@ from penstock.core.events import (
     TaskEnded,
     TaskSuspended,
 )
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.limits import World
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.engine.bus import Bus
-from penstock.store.log import Log
-from penstock.store.projections import Projections
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events after which a task stands otherwise than before."""

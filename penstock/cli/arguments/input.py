@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
-from penstock.core.json_text import parse_json
-from penstock.core.schema import json_type
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.schema import json_type
 
 EXAMPLE = """'{"name": "Ann"}'"""
 """Without the quotes outside, a shell removes those inside."""

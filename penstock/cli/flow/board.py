@@ -13,8 +13,8 @@ from penstock.cli.flow.lines import Lines
 from penstock.cli.flow.view import View, draw, fits
 from penstock.cli.terminal.region import Region
 from penstock.core.clock import Clock
-from penstock.core.events import Record
-from penstock.core.flow_events import FlowNotified, StepStarted
+from penstock.core.events.events import Record
+from penstock.core.events.flow_events import FlowNotified, StepStarted
 from penstock.engine import bus
 
 TICK_SECONDS = 0.25

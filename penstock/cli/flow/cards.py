@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.terminal.plain import compact
-from penstock.core.events import (
+from penstock.core.call import FINISH
+from penstock.core.events.events import (
     CallSettled,
     QuestionAnswered,
     QuestionAsked,
@@ -16,10 +17,9 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.flow_events import AgentStarted, FlowNotified, StepSettled, StepStarted
+from penstock.core.events.flow_events import AgentStarted, FlowNotified, StepSettled, StepStarted
+from penstock.core.events.step import Outcome, StepStatus
 from penstock.core.ids import QuestionId
-from penstock.core.step import Outcome, StepStatus
-from penstock.core.tool_names import FINISH
 from penstock.engine.bus import Delta, DeltaKind, Live
 
 MOST_KEPT = 12

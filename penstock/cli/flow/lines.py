@@ -7,11 +7,11 @@ from rich.text import Text
 from penstock.cli.flow.cards import CardState, StepCard
 from penstock.cli.terminal.plain import hanging
 from penstock.cli.terminal.region import fitted
-from penstock.core.events import CallSettled, Record, TaskBlocked
-from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.call import FINISH
+from penstock.core.events.events import CallSettled, Record, TaskBlocked
+from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
 from penstock.core.task import blocked
 from penstock.core.text import one_line
-from penstock.core.tool_names import FINISH
 
 GOOD, BAD, DIM, ODD = "green", "bold red", "dim", "yellow"
 _SUMMARY = 120

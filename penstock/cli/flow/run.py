@@ -35,7 +35,14 @@ from penstock.cli.terminal.keyboard import read_line
 from penstock.cli.terminal.output import note, print_json, say
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
-from penstock.core.events import Event, QuestionAsked, Record, TaskBlocked, TaskEnded, TaskSuspended
+from penstock.core.events.events import (
+    Event,
+    QuestionAsked,
+    Record,
+    TaskBlocked,
+    TaskEnded,
+    TaskSuspended,
+)
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import TaskStatus

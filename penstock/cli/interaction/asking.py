@@ -14,7 +14,7 @@ from penstock.cli.terminal.keyboard import Complete, IsOver, never, nothing, rea
 from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean, compact
 from penstock.cli.terminal.render import Screen
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.question import Option, QuestionKind, QuestionRecord
 from penstock.core.text import one_line
 from penstock.engine.answers import answer_in_words

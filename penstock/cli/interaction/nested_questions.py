@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
 from penstock.app.runtime import Runtime
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, TaskId
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 
 LOOK_SECONDS = 1.0
 _PAGE = Page(limit=100, is_descending=True)

@@ -13,8 +13,8 @@ from penstock.cli.arguments.project import ReadProject
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import ASSISTANT
+from penstock.core.json_values.schema import Schema
 from penstock.core.messages import UserMessage
-from penstock.core.schema import Schema
 from penstock.core.text import count
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline import decide

@@ -25,8 +25,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from penstock.cli.terminal.output import note
-from penstock.core.canonical import without_surrogates
 from penstock.core.errors import QuestionClosed
+from penstock.core.json_values.canonical import without_surrogates
 from penstock.core.late import late
 
 LOOK_SECONDS = 0.5

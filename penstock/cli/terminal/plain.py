@@ -5,7 +5,7 @@ import re
 import shlex
 from typing import Any
 
-from penstock.core.canonical import without_surrogates
+from penstock.core.json_values.canonical import without_surrogates
 
 BAR = "  │ "
 """Begins each line of what others wrote but the first, which penstock introduces."""

@@ -13,9 +13,9 @@ from rich.text import Text
 from penstock.cli.terminal.plain import BAR, clean, compact, hanging, pretty
 from penstock.core.call import tools_on
 from penstock.core.clock import Moment, to_iso
-from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
-from penstock.core.events import (
+from penstock.core.events.codec import kind_of
+from penstock.core.events.events import (
     CallSettled,
     Event,
     MessageReceived,

@@ -9,7 +9,7 @@ from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import hanging
 from penstock.cli.terminal.render import note_line, question_line
 from penstock.core.call import tools_on
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     NoteEmitted,
     QuestionAsked,

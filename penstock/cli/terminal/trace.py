@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2]
 HOPS: Mapping[str, str] = {
     "app/runtime.call": "a door hands the call in",
     "chat/inbox.call": "a direct call is a task of its own",
-    "store/sql_log.send": "what was asked for is on disk before anything happens",
+    "store/logs/sql_log.send": "what was asked for is on disk before anything happens",
     "engine/inline.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: nobody else works on this log",
     "engine/state.fold": "the log says what there is to do",
@@ -21,16 +21,16 @@ HOPS: Mapping[str, str] = {
     "engine/ledger.find": "replay: settled before? then that, and nothing else",
     "tools/registry.find": "resolve: the tool by its id",
     "tools/access/policy.refused": "permit: may this caller reach it?",
-    "core/schema.problems": "validate: every problem of the input, by path",
+    "core/json_values/schema.problems": "validate: every problem of the input, by path",
     "tools/access/rules.decide": "ask: allow, ask a person, or deny",
     "engine/ledger.start": "a write is noted before it begins",
     "engine/budget.reserve_call": "reserve: the budget of the whole task",
     "tools/python/function.run": "run: the work itself",
     "tools/results/artifacts.show": "settle: clipped and previewed, kept whole",
     "engine/ledger.settle": "settle: the outcome, once and for all",
-    "store/sql_log.append": "the outcome is on its way to disk",
+    "store/logs/sql_log.append": "the outcome is on its way to disk",
     "engine/held_log.commit": "the outcome is on disk",
-    "store/sql_log.release": "gives the lease back",
+    "store/logs/sql_log.release": "gives the lease back",
     "app/runtime.outcome_of": "the envelope, for who asked",
 }
 """What is watched: file and function, and what happens there."""

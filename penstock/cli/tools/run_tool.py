@@ -41,10 +41,10 @@ from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord
-from penstock.core.scope import ScopeKind
+from penstock.core.state.scope import ScopeKind
 from penstock.core.task import TaskStatus
 from penstock.tools.registry import Registry
 

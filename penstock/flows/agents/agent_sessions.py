@@ -20,11 +20,11 @@ from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.errors import ConfigError, NotFound
+from penstock.core.events.flow_events import AgentStarted
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.core.flow_events import AgentStarted
+from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
-from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_snapshot import kept_agent, kept_of

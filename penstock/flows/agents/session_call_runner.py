@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.guard import LoopGuard
 from penstock.agents.settings import ChatSettings
-from penstock.core.call import Call
+from penstock.core.call import FINISH, Call
 from penstock.core.call_errors import CallError, InvalidInput, NotPermitted
 from penstock.core.envelope import Envelope, Status
-from penstock.core.events import CallSettled
-from penstock.core.tool_names import FINISH
+from penstock.core.events.events import CallSettled
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.finish import DONE, FinishContract, RejectedFinish
 from penstock.tools.access.policy import Caller

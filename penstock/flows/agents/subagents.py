@@ -4,11 +4,11 @@ from functools import partial
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.core.call import SUBAGENT
 from penstock.core.call_errors import BudgetExceeded, CallError, ToolFailed
 from penstock.core.diagnostics import nearest
 from penstock.core.envelope import Json
-from penstock.core.schema import Problem
-from penstock.core.tool_names import SUBAGENT
+from penstock.core.json_values.schema import Problem
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
 from penstock.flows.agents.agent_snapshot import kept_agent

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.call_errors import ScriptError
-from penstock.core.canonical import compact
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.schema import Schema
-from penstock.core.step import Outcome, Output, StepResult
+from penstock.core.events.step import Outcome, Output, StepResult
+from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.schema import Schema
 from penstock.flows.definition import Code, CodeDecision
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.manifest.fields import found, quoted

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.events import TaskStarted
-from penstock.core.flow_events import FlowNotified, FlowRequested, StepSettled, StepStarted
+from penstock.core.events.events import TaskStarted
+from penstock.core.events.flow_events import FlowNotified, FlowRequested, StepSettled, StepStarted
+from penstock.core.events.step import Outcome, StepResult
 from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.limits import World
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.signals import Signal
-from penstock.core.step import Outcome, StepResult
-from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
@@ -39,7 +39,7 @@ from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.warnings import WARNING
 from penstock.flows.steps.step_context import StepContext
-from penstock.store.log import Lease, Log
+from penstock.store.logs.log import Lease, Log
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
 """Of one dry run: runs, starts of steps in each, and time in all."""

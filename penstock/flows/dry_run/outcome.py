@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.envelope import Json
-from penstock.core.step import StepResult
-from penstock.core.world import World
+from penstock.core.events.step import StepResult
+from penstock.core.limits import World
 from penstock.flows.agents.agent_sessions import GetAgent
 from penstock.flows.project.library import FlowLibrary
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.core.step import Outcome, StepResult
-from penstock.core.world import World
+from penstock.core.events.step import Outcome, StepResult
+from penstock.core.limits import World
 from penstock.engine.bus import Bus
 from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent
 from penstock.flows.agents.materials import Materials
@@ -31,7 +31,7 @@ from penstock.flows.steps.step_context import StepContext, VisitResult
 from penstock.flows.steps.step_runner import StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
-from penstock.store.blobs import open_blobs
+from penstock.store.blobs.blobs import open_blobs
 from penstock.tools.access.rules import Rules
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
-from penstock.core.flow_events import FlowStarted
+from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.checks.subflows import resolve
 from penstock.manifest.files.discover import shown
 from penstock.resources.project.globs import glob

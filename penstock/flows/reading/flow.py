@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
-from penstock.core.flow_events import FlowStarted
+from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
 from penstock.flows.reading.document import parse_flow, source_lines
 from penstock.flows.reading.inputs import RunInputs

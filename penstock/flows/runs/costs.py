@@ -16,7 +16,7 @@ from itertools import islice
 from msgspec import Struct, field
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowNotified, StepStarted
+from penstock.core.events.flow_events import FlowNotified, StepStarted
 from penstock.core.messages import Usage
 from penstock.engine.task_state import TaskState
 

@@ -9,7 +9,7 @@ end. Tests: tests/flows/runs/test_frame_events.py.
 from collections.abc import Sequence
 
 from penstock.core.call import CallPath, frame_above
-from penstock.core.flow_events import FlowStarted, StepSettled, StepStarted
+from penstock.core.events.flow_events import FlowStarted, StepSettled, StepStarted
 from penstock.engine.task_state import TaskState
 from penstock.flows.runs.costs import VisitCosts
 

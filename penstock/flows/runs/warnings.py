@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowNotified
+from penstock.core.events.flow_events import FlowNotified
 from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import TaskState
 

@@ -7,7 +7,7 @@ waits, from which the active time of a visit follows (`penstock.flows.runs.costs
 from collections.abc import Iterator
 from typing import assert_never
 
-from penstock.core.flow_events import FlowNotified
+from penstock.core.events.flow_events import FlowNotified
 from penstock.flows.definition import AnyStep, Fork, LoopDecision
 from penstock.flows.runs.costs import STEP_WAITS
 from penstock.flows.runs.loops import RouteTaken

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import Interrupted, NotPermitted
+from penstock.core.events.step import Outcome, StepResult, StepStatus
 from penstock.core.limits import MIB
-from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Shell
 from penstock.flows.runs.values import TemplateValues

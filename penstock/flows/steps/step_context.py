@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowNotified, StepSettled
+from penstock.core.events.flow_events import FlowNotified, StepSettled
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.runs.loops import RouteTaken

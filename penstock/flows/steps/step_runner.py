@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError
-from penstock.core.step import Outcome, StepResult, is_present
-from penstock.core.world import World
+from penstock.core.events.step import Outcome, StepResult, is_present
+from penstock.core.limits import World
 from penstock.engine.suspend import ask
 from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
 from penstock.flows.agents.briefing import Expand, TaskOf, brief, wired

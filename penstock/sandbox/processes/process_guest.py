@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.sandbox.guest import MIB, EntryRequest, begin_step, world_of
 from penstock.sandbox.machine_world import digest
 from penstock.sandbox.messages import Delivery, Message

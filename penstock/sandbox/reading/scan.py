@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.reading.build_cache import BuildCache
 from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement

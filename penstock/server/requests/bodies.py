@@ -7,11 +7,11 @@ from typing import Any
 from starlette.requests import Request
 
 from penstock.chat.message import RequestKey
-from penstock.core.canonical import canonical
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
-from penstock.core.json_text import parse_json
-from penstock.core.schema import MOST_PROBLEMS, Schema
+from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.schema import MOST_PROBLEMS, Schema
 from penstock.core.text import cut
 
 JSON_TYPE = "application/json"

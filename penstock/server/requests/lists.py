@@ -11,7 +11,7 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.ids import MessageId, TaskId
 from penstock.core.text import cut
 from penstock.server.requests.problem import Json
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 
 Number = Annotated[int, Field(ge=1, le=200)]
 Words = Annotated[str, Field(max_length=200)]

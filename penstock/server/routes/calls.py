@@ -14,8 +14,8 @@ from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, Too
 from penstock.core.envelope import Status
 from penstock.core.errors import BadRequest, InvalidRequest, NotFound
 from penstock.core.ids import ASSISTANT, TaskId
+from penstock.core.json_values.schema import Problem, json_type
 from penstock.core.profile import CHAT, READ, Profile
-from penstock.core.schema import Problem, json_type
 from penstock.server.context import PROFILE, ServerContext, allowed, context_of
 from penstock.server.requests.bodies import ID, Form, key_of, read_json
 from penstock.server.requests.lists import Number, page_of
@@ -24,7 +24,7 @@ from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers, document, takes
 from penstock.server.schemas.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.tools.direct import DirectTools
 from penstock.tools.faults import invalid, problem_details
 from penstock.tools.tool import Tool

@@ -22,8 +22,8 @@ from penstock.server.routes.message_task import find_task_messages
 from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import stream_of_sent
 from penstock.server.schemas.openapi import answers, streams, takes
-from penstock.store.log_units import MOVED_ON
-from penstock.store.projections import Page
+from penstock.store.logs.log_units import MOVED_ON
+from penstock.store.projections.projections import Page
 
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 

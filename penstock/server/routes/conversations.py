@@ -8,11 +8,11 @@ from starlette.responses import Response
 from penstock.agents.offer import offered
 from penstock.chat.directory import Directory, conversation
 from penstock.chat.history import HistoryRange
+from penstock.core.call import LISTED_FIRST
 from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.task import SessionRecord
-from penstock.core.tool_names import FIRST
 from penstock.models.model import ModelCard
 from penstock.server.context import ServerContext, admitted, allowed, context_of
 from penstock.server.requests.bodies import Form, read_json
@@ -22,7 +22,7 @@ from penstock.server.routes.message_task import find_task_messages
 from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import ResumePosition, stream_of_session
 from penstock.server.schemas.openapi import answers, streams, takes
-from penstock.store.projections import SessionSort
+from penstock.store.projections.projections import SessionSort
 from penstock.tools.tool import Tool
 
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
@@ -223,7 +223,7 @@ def _model(card: ModelCard, available: bool) -> dict[str, Any]:  # noqa: FBT001
 def _place(tool: Tool) -> tuple[int, str]:
     """Return what orders a tool in a list."""
     tool_id = tool.spec.tool_id
-    return (FIRST.index(tool_id) if tool_id in FIRST else len(FIRST), tool_id)
+    return (LISTED_FIRST.index(tool_id) if tool_id in LISTED_FIRST else len(LISTED_FIRST), tool_id)
 
 
 def _tool(tool: Tool, enabled: bool) -> dict[str, Any]:  # noqa: FBT001

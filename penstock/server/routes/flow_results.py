@@ -5,11 +5,11 @@ from typing import Any
 
 from penstock.app.run_feed import STATUS
 from penstock.core.call import frame_above
-from penstock.core.events import Record
-from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.events import Record
+from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.step import StepStatus
 from penstock.core.ids import TaskId
 from penstock.core.question import QuestionRecord
-from penstock.core.step import StepStatus
 from penstock.core.task import TaskRecord
 from penstock.flows.runs.plan import RunStatus
 

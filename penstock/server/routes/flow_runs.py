@@ -16,7 +16,7 @@ from penstock.chat.tasks.records import first_record, records_of, unfit
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
-from penstock.core.flow_events import FlowNotified, FlowRequested, StepStarted
+from penstock.core.events.flow_events import FlowNotified, FlowRequested, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
@@ -40,7 +40,7 @@ from penstock.server.schemas.openapi import answers, streams, takes
 from penstock.server.streams.flow_wire import RunFrames
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream
-from penstock.store.projections import TasksOf
+from penstock.store.projections.projections import TasksOf
 
 log = logging.getLogger(__name__)
 

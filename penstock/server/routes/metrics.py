@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from penstock.agents.offer import definition
 from penstock.chat.metrics import MetricsRange, tokens
-from penstock.core.canonical import compact
 from penstock.core.clock import Moment, to_iso
+from penstock.core.json_values.canonical import compact
 from penstock.core.profile import READ
 from penstock.core.text import cut
 from penstock.server.context import ServerContext, allowed, context_of

@@ -9,7 +9,7 @@ from penstock.agents.settings import DEFAULTS
 from penstock.chat.follow import LogTail
 from penstock.chat.message import SentMessage
 from penstock.core.errors import BadLastEventId, NotFound
-from penstock.core.events import (
+from penstock.core.events.events import (
     CancelRequested,
     MessageReceived,
     Record,
@@ -23,7 +23,7 @@ from penstock.server.context import ServerContext
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.sse import EventStream, StreamSlot
 from penstock.server.streams.wire import ChatFrames, StreamView
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 
 NO_CONTENT = 204
 _NEWEST = Page(limit=1)

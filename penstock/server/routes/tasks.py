@@ -13,7 +13,7 @@ from penstock.chat.tasks.records import records_of
 from penstock.chat.tasks.waiter import awaited_runs
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, NotFound
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     Record,
     ReplyReceived,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from penstock.app.run_feed import RunFeed
-from penstock.core.events import Record
+from penstock.core.events.events import Record
 from penstock.core.ids import TaskId
 from penstock.engine.bus import Delta, Live
 from penstock.server.streams.frame import Frame, Position, UnseenFrames

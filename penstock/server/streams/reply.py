@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.chat.representations import call_part
-from penstock.core.events import ReplyReceived
+from penstock.core.events.events import ReplyReceived
 from penstock.core.text import cut
 from penstock.engine.bus import Delta, DeltaKind, LiveReply
 from penstock.server.streams.frame import Position, UnseenFrames

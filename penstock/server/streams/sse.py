@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.chat.follow import LogTail
-from penstock.core.canonical import compact
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
+from penstock.core.json_values.canonical import compact
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.engine.bus import Live

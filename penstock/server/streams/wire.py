@@ -12,7 +12,7 @@ from penstock.chat.representations import (
     result_part,
 )
 from penstock.chat.subagent_filter import SubagentFilter
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallSettled,
     CancelRequested,
@@ -30,7 +30,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.task import TaskStatus

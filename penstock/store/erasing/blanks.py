@@ -13,7 +13,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from penstock.core.envelope import ErrorDetail
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallRetried,
     CallSettled,
@@ -38,7 +38,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import (
+from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
     FlowNotified,
@@ -48,9 +48,9 @@ from penstock.core.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import MessageId
 from penstock.core.question import EXPIRED, Question, QuestionStatus, is_withdrawn
-from penstock.core.secret_events import SecretGiven
 
 GONE = "erased"
 """Stands for the message of an error."""

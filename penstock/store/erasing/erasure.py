@@ -22,12 +22,12 @@ from functools import partial
 from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound, StoreCorrupt
-from penstock.core.events import CallSettled, Entry, MessagesErased
+from penstock.core.events.codec import kind_of
+from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
 from penstock.store.erasing.blanks import half_of
@@ -43,7 +43,9 @@ from penstock.store.erasing.loose import (
     take_loose,
 )
 from penstock.store.erasing.overwrite import brief_of, overwrite, refuse_if_busy
-from penstock.store.erasing.references import (
+from penstock.store.logs.log_units import SendUnit
+from penstock.store.projections.projection_writer import ProjectionWriter
+from penstock.store.references import (
     RunRequest,
     blobs_of,
     has_traces,
@@ -54,8 +56,6 @@ from penstock.store.erasing.references import (
     requests_of_runs,
     waiter_of,
 )
-from penstock.store.log_units import SendUnit
-from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
 from penstock.store.tables import (

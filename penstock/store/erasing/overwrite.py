@@ -8,13 +8,13 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import Connection, Row, case, func, select
 
-from penstock.core.codec import decode, encode, kind_of
 from penstock.core.errors import SessionBusy, StoreCorrupt
-from penstock.core.events import Erased, Event, MessageReceived, SessionOpened, TaskEnded
+from penstock.core.events.codec import decode, encode, kind_of
+from penstock.core.events.events import Erased, Event, MessageReceived, SessionOpened, TaskEnded
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.erasing.blanks import ErasedPart, left_of
-from penstock.store.erasing.references import files_of
+from penstock.store.references import files_of
 from penstock.store.rows import advice
 from penstock.store.tables import deltas, events, sessions, tasks
 

@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct, field
 
-from penstock.core.call import Origin
+from penstock.core.call import ASK_USER, SUBAGENT, Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.clock import Moment
 from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.tool_names import ASK_USER, SUBAGENT
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.redact import Redactor
 from penstock.tools.access.session_guard import (

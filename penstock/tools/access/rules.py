@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from penstock.core.envelope import Json
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.tools.access.policy import Caller
 from penstock.tools.spec import ToolSpec
 

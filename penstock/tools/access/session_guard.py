@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.core.call import Call, CallPath
+from penstock.core.call import ASK_USER, FINISH, SKILL_READ, SUBAGENT, Call, CallPath
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.core.ids import TaskId
-from penstock.core.tool_names import ASK_USER, FINISH, SKILL_READ, SUBAGENT
 from penstock.tools.results.outputs import own_copy
 
 ALWAYS = (FINISH, ASK_USER, SKILL_READ)

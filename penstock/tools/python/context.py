@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from penstock.core.call import Call, Effect
 from penstock.core.call_errors import DepthExceeded, Rejected
 from penstock.core.envelope import Envelope
-from penstock.core.events import NoteEmitted, StoredFile
+from penstock.core.events.events import NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.capabilities import KeptState, ToolFiles, secret_of

@@ -15,8 +15,8 @@ from penstock.core.call import Effect
 from penstock.core.diagnostics import Diagnostic, Severity, did_you_mean, errors_of
 from penstock.core.envelope import Json
 from penstock.core.errors import DeclarationError
-from penstock.core.events import NoteEmitted
-from penstock.core.schema import Problem, pointer
+from penstock.core.events.events import NoteEmitted
+from penstock.core.json_values.schema import Problem, pointer
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.blocking import BlockingDetector

@@ -6,10 +6,9 @@ from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
 
-from penstock.core.call import Effect
+from penstock.core.call import ONCE, Effect, RetryPolicy
 from penstock.core.envelope import Json
-from penstock.core.retry import ONCE, RetryPolicy
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.tools.spec import Exclusive
 
 TOOL_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

@@ -19,10 +19,10 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from penstock.core.caught import CaughtError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
-from penstock.core.schema import Schema, json_problems
+from penstock.core.foreign_code import CaughtError
+from penstock.core.json_values.schema import Schema, json_problems
 from penstock.core.text import cut
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.docstring import parse_docstring

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
-from penstock.core.canonical import compact, exact, without_surrogates
 from penstock.core.envelope import Envelope, ErrorDetail, Json
-from penstock.core.events import CallSettled, StoredFile
+from penstock.core.events.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
+from penstock.core.json_values.canonical import compact, exact, without_surrogates
+from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import Limits
-from penstock.core.schema import is_deeper
 from penstock.core.text import cut, one_line, preview
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.tools.results.bounded_errors import bounded
 from penstock.tools.results.media import IMAGES, dimensions, sniff
 from penstock.tools.results.outputs import at_bytes

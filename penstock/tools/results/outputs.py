@@ -15,7 +15,7 @@ from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter
 
 from penstock.core.call_errors import InvalidOutput
-from penstock.core.schema import pointer
+from penstock.core.json_values.schema import pointer
 from penstock.tools.results.media import sniff
 
 Path = tuple[str | int, ...]

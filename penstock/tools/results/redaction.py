@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from penstock.core.call_errors import StateDenied
-from penstock.core.changes import Change, FileChanges, MediaChange
 from penstock.core.envelope import Envelope, ErrorDetail
-from penstock.core.events import NoteEmitted, StoredFile
+from penstock.core.events.events import NoteEmitted, StoredFile
+from penstock.core.state.changes import Change, FileChanges, MediaChange
 from penstock.resources.redact import Redactor
 
 

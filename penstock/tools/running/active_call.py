@@ -4,14 +4,14 @@ from typing import Any
 
 from penstock.core.call import Call, Origin
 from penstock.core.call_errors import CallError, NotPermitted, Rejected
-from penstock.core.changes import Change
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
-from penstock.core.events import StoredFile
+from penstock.core.events.events import StoredFile
 from penstock.core.ids import QuestionId
+from penstock.core.limits import World
 from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.state.changes import Change
 from penstock.core.text import cut
-from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
 from penstock.tools.access.policy import Caller

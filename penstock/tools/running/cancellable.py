@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.core.awaited import consume_outcome, unmarked
+from penstock.core.foreign_code import consume_outcome, unmarked
 from penstock.tools.access.policy import SCRIPT
 from penstock.tools.invocation import Invocation
 from penstock.tools.running.deadline import CancelReason, Deadline

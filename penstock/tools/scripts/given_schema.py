@@ -7,8 +7,8 @@ pattern that tries everything, would hold up all that it does.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core.canonical import compact
-from penstock.core.schema import Problem, Schema
+from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.schema import Problem, Schema
 
 MOST_CHARACTERS = 65_536
 """Of a schema as JSON, with what it refers to in the place of each reference."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotAvailable
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.engine.suspend import withdraw
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation

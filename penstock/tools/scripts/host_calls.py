@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded
 from penstock.core.envelope import Envelope, Status
-from penstock.core.events import NoteEmitted
-from penstock.core.schema import Problem
+from penstock.core.events.events import NoteEmitted
+from penstock.core.json_values.schema import Problem
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.faults import invalid

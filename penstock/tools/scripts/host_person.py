@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.call import Effect
 from penstock.core.clock import Moment
-from penstock.core.events import QuestionAnswered
+from penstock.core.events.events import QuestionAnswered
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import StateDenied
-from penstock.core.changes import StateChange, StateVerb
-from penstock.core.scope import Scope, ScopeKind
+from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state.scope import Scope, ScopeKind
 from penstock.manifest.bindings import StateBinding
 from penstock.resources.redact import Redactor
 from penstock.resources.state import (

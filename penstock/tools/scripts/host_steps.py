@@ -5,10 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from penstock.core.call import CallPath, Effect
-from penstock.core.canonical import canonical
-from penstock.core.events import StateWritten
-from penstock.core.retry import ONCE, RetryPolicy
+from penstock.core.call import ONCE, CallPath, Effect, RetryPolicy
+from penstock.core.events.events import StateWritten
+from penstock.core.json_values.canonical import canonical
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.results.redaction import check_key

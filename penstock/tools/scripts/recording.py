@@ -11,10 +11,10 @@ from msgspec import Struct, field
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, CallError
-from penstock.core.canonical import compact
-from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallSettled, NoteEmitted
+from penstock.core.events.events import CallSettled, NoteEmitted
+from penstock.core.json_values.canonical import compact
+from penstock.core.state.changes import Change
 from penstock.core.text import size_text
 from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.store.state_entry import TYPE_ERROR

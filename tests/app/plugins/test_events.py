@@ -12,8 +12,8 @@ from penstock.app.run_feed import TYPES
 from penstock.chat.message import NewRun
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreError
-from penstock.core.events import Event, Record
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.events import Event, Record
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.engine.bus import Live

@@ -10,12 +10,12 @@ from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
-from penstock.core.events import TaskEnded
+from penstock.core.events.events import TaskEnded
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events, kinds, settled
 from tests.kit.tools import Act, Gate, calling, echo, raising

@@ -13,7 +13,7 @@ from penstock.builtins import TOOLS
 from penstock.chat.message import NewMessage, Reply
 from penstock.core.call import Effect
 from penstock.core.errors import InvalidRequest, QuestionOpen
-from penstock.core.events import TaskStarted
+from penstock.core.events.events import TaskStarted
 from penstock.core.ids import ProfileId, SessionId
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, UserMessage
@@ -21,7 +21,7 @@ from penstock.core.profile import CHAT, Profile
 from penstock.core.question import QuestionKind
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections import Page, TasksOf
+from penstock.store.projections.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import WORKERS, by_task, finish, flows_of
 from tests.kit.logs import events, kinds

@@ -6,9 +6,8 @@ import pytest
 
 from penstock.chat.tasks.closer import TaskCloser
 from penstock.core.call import CallPath
-from penstock.core.canonical import canonical
 from penstock.core.envelope import ErrorDetail
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     Event,
@@ -17,6 +16,7 @@ from penstock.core.events import (
     TaskEnded,
     TaskStarted,
 )
+from penstock.core.json_values.canonical import canonical
 from penstock.core.messages import ToolMessage
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus

@@ -5,12 +5,12 @@ from msgspec.structs import replace
 
 from penstock.chat.tasks.records import first_record, records_of
 from penstock.core.errors import StoreCorrupt
-from penstock.core.events import MessageReceived, TaskEnded
+from penstock.core.events.events import MessageReceived, TaskEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.models.scripted import ScriptedModel, say
-from penstock.store.log import Log
-from penstock.store.projections import Page
+from penstock.store.logs.log import Log
+from penstock.store.projections.projections import Page
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 
 

@@ -7,12 +7,12 @@ import pytest
 from penstock.chat.message import NewMessage
 from penstock.core.clock import SystemClock
 from penstock.core.errors import NotFound
-from penstock.core.events import Entry, Record, TaskResumed
+from penstock.core.events.events import Entry, Record, TaskResumed
 from penstock.core.ids import LogId, ProfileId, SessionId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
-from penstock.store.log import Lease, OnWay
+from penstock.store.logs.log import Lease, OnWay
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 

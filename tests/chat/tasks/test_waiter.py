@@ -7,12 +7,12 @@ import pytest
 from penstock.chat.message import NewMessage
 from penstock.chat.tasks.waiter import TaskWaiter, awaited_runs
 from penstock.core.errors import NotFound
-from penstock.core.events import Event, QuestionAnswered, TaskStarted, TaskSuspended
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.events import Event, QuestionAnswered, TaskStarted, TaskSuspended
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import QuestionId, TaskId, new_id
+from penstock.core.limits import World
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.parked import RUNTIME, parked, place, tight

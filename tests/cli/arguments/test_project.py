@@ -7,7 +7,7 @@ import pytest
 from penstock.app.runtime import Runtime
 from penstock.cli.arguments.project import find, run
 from penstock.cli.main import main
-from penstock.core.events import TaskEnded
+from penstock.core.events.events import TaskEnded
 from penstock.core.profile import LOCAL
 from tests.kit.entries import CHAT, ONE, message, opened
 

@@ -7,8 +7,8 @@ import pytest
 import typer
 
 from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
-from penstock.core.slash import MissingArguments
-from penstock.core.step import ValueType
+from penstock.core.events.step import ValueType
+from penstock.core.messages import MissingArguments
 from penstock.flows.definition import RunInput
 
 NUMBER, TEXT = (

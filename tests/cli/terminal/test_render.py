@@ -13,7 +13,7 @@ from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     Event,
     MessageReceived,

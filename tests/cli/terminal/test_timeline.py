@@ -6,7 +6,7 @@ from penstock.cli.terminal.timeline import line_of
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     Event,
     NoteEmitted,

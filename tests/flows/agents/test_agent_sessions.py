@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.agents.file import parse_agent
-from penstock.core.events import CallSettled, Entry
-from penstock.core.flow_events import AgentStarted
+from penstock.core.events.events import CallSettled, Entry
+from penstock.core.events.flow_events import AgentStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage

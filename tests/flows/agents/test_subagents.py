@@ -9,8 +9,8 @@ from penstock.agents.agent import Agent
 from penstock.builtins.ask_user import AskUser
 from penstock.builtins.subagent import TOOLS
 from penstock.chat.message import NewMessage
-from penstock.core.events import CallSettled
-from penstock.core.flow_events import AgentStarted, FlowNotified
+from penstock.core.events.events import CallSettled
+from penstock.core.events.flow_events import AgentStarted, FlowNotified
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus

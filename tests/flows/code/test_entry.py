@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowStarted
+from penstock.core.events.flow_events import FlowStarted
+from penstock.core.events.step import Outcome, Output
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.step import Outcome, Output
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.ledger import Ledger
 from penstock.flows.code.entry import enter

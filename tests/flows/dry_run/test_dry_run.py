@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowNotified
+from penstock.core.events.flow_events import FlowNotified
 from penstock.flows.dry_run.dry_run import TASK, discarding_ledger
 from tests.flows.dry_run.walks import Hurry, dry, found, unwalked, world
 from tests.flows.texts import TOP

@@ -5,10 +5,9 @@ from types import MappingProxyType
 
 from penstock.agents.catalog import Catalog
 from penstock.core.clock import Clock, SystemClock
+from penstock.core.events.step import Output, ValueType
 from penstock.core.ids import new_id
-from penstock.core.limits import Limits
-from penstock.core.step import Output, ValueType
-from penstock.core.world import World
+from penstock.core.limits import Limits, World
 from penstock.flows.dry_run.dry_run import dry_run
 from penstock.flows.dry_run.findings import dry_findings
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext

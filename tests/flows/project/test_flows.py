@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.chat.message import NewRun
-from penstock.core.flow_events import FlowStarted
+from penstock.core.events.flow_events import FlowStarted
 from penstock.core.ids import LogId
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.project.flows import ProjectFlows

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import NotFound
-from penstock.core.flow_events import FlowStarted
+from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import (

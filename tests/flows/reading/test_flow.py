@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.step import ValueType
+from penstock.core.events.step import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.flow import flow_of, read_flow
 from tests.flows.texts import read, said_of

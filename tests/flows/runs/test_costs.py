@@ -6,8 +6,8 @@ from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import AskUser
 from penstock.chat.message import NewRun, Reply
 from penstock.core.call import Effect
-from penstock.core.events import ReplyReceived
-from penstock.core.flow_events import StepSettled
+from penstock.core.events.events import ReplyReceived
+from penstock.core.events.flow_events import StepSettled
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import Usage

@@ -1,9 +1,15 @@
 """What happened is found by its frame, as far as the task has come."""
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowEvent, FlowNotified, FlowStarted, StepSettled, StepStarted
+from penstock.core.events.flow_events import (
+    FlowEvent,
+    FlowNotified,
+    FlowStarted,
+    StepSettled,
+    StepStarted,
+)
+from penstock.core.events.step import Outcome, StepResult
 from penstock.core.ids import TaskId
-from penstock.core.step import Outcome, StepResult
 from penstock.engine.task_state import TaskState
 from penstock.flows.runs.frame_events import FrameEvents
 

@@ -1,7 +1,7 @@
 """What is odd in a run is told, and how often."""
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowNotified
+from penstock.core.events.flow_events import FlowNotified
 from penstock.engine.ledger import Ledger
 from penstock.flows.dry_run.dry_run import discarding_ledger
 from penstock.flows.runs.warnings import warn, warn_once, warnings_of

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.core.envelope import Status
+from penstock.core.events.step import Output
 from penstock.core.ids import LogId
-from penstock.core.step import Output
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from penstock.core.errors import InvalidRequest
 from penstock.server.requests.lists import HistoryQuery, ListQuery, StreamQuery, page_of
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 
 
 def test_a_list_begins_at_its_beginning() -> None:

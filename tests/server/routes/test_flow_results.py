@@ -6,14 +6,14 @@ import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
-from penstock.core.codec import to_wire
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import Event, Record, TaskEnded
-from penstock.core.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.codec import to_wire
+from penstock.core.events.events import Event, Record, TaskEnded
+from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
+from penstock.core.events.step import Outcome, StepResult, StepStatus
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionRecord
-from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.server.routes.flow_results import StepStates, result_of, status_of
 

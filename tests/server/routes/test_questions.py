@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.builtins.ask_user import TOOLS
-from penstock.core.events import QuestionAnswered
+from penstock.core.events.events import QuestionAnswered
 from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.tools.invocation import Invocation

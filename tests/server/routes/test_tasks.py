@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.models.scripted import ScriptedModel, call, say, spend
-from penstock.store.projections import Page
+from penstock.store.projections.projections import Page
 from penstock.tools.invocation import Invocation
 from tests.kit.server import CHAT, frames, served
 from tests.kit.tools import Act, calling

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.json_values.schema import Schema
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import EXPIRED, QuestionKind, QuestionStatus, standing
-from penstock.core.schema import Schema
 from penstock.core.task import TaskStatus
 from penstock.server.schemas.components import (
     COMPONENTS,

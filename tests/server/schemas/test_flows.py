@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.app.run_feed import TYPES
-from penstock.core.schema import Schema
-from penstock.core.step import StepStatus, ValueType
+from penstock.core.events.step import StepStatus, ValueType
+from penstock.core.json_values.schema import Schema
 from penstock.flows.runs.plan import RunStatus
 from penstock.server.schemas.components import COMPONENTS
 from penstock.server.schemas.flows import ENDED, FLOWS, RUN_STATES, STEP_STATES

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.server.schemas.components import COMPONENTS
 from penstock.server.schemas.outcomes import OUTCOMES
 

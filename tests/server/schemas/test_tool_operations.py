@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.server.schemas.openapi import document
 from penstock.server.schemas.tool_operations import with_tools
 from tests.kit.server import served

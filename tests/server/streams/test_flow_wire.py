@@ -7,7 +7,7 @@ import pytest
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallSettled,
     Event,
     QuestionAnswered,
@@ -16,17 +16,17 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.flow_events import (
+from penstock.core.events.flow_events import (
     AgentStarted,
     FlowNotified,
     FlowStarted,
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.step import Outcome, StepResult, StepStatus
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
-from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind, LiveReply
 from penstock.server.streams.flow_wire import RunFrames

@@ -1,7 +1,7 @@
 """The frames of one reply, whole or on its way, seen or not."""
 
 from penstock.core.call import ToolCall
-from penstock.core.events import ReplyReceived
+from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
 from penstock.engine.bus import DeltaKind, ReplyStarted
 from penstock.server.streams.frame import Position

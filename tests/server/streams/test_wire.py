@@ -1,7 +1,7 @@
 """Frames of the chat stream: each kind, and when it is over."""
 
 from penstock.core.envelope import Envelope, ErrorDetail
-from penstock.core.events import (
+from penstock.core.events.events import (
     CallRequested,
     CallSettled,
     CancelRequested,
@@ -15,7 +15,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.flow_events import RunEnded
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import (
     ArtifactId,
     BlobId,

@@ -8,8 +8,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from penstock.core.codec import encode
-from penstock.core.events import (
+from penstock.core.events.codec import encode
+from penstock.core.events.events import (
     Erased,
     Event,
     MessageReceived,

@@ -14,18 +14,18 @@ from sqlalchemy import Connection, Engine, Table, event, select
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.builtins.ask_user import TOOLS
-from penstock.core.codec import encode, to_wire
 from penstock.core.errors import NotFound, SessionBusy
-from penstock.core.events import Entry, Erased, MessagesErased, TaskEnded
-from penstock.core.flow_events import FlowRequested
+from penstock.core.events.codec import encode, to_wire
+from penstock.core.events.events import Entry, Erased, MessagesErased, TaskEnded
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.blobs import Blobs
+from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasing.erasure import Erasure
-from penstock.store.sql_log import SqlLog
+from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import (
     deltas,
     files,

@@ -11,7 +11,13 @@ import pytest
 from sqlalchemy import Connection, Engine, event, select
 
 from penstock.core.call import CallPath
-from penstock.core.changes import (
+from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope
+from penstock.core.errors import StoreFull
+from penstock.core.events.events import CallSettled, Entry, MessagesErased
+from penstock.core.events.flow_events import FlowRequested
+from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
+from penstock.core.state.changes import (
     Change,
     FileChange,
     FileChanges,
@@ -19,21 +25,15 @@ from penstock.core.changes import (
     StateChange,
     StateVerb,
 )
-from penstock.core.clock import Moment
-from penstock.core.envelope import Envelope
-from penstock.core.errors import StoreFull
-from penstock.core.events import CallSettled, Entry, MessagesErased
-from penstock.core.flow_events import FlowRequested
-from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
-from penstock.core.scope import Scope, ScopeKind
-from penstock.store.blobs import Blobs
+from penstock.core.state.scope import Scope, ScopeKind
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs.disk import Disk
 from penstock.store.database import Database
-from penstock.store.disk import Disk
 from penstock.store.erasing.erasure import Erasure
 from penstock.store.erasing.loose import LooseBlob, erased, erased_at, forget, loosen_erased
-from penstock.store.log import Lease
-from penstock.store.sql_log import SqlLog
-from penstock.store.sweeper import Sweeper
+from penstock.store.erasing.sweeper import Sweeper
+from penstock.store.logs.log import Lease
+from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import state
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import ANN, CHAT, ONE, ended, held, opened, started

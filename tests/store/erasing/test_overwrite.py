@@ -5,13 +5,13 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select
 
-from penstock.core.codec import encode
 from penstock.core.errors import SessionBusy, StoreCorrupt
-from penstock.core.events import MessageReceived
+from penstock.core.events.codec import encode
+from penstock.core.events.events import MessageReceived
 from penstock.store.database import Database
 from penstock.store.erasing.blanks import ErasedPart
 from penstock.store.erasing.overwrite import brief_of, overwrite, refuse_if_busy
-from penstock.store.sql_log import SqlLog
+from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import events, sessions
 from tests.kit.entries import CHAT, ONE, TWO, ended, held, message, opened, started
 

@@ -5,10 +5,9 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.call import Origin
+from penstock.core.call import ASK_USER, SUBAGENT, Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.profile import Profile
-from penstock.core.tool_names import ASK_USER, SUBAGENT
 from penstock.tools.access.policy import PLUGIN, Caller, find_grant, refused
 from penstock.tools.access.session_guard import SessionGuard
 from penstock.tools.access.skills import Selection

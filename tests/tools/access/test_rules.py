@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call import Origin
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.tools.access.policy import Caller
 from penstock.tools.access.rules import Action, Rule, Rules
 from penstock.tools.access.session_guard import SessionGuard

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.errors import NotFound
-from penstock.core.events import SkillsSelected
+from penstock.core.events.events import SkillsSelected
 from penstock.core.ids import LogId
 from penstock.core.profile import Profile
 from penstock.engine.state import SessionState

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.core.signals import Suspend

@@ -12,12 +12,11 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from penstock.core.call import Effect
+from penstock.core.call import Effect, RetryPolicy
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
-from penstock.core.retry import RetryPolicy
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.invocation import invocation_for, open_workbench
 from penstock.tools.python.context import ToolContext

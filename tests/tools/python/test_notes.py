@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import CallSettled, NoteEmitted
+from penstock.core.events.events import CallSettled, NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.testing.invocation import open_workbench

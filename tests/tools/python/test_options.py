@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from penstock.core.call import ONCE
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import DeclarationError
-from penstock.core.retry import ONCE
 from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.python.options import Options, Retry, retry_policy
 

@@ -9,12 +9,12 @@ import pytest
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import InvalidOutput, OutputTooLarge
-from penstock.core.codec import decode, encode, kind_of
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallSettled
+from penstock.core.events.codec import decode, encode, kind_of
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import ArtifactId
 from penstock.core.limits import Limits
-from penstock.store.blobs import Blobs, open_blobs
+from penstock.store.blobs.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
 from penstock.tools.access.policy import Caller
 from penstock.tools.python.function import tool

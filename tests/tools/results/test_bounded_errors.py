@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from penstock.core.call import RetryPolicy
 from penstock.core.call_errors import ToolFailed
-from penstock.core.canonical import compact
 from penstock.core.envelope import ErrorDetail, Json
-from penstock.core.events import CallRetried, CallSettled
+from penstock.core.events.events import CallRetried, CallSettled
+from penstock.core.json_values.canonical import compact
 from penstock.core.limits import KIB, Limits
-from penstock.core.retry import RetryPolicy
 from penstock.testing.invocation import open_workbench
 from penstock.tools.results.bounded_errors import bounded
 from tests.kit.tools import Act, raising

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.call_errors import BudgetExceeded, ToolFailed
-from penstock.core.schema import Schema
+from penstock.core.json_values.schema import Schema
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Allowance, Budget

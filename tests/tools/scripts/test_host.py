@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import HostCallResult

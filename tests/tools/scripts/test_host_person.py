@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.events import QuestionAnswered
+from penstock.core.events.events import QuestionAnswered
 from penstock.core.ids import ProfileId
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import EXPIRED, QuestionStatus

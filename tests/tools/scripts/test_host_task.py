@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

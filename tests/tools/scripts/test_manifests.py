@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.core.call import Effect
-from penstock.core.retry import RetryPolicy
+from penstock.core.call import Effect, RetryPolicy
 from penstock.resources.hosts import read_patterns
 from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings

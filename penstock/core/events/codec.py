@@ -1,0 +1,302 @@
+"""Events as JSON and back: the only code that knows their stored form.
+
+A body holds the event's fields by name, without those that have their default. It is read for ever:
+a field may be added with a default, never renamed or reused; one that is not known is passed over.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from penstock.core.call import ToolCall
+from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+from penstock.core.events.events import (
+    CallRequested,
+    CallRetried,
+    CallSettled,
+    CallStarted,
+    CancelRequested,
+    Erased,
+    Event,
+    MessageReceived,
+    MessagesErased,
+    NoteEmitted,
+    ParkedCall,
+    PromptResolved,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyReceived,
+    ReplyRestarted,
+    SessionOpened,
+    SkillsSelected,
+    StateWritten,
+    StoredFile,
+    TaskBlocked,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.events.flow_events import (
+    AgentReminded,
+    AgentStarted,
+    FlowNotified,
+    FlowRequested,
+    FlowStarted,
+    RunEnded,
+    StepSettled,
+    StepStarted,
+)
+from penstock.core.events.secret_events import SecretGiven
+from penstock.core.events.step import FileUse, Outcome, StepResult, StepStatus
+from penstock.core.json_values.canonical import compact
+from penstock.core.messages import Usage
+from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
+from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.task import Missing, MissingKind, TaskStatus
+from penstock.core.text import cut
+
+_FOUND_CHARACTERS = 200
+
+
+def kind_of(event: Event) -> str:
+    """Return the stable name of the event's kind."""
+    return _BY_TYPE[type(event)].kind
+
+
+def to_wire(event: Event) -> dict[str, Any]:
+    """Return the body of the event."""
+    wire = _BY_TYPE[type(event)].write(event)
+    if type(event) is CallSettled and not _is_said_by(compact(event.envelope.output), event, wire):
+        wire["context"] = event.context
+    return wire
+
+
+def encode(event: Event) -> str:
+    """Return the body of the event as compact JSON."""
+    wire = _BY_TYPE[type(event)].write(event)
+    if type(event) is not CallSettled:
+        return compact(wire)
+    output = compact(event.envelope.output)
+    if _is_said_by(output, event, wire):
+        del wire["envelope"]
+        return f"{compact(wire)[:-1]},{_OUTPUT}{output}}}}}"
+    wire["context"] = event.context
+    return compact(wire)
+
+
+def from_wire(kind: str, body: Json) -> Event:
+    """Read a body. Raises ValueError when it is not one of this kind."""
+    return _read(_form_of(kind), body, None)
+
+
+def decode(kind: str, text: str) -> Event:
+    """Read what `encode` wrote. Raises ValueError when it is not that."""
+    form = _form_of(kind)
+    try:
+        body, end = _raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_no_object(kind, text, str(error))) from None
+    if end != len(text):
+        raise ValueError(_no_object(kind, text, f"more follows at {end}"))
+    return _read(form, body, text)
+
+
+def _form_of(kind: str) -> "_Form":
+    form = _BY_KIND.get(kind)
+    if form is None:
+        raise ValueError(f"no event has the kind {kind!r}; this log may be of a newer penstock")
+    return form
+
+
+def _read(form: "_Form", body: Any, text: str | None) -> Event:
+    if type(body) is not dict:
+        raise ValueError(_no_object(form.kind, body, "it is none"))
+    if form.cls is CallSettled and "context" not in body:
+        body = {**body, "context": _output_text(body, text)}
+    return cast("Event", form.read(body))
+
+
+# What a model read is most often the output as it stands at the end of the body: it is not written
+# twice, and cut out of the text instead of being made again.
+_OUTPUT = '"envelope":{"status":"success","output":'
+
+
+def _is_said_by(output: str, event: CallSettled, wire: dict[str, Any]) -> bool:
+    """Take the context out of the body when it is the output; else leave it to the caller."""
+    context = wire.pop("context", None)
+    said = event.envelope.output if event.is_text else output
+    return context == said and event.envelope.status is Status.SUCCESS
+
+
+def _output_text(body: dict[str, Any], text: str | None) -> str:
+    envelope = body.get("envelope")
+    if type(envelope) is not dict or "output" not in envelope:
+        return compact(None)
+    if body.get("is_text") and isinstance(envelope["output"], str):
+        said: str = envelope["output"]
+        return said
+    if text and next(reversed(body)) == "envelope" and next(reversed(envelope)) == "output":
+        start = text.find(_OUTPUT)
+        if start >= 0:
+            return text[start + len(_OUTPUT) : -2]
+    return compact(envelope["output"])
+
+
+def _no_object(kind: str, found: Any, why: str) -> str:
+    shown = cut(found if isinstance(found, str) else repr(found), _FOUND_CHARACTERS)
+    return f"a body of {kind!r} is one JSON object, found {shown!r}: {why}"
+
+
+_raw_decode = json.JSONDecoder().raw_decode
+
+
+class _Pair(Struct, frozen=True):
+    """How one field is written and read when it is no plain JSON."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+class _Form:
+    """How values of one class are written and read."""
+
+    __slots__ = ("_fields", "_known", "_pairs", "_required", "cls", "kind")
+
+    def __init__(self, kind: str, cls: type[Any], /, **pairs: _Pair) -> None:
+        self.kind = kind
+        self.cls = cls
+        self._pairs = [(name, pair.read) for name, pair in pairs.items()]
+        self._fields = [
+            (each.name, each.default, pairs[each.name].write if each.name in pairs else None)
+            for each in fields(cls)
+        ]
+        self._known = {each.name for each in fields(cls)}
+        self._required = [each.name for each in fields(cls) if each.required]
+
+    def write(self, value: Any) -> dict[str, Any]:
+        """Return the fields that differ from their defaults."""
+        wire = {}
+        for name, default, write in self._fields:
+            each = getattr(value, name)
+            if each is not default and each != default:
+                wire[name] = each if write is None else write(each)
+        return wire
+
+    def read(self, wire: Json) -> Any:
+        """Return the value; fields that are not known are passed over."""
+        values = dict(wire)
+        for name, read in self._pairs:
+            if name in values:
+                try:
+                    values[name] = read(values[name])
+                except (AttributeError, KeyError, TypeError, ValueError) as error:
+                    found = cut(repr(values[name]), _FOUND_CHARACTERS)
+                    raise ValueError(f"{name} cannot be {found}: {error}") from None
+        try:
+            return self.cls(**values)
+        except TypeError:
+            known = {name: each for name, each in values.items() if name in self._known}
+            if missing := [name for name in self._required if name not in known]:
+                raise ValueError(f"{self.kind} lacks {', '.join(missing)}") from None
+            return self.cls(**known)
+
+
+def _many(form: _Form) -> _Pair:
+    return _Pair(
+        lambda values: [form.write(each) for each in values],
+        lambda wires: tuple([form.read(each) for each in wires]),
+    )
+
+
+def _maybe(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda wire: None if wire is None else read(wire)
+
+
+def _tuple(wire: Any) -> tuple[Any, ...]:
+    if type(wire) is not list:
+        raise TypeError("wanted an array")
+    return tuple(wire)
+
+
+_LIST = _Pair(list, _tuple)
+_MAYBE_LIST = _Pair(list, _maybe(_tuple))
+_USAGE_FORM = _Form("usage", Usage)
+_USAGE = _Pair(_USAGE_FORM.write, _USAGE_FORM.read)
+_ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
+_ENVELOPE = _Pair(Envelope.to_wire, Envelope.from_wire)
+_CALLS = _many(_Form("tool_call", ToolCall))
+_PARKED = _many(_Form("parked_call", ParkedCall))
+_MISSING = _many(_Form("missing", Missing, kind=_Pair(str, MissingKind)))
+_FILES = _many(_Form("file", StoredFile))
+_OPTIONS = _many(_Form("option", Option, aliases=_LIST))
+_QUESTION_FORM = _Form("question", Question, kind=_Pair(str, QuestionKind), options=_OPTIONS)
+_QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
+
+_SCOPE_FORM = _Form("scope", Scope, kind=_Pair(str, ScopeKind))
+_SCOPE = _Pair(_SCOPE_FORM.write, _SCOPE_FORM.read)
+
+_BRANCH = _Pair(
+    lambda branch: list(branch) if isinstance(branch, tuple) else branch,
+    lambda wire: tuple(wire) if type(wire) is list else wire,
+)
+_RESULT_FORM = _Form(
+    "step_result",
+    StepResult,
+    status=_Pair(str, StepStatus),
+    files=_many(_Form("file_use", FileUse)),
+    branch=_BRANCH,
+)
+
+_FORMS = (
+    _Form("session_opened", SessionOpened),
+    _Form("message_received", MessageReceived, permissions=_MAYBE_LIST, selected_skills=_LIST),
+    _Form("call_requested", CallRequested, permissions=_MAYBE_LIST, selected_skills=_LIST),
+    _Form("task_started", TaskStarted, offered=_LIST),
+    _Form("task_resumed", TaskResumed),
+    _Form("reply_received", ReplyReceived, order=_LIST, calls=_CALLS, usage=_USAGE),
+    _Form("reply_restarted", ReplyRestarted),
+    _Form("call_started", CallStarted),
+    _Form("call_retried", CallRetried, error=_ERROR),
+    _Form("call_settled", CallSettled, envelope=_ENVELOPE, files=_FILES),
+    _Form("state_written", StateWritten),
+    _Form("skills_selected", SkillsSelected, skill_ids=_LIST),
+    _Form("secret_given", SecretGiven, scope=_SCOPE),
+    _Form("prompt_resolved", PromptResolved),
+    _Form("note_emitted", NoteEmitted),
+    _Form("question_asked", QuestionAsked, question=_QUESTION),
+    _Form("question_answered", QuestionAnswered, status=_Pair(str, QuestionStatus)),
+    _Form("task_suspended", TaskSuspended, questions=_LIST, runs=_LIST, parked=_PARKED),
+    _Form("task_blocked", TaskBlocked, blocked_on=_MISSING),
+    _Form("cancel_requested", CancelRequested),
+    _Form(
+        "task_ended",
+        TaskEnded,
+        status=_Pair(str, TaskStatus),
+        usage=_USAGE,
+        error=_Pair(ErrorDetail.to_wire, _maybe(ErrorDetail.from_wire)),
+        envelope=_Pair(Envelope.to_wire, _maybe(Envelope.from_wire)),
+    ),
+    _Form("flow_requested", FlowRequested, permissions=_MAYBE_LIST),
+    _Form("flow_started", FlowStarted),
+    _Form("step_started", StepStarted),
+    _Form(
+        "step_settled",
+        StepSettled,
+        outcome=_Pair(str, Outcome),
+        result=_Pair(_RESULT_FORM.write, _RESULT_FORM.read),
+        targets=_LIST,
+        usage=_USAGE,
+    ),
+    _Form("flow_told", FlowNotified),
+    _Form("run_ended", RunEnded),
+    _Form("agent_began", AgentStarted, offered=_LIST),
+    _Form("agent_reminded", AgentReminded),
+    _Form("erased", Erased),
+    _Form("messages_erased", MessagesErased),
+)
+_BY_TYPE: dict[type[Any], _Form] = {form.cls: form for form in _FORMS}
+_BY_KIND = {form.kind: form for form in _FORMS}

@@ -1,0 +1,1 @@
+"""JSON values: strict parsing, canonical text, validation against a schema."""

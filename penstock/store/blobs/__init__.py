@@ -1,0 +1,1 @@
+"""Large values outside the database: on disk or in a bucket."""

@@ -1,0 +1,1 @@
+"""The event logs: the port, its SQL implementation, leases, quarantine and live text."""

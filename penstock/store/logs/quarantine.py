@@ -1,0 +1,159 @@
+"""Finds the log whose work kills its process, and keeps the others out of its way.
+
+Guarantees: a log is blamed alone only if its process died while no other suspect was on probation
+in it, so a task fails for its own deaths and never for those of its neighbours. Logs that were
+never cut start at once, whatever else is going on. A log is cleared as soon as it gets past the
+place where its process died, ends or parks.
+
+How it works. The first process that finds leases of a dead process *buries* it: one transaction
+counts the death for every log that it held. A log cut once resumes at once, as most deaths are
+nobody's fault. A log cut at the same place again is a *suspect* and resumes on probation. Suspects
+are tried in groups of half the size of the group that died last (50, 25, 13, ... 1), so n suspects
+need about log2(n) deaths, and innocent ones are cleared together and not one by one. While a group
+is on probation no other log with a death behind it starts. Probation ends early for whatever got
+on, else after twice the time that the process survived the last time, so a long call delays the
+others only for a while.
+
+Relies on: all logs of a dead process are found by its name, and a live process renews each lease
+within two intervals. If the second fails, a group looks smaller than it was, and an innocent log
+can be blamed alone; it takes `limits.recoveries` such deaths in a row to fail it.
+
+Proof: tests/store/logs/test_quarantine.py (the rules, in simulated time), tests/chaos/test_blame.py
+(real processes).
+"""
+
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.core.clock import Moment
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+
+
+class LeaseHistory(Struct, frozen=True):
+    """One log: who holds it, and what happened to its holders before."""
+
+    log_id: LogId
+    owner: str | None = None
+    lease_until: int = 0
+    is_stuck: bool = True
+    """Nothing brought its task on since the lease was taken."""
+    deaths: int = 0
+    """Processes in a row that died at this place."""
+    cohort: int = 0
+    """How many logs the last death was blamed on."""
+    alone: int = 0
+    """Deaths at this place that were blamed on this log alone."""
+    tried_at: int = 0
+    """When the lease was taken last, if processes died here before."""
+    watch_ms: int = 0
+    """How long the next holder is on probation."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether processes died at the place where it still is."""
+        return self.deaths > 0 and self.is_stuck
+
+    @property
+    def watched_until(self) -> int:
+        """When the probation of its holder ends."""
+        return self.tried_at + self.watch_ms
+
+
+class QuarantinedLog(Struct, frozen=True, kw_only=True):
+    """A log in quarantine, for people."""
+
+    log_id: LogId
+    deaths: int
+    alone: int
+    is_at_work: bool
+    """Else it waits until other suspects are cleared."""
+
+
+SUSPECT = 2
+"""Deaths in a row at one place after which a log is in quarantine."""
+
+
+def suspect_of(log: LeaseHistory) -> QuarantinedLog:
+    """Return what people see of a log in quarantine."""
+    return QuarantinedLog(
+        log_id=log.log_id,
+        deaths=log.deaths,
+        alone=log.alone,
+        is_at_work=log.owner is not None,
+    )
+
+
+class Quarantine:
+    """The rules, with the times of one set of limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._lease_ms = round(1000 * limits.lease_seconds)
+        self._spread_ms = round(2000 * limits.renew_seconds)
+        self._shortest = round(1000 * limits.probation_seconds)
+        self._longest = max(self._shortest, round(1000 * limits.longest_probation_seconds))
+
+    def orphaned(
+        self, log: LeaseHistory, held: Sequence[LeaseHistory], now: Moment, taker: str
+    ) -> Sequence[LeaseHistory]:
+        """Return the logs that were cut together with one whose lease ran out, with itself.
+
+        `held` is all that its owner holds, which is not known to be dead. Empty: it is too early
+        to tell whether the owner died or lost this lease only. One process never buries itself.
+        """
+        alive = [each for each in held if each.lease_until > now]
+        if log.owner == taker:
+            return [log]
+        if not alive:
+            return held
+        return [log] if now >= log.lease_until + self._spread_ms else []
+
+    def buried(self, held: Collection[LeaseHistory]) -> list[LeaseHistory]:
+        """Return how all logs of a dead process stand after its death."""
+        stuck = [each for each in held if each.is_cut]
+        first = [each for each in held if not each.is_cut]
+        tried = [each for each in stuck if self._died_at(each) < each.watched_until]
+        blamed = tried or ([] if first else stuck)
+        after = [
+            replace(
+                each,
+                deaths=1,
+                cohort=len(first),
+                alone=int(len(held) == 1),
+                watch_ms=self._shortest,
+            )
+            for each in first
+        ]
+        for each in stuck:
+            if each in blamed:
+                alone = each.alone + (len(blamed) == 1)
+                counted = replace(each, deaths=each.deaths + 1, cohort=len(blamed), alone=alone)
+                after.append(replace(counted, watch_ms=self._watch_ms(each)))
+            elif not tried:  # it takes longer to kill than it was watched: watch it for longer
+                after.append(replace(each, watch_ms=self._watch_ms(each)))
+            else:
+                after.append(each)
+        return [replace(each, owner=None, lease_until=0) for each in after]
+
+    def admits(self, log: LeaseHistory, watched: Collection[LeaseHistory]) -> bool:
+        """Whether a log with deaths behind it may start beside those that are on probation now."""
+        if not watched:
+            return True
+        if any(_group(each) != _group(log) for each in watched):
+            return False
+        return log.deaths == 1 or len(watched) < (log.cohort + 1) // 2
+
+    def _died_at(self, log: LeaseHistory) -> int:
+        """Return when its process was alive for certain, which is shortly before it died."""
+        return log.lease_until - self._lease_ms
+
+    def _watch_ms(self, log: LeaseHistory) -> int:
+        age = max(0, self._died_at(log) - log.tried_at)
+        return max(log.watch_ms, min(2 * age + self._shortest, self._longest))
+
+
+def _group(log: LeaseHistory) -> tuple[int, int]:
+    """Return what logs have in common that are tried together."""
+    return (log.deaths, log.cohort if log.deaths > 1 else 0)

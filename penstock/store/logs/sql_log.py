@@ -1,0 +1,400 @@
+"""The log in a database: SQLite or Postgres."""
+
+import asyncio
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+
+from sqlalchemy import Connection, literal_column, or_, select
+
+from penstock.core.clock import Clock, Moment
+from penstock.core.errors import AlreadyAnswered, StoreError
+from penstock.core.events.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
+from penstock.core.ids import BlobId, LogId
+from penstock.core.signals import LeaseLost
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.changes import Changes, loosen
+from penstock.store.database import Database
+from penstock.store.logs.lease_units import (
+    AcquireLease,
+    CountDeaths,
+    ReleaseLease,
+    RenewLease,
+    lost,
+    suspects,
+)
+from penstock.store.logs.live_text import ENDS_OF_REPLIES
+from penstock.store.logs.log import Lease, Listener, OnWay, PendingLog
+from penstock.store.logs.log_units import (
+    AppendOutcome,
+    AppendUnit,
+    BeginUnit,
+    LeaseProgress,
+    SendUnit,
+    append_all,
+)
+from penstock.store.logs.owner import is_dead
+from penstock.store.logs.pending_append import PendingAppend
+from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
+from penstock.store.logs.read_units import CheckRange, ReadPage
+from penstock.store.logs.sql_live_text import SqlLiveText
+from penstock.store.projections.projection_writer import ProjectionWriter
+from penstock.store.references import erased_since, given_for
+from penstock.store.row_checks import moment_or_first
+from penstock.store.rows import Draft, Row, Rows, blobs_of, head_of
+from penstock.store.statements import Statements, cursor_of
+from penstock.store.tables import logs
+
+_ALL = 2**62
+_FEWEST = 16
+"""Events that are read at once, however large their bodies may be."""
+_CHANGE_OF = attrgetter("change")
+_Records = Sequence[Record] | None
+_Error = BaseException | None
+
+
+class SqlLog:
+    """Every event of every log, in the tables `logs` and `events`."""
+
+    def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+        limits = database.limits
+        self._database = database
+        self._takes_whole_pages = database.dialect == "postgresql"
+        """What a statement finds is in memory before its first row is looked at."""
+        self._body_bytes = limits.body_bytes
+        self._writer = database.writer
+        self._clock = clock
+        self._sql = Statements(database.dialect)
+        self._projections = ProjectionWriter(self._sql, limits)
+        self._changes = Changes(self._sql, limits)
+        self._rows = Rows(blobs, limits.body_bytes)
+        self._lease_ms = int(1000 * limits.lease_seconds)
+        self._quarantine = Quarantine(limits)
+        self._listeners: list[Listener] = []
+        self._held: dict[LogId, LeaseProgress] = {}
+        self._slow: dict[LogId, asyncio.Task[None]] = {}
+        self._giving_up: set[asyncio.Task[None]] = set()
+        self.live_text = SqlLiveText(database, clock, self._sql, self._held)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell the listener about everything that this process commits."""
+        self._listeners.append(listener)
+
+    async def send(
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
+    ) -> Sequence[Record]:
+        """Append outside events, and mark the log as needing a run."""
+        drafts = self._rows.drafts(entries, self._clock.now())
+        if not self._rows.are_small(drafts):
+            drafts = await self._rows.put_away(drafts)
+        unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
+        sent = PendingAppend(self._rows, log_id)
+        await self._writer.room()
+        self._writer.submit(unit, partial(self._sent, sent, drafts), order=log_id)
+        if on_way is not None:
+            on_way(log_id)
+        try:
+            return await sent
+        except AlreadyAnswered as error:
+            raise await self._with_answer(log_id, entries, error) from None
+
+    async def begin(
+        self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
+    ) -> tuple[Lease, Sequence[Record]] | None:
+        """Append outside events and the start of their task, and take the lease, as one."""
+        now = self._clock.now()
+        drafts = self._rows.drafts(entries, now)
+        if not self._rows.are_small(drafts):
+            return None
+        send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
+        unit = BeginUnit(send, owner, now + self._lease_ms, head)
+        begun = PendingAppend(self._rows, log_id)
+        await self._writer.room()
+        self._writer.submit(unit, partial(self._begun, begun), order=log_id)
+        try:
+            records = await begun
+        except asyncio.CancelledError:
+            begun.is_left = True
+            if begun.is_written:
+                self._give_up(log_id)
+            raise
+        if not records:
+            return None
+        progress = self._held[log_id]
+        self.live_text.hear(log_id, progress.epoch, progress.followed_until)
+        lease = Lease(
+            log_id=log_id,
+            epoch=progress.epoch,
+            head=records[-1].seq,
+            crashed=False,
+            recoveries=0,
+            begun=True,
+        )
+        return lease, records
+
+    async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
+        """Take the lease if it is free, run out, or its owner is dead on this host, and may be."""
+        now = self._clock.now()
+        until = now + self._lease_ms
+        take = AcquireLease(self._sql, self._quarantine, log_id, owner, now, until)
+        taken = await self._database.write(take, order=log_id)
+        if isinstance(taken, str) and is_dead(taken):
+            take.dead = taken
+            taken = await self._database.write(take, order=log_id)
+        if taken is None or isinstance(taken, str):
+            return None
+        head, outside = taken.head, taken.outside
+        self._held[log_id] = LeaseProgress(taken.epoch, head - outside, head, outside)
+        self.live_text.hear(log_id, taken.epoch, taken.followed_until)
+        return Lease(
+            log_id=log_id,
+            epoch=taken.epoch,
+            head=head,
+            crashed=taken.deaths > 0,
+            recoveries=taken.deaths,
+            alone=taken.alone,
+        )
+
+    async def suspects(self) -> Sequence[QuarantinedLog]:
+        """Return the logs in quarantine: processes died again and again while they had them."""
+        return await self._database.read(partial(suspects, self._sql))
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        """Append as the holder; what was submitted before is written before."""
+        log_id, at = lease.log_id, self._clock.now()
+        appended = PendingAppend(self._rows, log_id)
+        progress = self._held.get(log_id)
+        if progress is None or progress.epoch != lease.epoch:
+            appended.settle(error=lost(log_id))
+            return appended
+        entries, kinds = tuple(entries), {type(each.event) for each in entries}
+        drafts, until = self._rows.drafts(entries, at), at + self._lease_ms
+        parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
+        unit = AppendUnit(*parts, progress.now())
+        if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
+            unit.changes = self._changes
+        if progress.is_overheard and not kinds.isdisjoint(ENDS_OF_REPLIES):
+            progress.is_overheard, unit.is_said = False, True
+        progress.written += len(entries)
+        if log_id not in self._slow and self._rows.are_small(drafts):
+            self._submit(unit, appended)
+        else:
+            self._submit_later(unit, appended)
+        return appended
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        """Keep the lease; returns the events after `after` that came from outside."""
+        until = self._clock.now() + self._lease_ms
+        unit = RenewLease(self._sql, lease.log_id, lease.epoch, until, after)
+        rows = await self._hold(lease, unit)
+        self.live_text.hear(lease.log_id, lease.epoch, unit.followed_until)
+        records = await self._rows.records(lease.log_id, rows)
+        return [record for record in records if is_outside(record.event)]
+
+    async def release(
+        self, lease: Lease, *, head: int, wake_at: Moment | None = None
+    ) -> Sequence[Record]:
+        """Give the lease back; returns nothing when done."""
+        unit = ReleaseLease(self._sql, lease.log_id, lease.epoch, head, wake_at)
+        rows = await self._hold(lease, unit)
+        if not rows:
+            self._forget(lease.log_id, lease.epoch)
+        return await self._rows.records(lease.log_id, rows)
+
+    async def surrender(self, lease: Lease) -> None:
+        """Give the lease back with work left to do."""
+        unit = partial(self._surrender, lease.log_id, lease.epoch)
+        await self._writer.ask(unit, order=lease.log_id)
+        self._forget(lease.log_id, lease.epoch)
+
+    async def read(
+        self,
+        log_id: LogId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        size: int | None = None,
+    ) -> Sequence[Record]:
+        """Return the events after `after`, at most `limit`; an unknown log has none."""
+        most = _ALL if limit is None else limit
+        if size is not None and self._takes_whole_pages:
+            most = min(most, max(_FEWEST, size // self._body_bytes))
+        records, rows = await self._database.read(ReadPage(self._sql, log_id, after, most, size))
+        return await self._rows.records(log_id, rows, size) if records is None else records
+
+    async def check(self, log_id: LogId, *, after: int, until: int) -> None:
+        """Raise StoreCorrupt if an event behind `after`, up to `until`, is missing."""
+        await self._database.read(CheckRange(self._sql, log_id, after, until))
+
+    async def head(self, log_id: LogId) -> int:
+        """Return the number of the newest event, 0 for an unknown log."""
+        head = await self._database.read(
+            lambda connection: connection.exec_driver_sql(self._sql.head, (log_id,)).scalar()
+        )
+        return head_of(log_id, head) or 0
+
+    async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
+        """Return which of these logs were deleted, or lost text after the event known of each."""
+        return await self._database.read(partial(erased_since, known))
+
+    async def pending(
+        self, *, limit: int, among: Collection[LogId] | None = None
+    ) -> Sequence[PendingLog]:
+        """Return logs that need a run and whose lease is free or out, soonest first."""
+        if among is not None and not among:
+            return []
+        now = self._clock.now()
+        owners = await self._database.read(
+            lambda connection: connection.exec_driver_sql(self._sql.owners, (now,)).scalars().all()
+        )
+        dead = [owner for owner in owners if is_dead(owner)]
+        if dead:  # before the order is looked at: what they held goes behind what others left
+            await self._database.write(CountDeaths(self._sql, self._quarantine, dead))
+        columns = (logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
+        wanted = (
+            select(*columns, logs.c.recoveries, logs.c.tried_at)
+            .where(logs.c.needs_run == literal_column("1"))
+            .where(or_(logs.c.owner.is_(None), logs.c.lease_until <= now, logs.c.owner.in_(dead)))
+            .order_by(logs.c.wake_at)
+            .limit(limit)
+        )
+        if among is not None:
+            wanted = wanted.where(logs.c.log_id.in_(sorted(among)))
+        rows = await self._database.read(lambda connection: connection.execute(wanted).all())
+        rows = sorted(rows, key=lambda row: [*map(moment_or_first, (row[3], row[3] and row[4]))])
+        return [  # of one time suspects of crashes come last, by turns
+            PendingLog(log_id=row[0], profile_id=row[1], wake_at=moment_or_first(row[2]))
+            for row in rows
+        ]
+
+    def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
+        done = partial(self._appended, unit, appended)
+        self._writer.submit(unit, done, order=unit.log_id, joint=append_all)
+
+    def _submit_later(self, unit: AppendUnit, appended: PendingAppend) -> None:
+        """Submit once large bodies are put away, and those of the appends before."""
+        log_id = unit.log_id
+        before = self._slow.get(log_id)
+
+        async def submit() -> None:
+            try:
+                unit.drafts = await self._rows.put_away(unit.drafts)
+                if before is not None:
+                    await asyncio.wait([before])
+            except BaseException as error:
+                appended.settle(error=error)
+                raise
+            self._submit(unit, appended)
+
+        def caught_up(slow: "asyncio.Task[None]") -> None:
+            if self._slow.get(log_id) is slow:
+                del self._slow[log_id]
+            if not slow.cancelled():
+                slow.exception()  # who waits for the append has it
+
+        self._slow[log_id] = slow = asyncio.ensure_future(submit())
+        slow.add_done_callback(caught_up)
+
+    def _appended(
+        self,
+        unit: AppendUnit,
+        appended: PendingAppend,
+        advance: AppendOutcome | None,
+        error: BaseException | None,
+    ) -> None:
+        progress = self._held.get(unit.log_id)
+        if advance is None:
+            if error is None:
+                self._forget(unit.log_id, unit.progress.epoch)
+            self._loosen([*blobs_of(unit.drafts), *given_for(unit.entries)])
+            appended.settle(error=error or lost(unit.log_id))
+            return
+        if progress is not None and progress.epoch == unit.progress.epoch:
+            progress.known, progress.outside = advance.head, advance.outside
+        log_id, drafts = unit.log_id, unit.drafts
+        entries = unit.entries if advance.entries is None else advance.entries
+        at, first = drafts[0][0] if drafts else Moment(0), advance.head - len(entries) + 1
+        records = [
+            Record(log_id, seq, at, each.task_id, each.path, each.event)
+            for seq, each in enumerate(entries, first)
+        ]
+        for listener in self._listeners:
+            listener(records)
+        appended.settle(records, slipped=advance.slipped)
+
+    def _begun(
+        self,
+        begun: PendingAppend,
+        done: tuple[LeaseProgress, Sequence[Record]] | None,
+        error: BaseException | None,
+    ) -> None:
+        records: Sequence[Record] | None = None
+        if done is not None:
+            progress, records = done
+            self._held[begun.log_id] = progress
+        self._sent(begun, (), records, error)
+        if begun.is_left and begun.is_written:
+            self._give_up(begun.log_id)
+
+    def _sent(
+        self, sent: PendingAppend, drafts: Sequence[Draft], records: _Records, error: _Error
+    ) -> None:
+        if records is not None:
+            for listener in self._listeners:
+                listener(records)
+        else:
+            self._loosen(blobs_of(drafts))
+        sent.settle(records or (), error=error)
+
+    def _loosen(self, blobs: Sequence[BlobId]) -> None:
+        """Have bytes that were put for events, and are in none after all, looked through later."""
+        if blobs:
+            giving_up = asyncio.ensure_future(self._give_up_bytes(blobs))
+            self._giving_up.add(giving_up)
+            giving_up.add_done_callback(self._giving_up.discard)
+
+    async def _give_up_bytes(self, blobs: Sequence[BlobId]) -> None:
+        with suppress(StoreError):  # then they stay
+            await self._rows.share(blobs)
+            await self._database.write(partial(loosen, blob_ids=blobs, at=self._clock.now()))
+
+    async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Row]:
+        try:
+            return await self._writer.ask(unit, order=lease.log_id)
+        except LeaseLost:
+            self._forget(lease.log_id, lease.epoch)
+            raise
+
+    def _give_up(self, log_id: LogId) -> None:
+        """Give back the lease of a beginning that nobody waits for any more: a sweep goes on."""
+        unit = partial(self._surrender, log_id, self._held.pop(log_id).epoch)
+        self._writer.submit(unit, _pass_over, order=log_id)
+
+    def _surrender(self, log_id: LogId, epoch: int, connection: Connection) -> None:
+        cursor_of(connection).execute(self._sql.surrender, (log_id, epoch))
+
+    def _forget(self, log_id: LogId, epoch: int) -> None:
+        progress = self._held.get(log_id)
+        if progress is not None and progress.epoch == epoch:
+            del self._held[log_id]
+
+    async def _with_answer(
+        self, log_id: LogId, entries: Sequence[Entry], error: AlreadyAnswered
+    ) -> AlreadyAnswered:
+        """Return the refusal with the answer that was first, in the log or in the same entries."""
+        found = error.details or {}
+        stored = await self.read(log_id, after=found["seq"] - 1, limit=1)
+        for event in [*(each.event for each in stored), *(each.event for each in entries)]:
+            if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
+                return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
+        return error
+
+
+def _pass_over(outcome: None, error: BaseException | None) -> None:
+    """Nobody waits for it; what could not be given back runs out."""

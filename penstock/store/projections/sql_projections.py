@@ -1,0 +1,332 @@
+"""What lists and doors see of the logs, read from the tables that follow from them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bindparam, func, select
+
+from penstock.core.clock import Moment
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import StoreCorrupt
+from penstock.core.events.codec import to_wire
+from penstock.core.events.events import Event, QuestionAnswered, QuestionAsked, TaskEnded
+from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.question import QuestionRecord, QuestionStatus
+from penstock.core.task import Missing, MissingKind, SessionRecord, TaskRecord, TaskStatus
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.projections.projection_writer import plain
+from penstock.store.projections.projections import ALL_TASKS, Page, SessionSort, TasksOf
+from penstock.store.row_checks import check_columns, is_number, moment_or_first
+from penstock.store.rows import REBUILD, Rows, missing
+from penstock.store.tables import events, questions, sessions, tasks
+
+log = logging.getLogger(__name__)
+
+_Record = TypeVar("_Record")
+_Status = TypeVar("_Status", bound=StrEnum)
+
+
+def _columns(name: str) -> list[ColumnElement[Any]]:
+    """Return what is needed of an event that a row refers to by `name` and `_seq`."""
+    event = _EVENTS[name]
+    return [event.c[each].label(f"{name}_{each}") for each in ("kind", "body", "blob_id")]
+
+
+def _is(name: str, table: Table) -> ColumnElement[bool]:
+    event = _EVENTS[name]
+    return and_(event.c.log_id == table.c.log_id, event.c.seq == table.c[f"{name}_seq"])
+
+
+_EVENTS = {name: events.alias(name) for name in ("asked", "answered", "ended")}
+_TASKS = select(tasks, *_columns("ended")).outerjoin(_EVENTS["ended"], _is("ended", tasks))
+_BY_TIME = (tasks.c.created_at, tasks.c.first_seq, tasks.c.task_id)
+_IN_LOG = (tasks.c.first_seq, tasks.c.task_id)
+
+_status_of = select(tasks.c.status).where(tasks.c.log_id == sessions.c.session_id)
+_newest_status = _status_of.order_by(tasks.c.first_seq.desc()).limit(1)
+_SESSIONS = select(
+    sessions,
+    func.coalesce(
+        _newest_status.where(tasks.c.ended_seq.is_(None)).scalar_subquery(),
+        _newest_status.scalar_subquery(),
+    ).label("status"),
+)
+
+_QUESTIONS = (
+    select(questions, *_columns("asked"), *_columns("answered"))
+    .outerjoin(_EVENTS["asked"], _is("asked", questions))
+    .outerjoin(_EVENTS["answered"], _is("answered", questions))
+)
+_OLDEST_QUESTION = (questions.c.asked_at, questions.c.asked_seq, questions.c.question_id)
+
+_TASK_COLUMNS = {
+    "moments": ("created_at", "started_at", "ended_at"),
+    "numbers": ("first_seq", "started_seq", "ended_seq"),
+    "texts": ("task_id", "log_id", "kind", "status", "profile_id", "agent", "blocked_on"),
+}
+_QUESTION_COLUMNS = {
+    "moments": ("asked_at", "answered_at"),
+    "numbers": ("asked_seq", "answered_seq"),
+    "texts": ("question_id", "log_id", "task_id", "profile_id", "agent", "status", "answered_by"),
+}
+
+# built once: to build them for each look-up costs three times what running them does
+_FIND_TASK = _TASKS.where(tasks.c.task_id == bindparam("task_id"))
+_TASK_AT = (
+    _TASKS.where(tasks.c.log_id == bindparam("log_id"), tasks.c.started_seq <= bindparam("seq"))
+    .order_by(tasks.c.started_seq.desc())
+    .limit(1)
+)
+_FIND_SESSION = _SESSIONS.where(sessions.c.session_id == bindparam("session_id"))
+_FIND_QUESTION = _QUESTIONS.where(questions.c.question_id == bindparam("question_id"))
+_OPEN_QUESTIONS = _QUESTIONS.where(
+    questions.c.log_id == bindparam("log_id"), questions.c.status == QuestionStatus.OPEN.value
+).order_by(*_OLDEST_QUESTION)
+
+
+class SqlProjections:
+    """Tasks, sessions and questions, in the tables of these names."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._rows = Rows(blobs, database.limits.body_bytes)
+        title = func.lower(sessions.c.title)
+        self._title = title.collate("C") if database.dialect == "postgresql" else title
+        """By code points, wherever it is."""
+
+    async def find_task(self, task_id: TaskId) -> TaskRecord | None:
+        """Return the task."""
+        found = await self._first(_FIND_TASK, task_id=task_id)
+        return None if found is None else await self._task(found)
+
+    async def tasks(
+        self,
+        *,
+        log_id: LogId | None = None,
+        profile_id: ProfileId | None = None,
+        of: TasksOf = ALL_TASKS,
+        page: Page,
+    ) -> tuple[Sequence[TaskRecord], int]:
+        """Return tasks, by when they were asked for; usually newest first."""
+        wanted = _equal(
+            (tasks.c.log_id, log_id),
+            (tasks.c.profile_id, profile_id),
+            (tasks.c.kind, of.kind),
+            (tasks.c.agent, of.agent),
+            (tasks.c.status, of.status),
+        )
+        order = _ordered(page, *(_BY_TIME if log_id is None else _IN_LOG), usually=True)
+        rows, total = await self._page(_TASKS, wanted, order, page)
+        return await self._readable(rows, self._listed_task), total
+
+    async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
+        """Return the newest task that had started when this event was written."""
+        found = await self._first(_TASK_AT, log_id=log_id, seq=seq)
+        return None if found is None else await self._task(found)
+
+    async def find_session(self, session_id: SessionId) -> SessionRecord | None:
+        """Return the session."""
+        found = await self._first(_FIND_SESSION, session_id=session_id)
+        return None if found is None else _session(found)
+
+    async def sessions(
+        self,
+        *,
+        profile_id: ProfileId,
+        agent: str | None = None,
+        search: str = "",
+        sort: SessionSort = SessionSort.UPDATED,
+        page: Page,
+    ) -> tuple[Sequence[SessionRecord], int]:
+        """Return the sessions of a profile, usually newest first."""
+        wanted = _equal((sessions.c.profile_id, profile_id), (sessions.c.agent, agent))
+        if search:
+            title = func.lower(sessions.c.title)
+            wanted.append(title.contains(plain(search).lower(), autoescape=True))
+        by = self._title if sort is SessionSort.TITLE else sessions.c[sort.value]
+        usually = sort is not SessionSort.TITLE
+        order = _ordered(page, by, sessions.c.session_id, usually=usually)
+        rows, total = await self._page(_SESSIONS, wanted, order, page)
+        return [_session(row) for row in rows], total
+
+    async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
+        """Return the question."""
+        found = await self._first(_FIND_QUESTION, question_id=question_id)
+        return None if found is None else await self._question(found)
+
+    async def questions(
+        self,
+        *,
+        profile_id: ProfileId | None = None,
+        log_id: LogId | None = None,
+        agent: str | None = None,
+        status: QuestionStatus | None = None,
+        page: Page,
+    ) -> tuple[Sequence[QuestionRecord], int]:
+        """Return questions, by when they were asked; usually oldest first."""
+        wanted = _equal(
+            (questions.c.profile_id, profile_id),
+            (questions.c.log_id, log_id),
+            (questions.c.agent, agent),
+            (questions.c.status, None if status is None else status.value),
+        )
+        order = _ordered(page, *_OLDEST_QUESTION, usually=False)
+        rows, total = await self._page(_QUESTIONS, wanted, order, page)
+        return await self._readable(rows, self._question), total
+
+    async def open_questions(
+        self, log_id: LogId, task_id: TaskId | None = None
+    ) -> Sequence[QuestionRecord]:
+        """Return all that a log, or one task of it, waits for, oldest first."""
+        key = {"log_id": log_id}
+        rows = await self._database.read(lambda each: each.execute(_OPEN_QUESTIONS, key).all())
+        return [await self._question(row) for row in rows if task_id in {None, row.task_id}]
+
+    async def _first(self, statement: Select[Any], **key: str | int) -> Row[Any] | None:
+        return await self._database.read(lambda each: each.execute(statement, key).first())
+
+    async def _page(
+        self,
+        statement: Select[Any],
+        wanted: list[ColumnElement[bool]],
+        order: list[ColumnElement[Any]],
+        page: Page,
+    ) -> tuple[Sequence[Row[Any]], int]:
+        """Return the rows of a page, whose first column is their id, and how many rows there are.
+
+        The page is found by its ids: what stands before it is passed over in the index.
+        """
+        identity = statement.selected_columns[0]
+        ids = select(identity).where(*wanted).order_by(*order)
+        of_page = ids.limit(page.limit).offset(page.offset).correlate(None)
+        part = statement.where(identity.in_(of_page)).order_by(*order)
+        count = select(func.count()).select_from(identity.table).where(*wanted)
+
+        def unit(connection: Connection) -> tuple[Sequence[Row[Any]], int]:
+            return connection.execute(part).all(), connection.execute(count).scalar_one()
+
+        return await self._database.read(unit)
+
+    async def _readable(
+        self, rows: Sequence[Row[Any]], record: Callable[[Row[Any]], Awaitable[_Record]]
+    ) -> list[_Record]:
+        """Return what reads back of a page: one damaged log must not hide all others."""
+        found: list[_Record] = []
+        for row in rows:
+            try:
+                found.append(await record(row))
+            except StoreCorrupt as error:
+                log.warning("a list leaves something out: %s", error)
+        return found
+
+    async def _listed_task(self, row: Row[Any]) -> TaskRecord:
+        """Return a task also when its outcome does not read back; it says so then."""
+        try:
+            return await self._task(row)
+        except StoreCorrupt as error:
+            return await self._task(row, unreadable=error)
+
+    async def _event(self, row: Row[Any], name: str) -> Event | None:
+        """Return the event that a row refers to, or None: there is none yet."""
+        seq, kind, body, blob_id = (
+            getattr(row, f"{name}_{part}") for part in ("seq", "kind", "body", "blob_id")
+        )
+        if seq is None:
+            return None
+        if kind is None:
+            raise missing(row.log_id, seq)
+        stored = (seq, Moment(0), None, None, kind, body, blob_id)
+        return (await self._rows.records(row.log_id, [stored]))[0].event
+
+    async def _task(self, row: Row[Any], *, unreadable: StoreCorrupt | None = None) -> TaskRecord:
+        """Return a task; why its outcome does not read back stands for the outcome."""
+        check_columns(row, **_TASK_COLUMNS)
+        status = _status(TaskStatus, row.status, row.task_id)
+        ended: Event | None
+        if unreadable is None:
+            ended = await self._event(row, "ended")
+        else:
+            code, message = StoreCorrupt.code, str(unreadable)
+            why = ErrorDetail(code=code, message=message, continuable=False)
+            ended = TaskEnded(status=status, error=why)
+        return TaskRecord(
+            task_id=row.task_id,
+            log_id=row.log_id,
+            kind=row.kind,
+            status=status,
+            profile_id=row.profile_id,
+            agent=row.agent,
+            created_at=row.created_at,
+            first_seq=row.first_seq,
+            started_seq=row.started_seq,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            ended_seq=row.ended_seq,
+            outcome=None if ended is None else to_wire(ended),
+            blocked_on=_missing(row) if row.status == TaskStatus.BLOCKED else (),
+        )
+
+    async def _question(self, row: Row[Any]) -> QuestionRecord:
+        check_columns(row, **_QUESTION_COLUMNS)
+        asked = await self._event(row, "asked")
+        if not isinstance(asked, QuestionAsked):
+            raise StoreCorrupt(f"event {row.asked_seq} of log {row.log_id!r} asks no question")
+        answered = await self._event(row, "answered")
+        return QuestionRecord(
+            question=asked.question,
+            log_id=row.log_id,
+            task_id=row.task_id,
+            profile_id=row.profile_id,
+            agent=row.agent,
+            asked_at=row.asked_at,
+            status=_status(QuestionStatus, row.status, row.question_id),
+            answered_at=row.answered_at,
+            answered_by=row.answered_by,
+            answer=answered.answer if isinstance(answered, QuestionAnswered) else None,
+        )
+
+
+def _status(statuses: type[_Status], stored: str, whose: str) -> _Status:
+    try:
+        return statuses(stored)
+    except ValueError as error:
+        raise StoreCorrupt(
+            f"{whose!r} has the status {stored!r}, which there is not. {REBUILD}"
+        ) from error
+
+
+def _missing(row: Row[Any]) -> tuple[Missing, ...]:
+    try:
+        found = parse_json(row.blocked_on or "[]")
+        return tuple(Missing(MissingKind(each["kind"]), each["id"]) for each in found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreCorrupt(
+            f"what {row.task_id!r} is blocked on does not read back. {REBUILD}"
+        ) from error
+
+
+def _session(row: Row[Any]) -> SessionRecord:
+    known = row.status in set(TaskStatus)  # else the lists are damaged: it can be deleted still
+    return SessionRecord(
+        session_id=row.session_id,
+        profile_id=row.profile_id,
+        agent=row.agent,
+        title=plain(row.title),
+        created_at=moment_or_first(row.created_at),
+        updated_at=moment_or_first(row.updated_at),
+        message_count=row.message_count if is_number(row.message_count) else 0,
+        status=TaskStatus(row.status) if known else None,
+    )
+
+
+def _ordered(page: Page, *columns: ColumnElement[Any], usually: bool) -> list[ColumnElement[Any]]:
+    descends = page.descends(usually=usually)
+    return [each.desc() if descends else each.asc() for each in columns]
+
+
+def _equal(*pairs: tuple[ColumnElement[Any], Any]) -> list[ColumnElement[bool]]:
+    return [column == value for column, value in pairs if value is not None]

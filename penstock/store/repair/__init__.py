@@ -1,0 +1,1 @@
+"""What `penstock doctor` checks, and how it rebuilds the lists."""

@@ -1,0 +1,58 @@
+"""Results of steps, as later steps and programs see them."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.events.step import RESERVED, SKIPPED, FileUse, StepResult, is_present
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("text", True),
+        (" \n", False),
+        ("", False),
+        (None, False),
+        ([], False),
+        ({}, False),
+        ([0], True),
+        ({"a": None}, True),
+        (0, True),
+        (0.0, True),
+        (False, True),
+    ],
+)
+def test_present_is_what_says_something(value: Any, wanted: bool) -> None:
+    """Text that is not blank; non-empty list or mapping; any number or boolean."""
+    assert is_present(value) is wanted
+
+
+def test_a_result_has_its_outputs_flat_and_typed_beside() -> None:
+    result = StepResult(
+        summary="s",
+        files=(FileUse("a", "read"),),
+        branch=("x",),
+        outputs={"n": 1},
+        finish={"status": "complete"},
+    )
+    assert result.to_wire() == {
+        "status": "complete",
+        "summary": "s",
+        "artifacts": "",
+        "files": "a (read)",
+        "fullOutput": "",
+        "n": 1,
+        "outputs": {"n": 1},
+        "branch": ["x"],
+        "finish": {"status": "complete"},
+    }
+
+
+def test_a_skipped_step_says_so_and_nothing_else() -> None:
+    assert SKIPPED.read("status") == "skipped"
+    assert [SKIPPED.read(name) for name in ("summary", "files", "output", "branch")] == [""] * 4
+
+
+def test_no_output_may_be_called_as_a_field_that_every_result_has() -> None:
+    assert {*StepResult().to_wire(), "error", "finish", "visits"} <= set(RESERVED)

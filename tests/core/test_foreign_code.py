@@ -1,0 +1,68 @@
+"""A future that one coroutine waits for can be awaited by others."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from penstock.core.foreign_code import CaughtError, consume_outcome, unmarked
+
+
+async def test_what_was_taken_can_be_awaited_again() -> None:
+    future = asyncio.get_running_loop().create_future()
+    assert unmarked(next(future.__await__())) is future
+    assert next(future.__await__()) is future
+
+
+async def test_what_was_not_taken_refuses_the_next() -> None:
+    future = asyncio.get_running_loop().create_future()
+    next(future.__await__())
+    with pytest.raises(RuntimeError):
+        next(future.__await__())
+
+
+def test_a_mere_turn_of_the_loop_is_left_as_it_is() -> None:
+    assert unmarked(None) is None
+
+
+@pytest.mark.parametrize("is_passed_over", [False, True])
+async def test_a_failure_that_nobody_takes_is_reported_unless_it_is_passed_over(
+    *, is_passed_over: bool
+) -> None:
+    reported: list[Any] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    future = loop.create_future()
+    future.set_exception(ValueError("wrong"))
+    if is_passed_over:
+        consume_outcome(future)
+    del future
+    gc.collect()
+    assert len(reported) == (not is_passed_over)
+
+
+async def test_what_is_not_over_or_was_cancelled_is_left_as_it_is() -> None:
+    going, over = (asyncio.get_running_loop().create_future() for _ in range(2))
+    over.cancel()
+    for each in (going, over, None):
+        consume_outcome(each)
+    assert not going.done()
+
+
+def test_what_was_raised_is_kept_in_one_line() -> None:
+    with CaughtError() as fault:
+        raise ValueError("no")
+    assert str(fault) == "ValueError: no"
+
+
+def test_nothing_is_nothing() -> None:
+    with CaughtError() as fault:
+        pass
+    assert (fault.error, str(fault)) == (None, "")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_what_ends_a_task_or_the_process_goes_on(error: type[BaseException]) -> None:
+    with pytest.raises(error), CaughtError():
+        raise error

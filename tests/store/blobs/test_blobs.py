@@ -1,0 +1,166 @@
+"""Bytes by the hash of their content."""
+
+import asyncio
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreError
+from penstock.core.ids import BlobId
+from penstock.store.blobs.blobs import Blobs, open_blobs
+from tests.kit.cancelled_put import cancelled_put
+
+LARGE = bytes(range(256)) * 4096
+
+
+@pytest.fixture(params=["path", "file", "memory"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
+    places = {
+        "path": str(tmp_path / "not yet" / "there"),
+        "file": f"file://{tmp_path}/blobs",
+        "memory": "memory:///",
+    }
+    return open_blobs(places[request.param])
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff", b"text", LARGE], ids=len)
+async def test_what_was_put_is_given_back(blobs: Blobs, data: bytes) -> None:
+    blob_id = await blobs.put(data)
+    assert blob_id == sha256(data).hexdigest()
+    assert await blobs.get(blob_id) == data
+    assert await blobs.exists(blob_id)
+
+
+async def test_the_same_bytes_may_be_put_again_and_at_once(blobs: Blobs) -> None:
+    ids = await asyncio.gather(*[blobs.put(LARGE) for _ in range(8)])
+    assert len(set(ids)) == 1
+    assert await blobs.put(LARGE) == ids[0]
+    assert await blobs.get(ids[0]) == LARGE
+
+
+async def test_bytes_that_were_put_more_than_once_are_shared(blobs: Blobs) -> None:
+    one, other = await blobs.put(b"one"), await blobs.put(b"other")
+    assert not await blobs.is_shared(one)
+    await blobs.put(b"one")
+    assert (await blobs.is_shared(one), await blobs.is_shared(other)) == (True, False)
+    await blobs.delete(one)
+    assert not await blobs.is_shared(one)
+    await blobs.put(b"one")
+    assert not await blobs.is_shared(one)
+
+
+async def test_what_was_deleted_is_gone_and_may_be_deleted_again(blobs: Blobs) -> None:
+    blob_id = await blobs.put(b"x")
+    for _ in range(2):
+        await blobs.delete(blob_id)
+    assert not await blobs.exists(blob_id)
+    with pytest.raises(NotFound, match=f"there is no blob '{blob_id}'"):
+        await blobs.get(blob_id)
+
+
+ESCAPES = [
+    "",
+    ".",
+    "..",
+    "../secret",
+    "/etc/passwd",
+    "%2e%2e/secret",
+    "ab" * 31,
+    "AB" * 32,
+    "ab" * 32 + "\n",
+    "g" * 64,
+    "ab" * 32 + "/../../secret",
+    "\u0660" * 64,
+]
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+async def test_no_other_name_reaches_the_disk(tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"mine")
+    blobs = open_blobs(str(tmp_path / "blobs"))
+    assert not await blobs.exists(BlobId(name))
+    await blobs.delete(BlobId(name))
+    with pytest.raises(NotFound, match="there is no blob"):
+        await blobs.get(BlobId(name))
+    assert secret.read_bytes() == b"mine"
+
+
+async def test_bytes_that_changed_on_disk_are_not_given_out(tmp_path: Path) -> None:
+    blobs = open_blobs(str(tmp_path))
+    blob_id = await blobs.put(b"as it was")
+    (tmp_path / blob_id).write_bytes(b"as it is")
+    with pytest.raises(StoreCorrupt, match="has other bytes than were put; restore it"):
+        await blobs.get(blob_id)
+
+
+@pytest.mark.parametrize("left", [b"", b"as it"])
+async def test_what_a_crash_cut_off_is_mended_by_the_next_put(tmp_path: Path, left: bytes) -> None:
+    blobs = open_blobs(str(tmp_path))
+    (tmp_path / sha256(b"as it was").hexdigest()).write_bytes(left)
+    assert await blobs.get(await blobs.put(b"as it was")) == b"as it was"
+
+
+async def test_blobs_outlive_the_process(tmp_path: Path) -> None:
+    blob_id = await open_blobs(str(tmp_path)).put(b"kept")
+    assert await open_blobs(f"file://{tmp_path}").get(blob_id) == b"kept"
+
+
+async def test_a_directory_that_went_away_is_a_failure_of_the_store(tmp_path: Path) -> None:
+    blobs = open_blobs(str(tmp_path / "blobs"))
+    (tmp_path / "blobs").rmdir()
+    (tmp_path / "blobs").write_text("a file now")
+    with pytest.raises(StoreError, match="the blobs cannot be reached"):
+        await blobs.put(b"x")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/prefix", "s3://bucket", "memory:///"])
+def test_a_bucket_is_named_by_its_url_and_not_reached_before_it_is_used(url: str) -> None:
+    assert isinstance(open_blobs(url), Blobs)
+
+
+def test_an_unknown_place_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for url in ("nope://bucket", "memory:", "s3:bucket", str(tmp_path / "file" / "inside")):
+        with pytest.raises(ConfigError, match=f"blobs: wanted a directory.*found '{url}'"):
+            open_blobs(url)
+
+
+@pytest.mark.parametrize("url", ["file:some/folder", "file://elsewhere/folder", "file:"])
+def test_a_file_url_names_a_whole_path_of_this_machine(url: str) -> None:
+    with pytest.raises(ConfigError, match="a file URL has three slashes and the whole path"):
+        open_blobs(url)
+
+
+async def test_a_file_url_may_have_escapes(tmp_path: Path) -> None:
+    blobs = open_blobs(f"file://{tmp_path}/with%20space")
+    assert blobs.folder == tmp_path / "with space"
+    assert blobs.folder.is_dir()
+
+
+FOLDER = """
+import asyncio, sys
+from penstock.store.blobs.blobs import open_blobs
+
+blobs = open_blobs(sys.argv[1])
+blob_id = asyncio.run(blobs.put(b"kept"))
+assert asyncio.run(blobs.get(blob_id)) == b"kept"
+print("obstore" in sys.modules)
+"""
+
+
+@pytest.mark.slow("starts a Python of its own")
+def test_blobs_in_a_folder_do_not_load_what_reaches_buckets(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FOLDER, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "False\n"
+
+
+async def test_a_put_that_is_cancelled_notes_the_bytes_that_it_still_wrote(tmp_path: Path) -> None:
+    blobs, cut = await cancelled_put(tmp_path, b"text")
+    assert blobs.take_abandoned() == {cut}
+    assert blobs.take_abandoned() == set()
+    assert await blobs.get(cut) == b"text", "another caller may have put them, too"

@@ -1,0 +1,138 @@
+"""Units of work on logs are pure functions of their connection, for they may run twice."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Connection, text
+
+from penstock.core.clock import Moment
+from penstock.core.events.events import Entry
+from penstock.core.limits import Limits
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.logs.lease_units import AcquireLease
+from penstock.store.logs.log_units import (
+    AppendUnit,
+    LeaseProgress,
+    SendUnit,
+    append_all,
+    placed,
+)
+from penstock.store.logs.quarantine import Quarantine
+from penstock.store.projections.projection_writer import ProjectionWriter
+from penstock.store.rows import Rows
+from penstock.store.statements import Statements
+from tests.kit.entries import CHAT, asked, cancelled, message, note, opened, started
+
+AT, UNTIL = Moment(1000), 4000
+Unit = Callable[[Connection], object]
+
+
+class Units:
+    """Makes units about one log."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self.sql = Statements(database.dialect)
+        self._projections = ProjectionWriter(self.sql, Limits())
+        self._rows = Rows(blobs, 1000)
+
+    def send(self, *entries: Entry) -> SendUnit:
+        drafts = self._rows.drafts(entries, AT)
+        return SendUnit(self.sql, self._projections, CHAT, entries, drafts)
+
+    def append(self, progress: LeaseProgress, *entries: Entry) -> AppendUnit:
+        drafts, kinds = self._rows.drafts(entries, AT), {type(each.event) for each in entries}
+        parts = (self.sql, self._projections, CHAT, entries, kinds, drafts, UNTIL)
+        return AppendUnit(*parts, progress)
+
+    def take(self, owner: str) -> AcquireLease:
+        return AcquireLease(self.sql, Quarantine(Limits()), CHAT, owner, AT, UNTIL)
+
+
+@pytest.fixture
+def units(database: Database, blobs: Blobs) -> Units:
+    return Units(database, blobs)
+
+
+def twice(unit: Unit) -> Unit:
+    """Run the unit, undo it and run it again, as the writer does after a refusal."""
+
+    def run(connection: Connection) -> object:
+        connection.exec_driver_sql("SAVEPOINT first")
+        first = unit(connection)
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT first")
+        second = unit(connection)
+        assert first == second
+        return second
+
+    return run
+
+
+async def test_every_unit_gives_the_same_when_it_runs_again(
+    database: Database, units: Units
+) -> None:
+    progress = LeaseProgress(epoch=1, written=0, known=2, outside=2)
+    steps: list[tuple[Unit, object]] = [
+        (units.send(opened(), message()), None),
+        (units.take("me"), None),
+        (units.append(progress, started(), asked()), None),
+        (units.send(cancelled()), None),
+        (units.append(LeaseProgress(1, 2, 4, 2), note("a")), None),
+    ]
+    for unit, expected in steps:
+        done = await database.write(twice(unit))
+        assert expected in (None, done)
+
+
+async def test_what_slipped_in_comes_with_an_append(database: Database, units: Units) -> None:
+    await database.write(units.send(opened(), message()))
+    await database.write(units.take("me"))
+    await database.write(units.send(cancelled()))
+    advance = await database.write(units.append(LeaseProgress(1, 0, 2, 2), started()))
+    assert advance is not None
+    assert (advance.head, advance.outside) == (4, 3)
+    assert [row[0] for row in advance.slipped] == [3]
+
+
+async def test_appends_that_are_made_together_are_those_made_one_by_one(
+    database: Database, units: Units
+) -> None:
+    """What slipped in is read with what was written just before, by the same statement for all."""
+    await database.write(units.send(opened(), message()))
+    await database.write(units.take("me"))
+    first = units.append(LeaseProgress(1, 0, 2, 2), started())
+    await database.write(units.send(cancelled()))
+    second = units.append(LeaseProgress(1, 1, 2, 2), note("a"), note("b"))
+    lost = units.append(LeaseProgress(1, 1, 2, 2), note("not after the first"))
+    third = units.append(LeaseProgress(1, 3, 4, 3), note("c"))
+    done = await database.write(lambda each: append_all(each, [first, second, lost, third]))
+    heads = [(each.head, [row[0] for row in each.slipped]) if each else None for each in done]
+    assert heads == [(4, [3]), (6, [3, 4]), None, (7, [])]
+    seqs = text("SELECT seq, kind FROM events WHERE seq > 3 ORDER BY seq")
+    rows = await database.read(lambda each: each.execute(seqs).all())
+    assert [tuple(row) for row in rows] == [
+        (4, "task_started"),
+        (5, "note_emitted"),
+        (6, "note_emitted"),
+        (7, "note_emitted"),
+    ]
+
+
+async def test_nothing_is_written_after_an_append_that_failed(
+    database: Database, units: Units
+) -> None:
+    """What is on disk follows from what is on disk before it."""
+    await database.write(units.send(opened(), message()))
+    await database.write(units.take("me"))
+    assert await database.write(units.append(LeaseProgress(1, 1, 2, 2), note("second"))) is None
+    assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), note("first"))) is not None
+
+
+async def test_who_holds_nothing_appends_nothing(database: Database, units: Units) -> None:
+    await database.write(units.send(opened(), message()))
+    assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), started())) is None
+
+
+async def test_rows_are_numbered_from_the_first(units: Units) -> None:
+    drafts = units.send(note("a"), note("b")).drafts
+    assert [row[:3] for row in placed(CHAT, 7, drafts)] == [(CHAT, 7, AT), (CHAT, 8, AT)]
