@@ -1,4 +1,13 @@
-"""What happens in a run of a flow, told to readers and plugins: its steps, agents and people."""
+"""Messages about a flow run, for stream readers and plugins: its steps, agents and questions.
+
+`RunFeed` folds the events of one run, in order, into the messages whose types are in `TYPES`. The
+same events always give the same messages, so a reader that reconnects receives what it missed.
+A visit (one execution of a step) is found by the path of an event: the nearest enclosing frame.
+A visit is announced before any other message about it. The announcement waits for `AgentStarted`,
+where that event names the agent and its model (`is_announced`).
+
+Tests: tests/app/test_run_feed.py, tests/server/streams/test_flow_wire.py.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -42,49 +51,49 @@ TYPES = (
     *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_blocked"),
     "flow_complete",
 )
-"""What is told of a run is of one of these types."""
+"""The types of the messages about a run."""
 STEP_ABORTED = "flow_step_aborted"
-"""Told of a visit that is cut because the run ends; readers see it complete as aborted."""
+"""The notice about a visit that the end of the run cuts; readers see a visit that was aborted."""
 OF_LOOPS = "flow_loop_iteration"
-"""Told before the agent of a loop is asked, and so before it is known which model that is."""
+"""This notice comes before the loop's agent starts, so before its model is known."""
 OF_A_FLOW = frozenset({"flow_jump", "flow_step_skipped"})
-"""Notices about a flow as a whole. A flow inside another has the frame of the step that refers to
-it, so such a notice would otherwise pass for one about that step."""
+"""Notices about a whole flow. A nested flow shares the frame of the step that refers to it, so
+without this set such a notice would look like one about that step."""
 BY_PERSON = "fork"
-"""The agent's name of a fork that a person answers."""
+"""The agent name of a fork that a person answers."""
 STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
-"""Of a run that has ended; a failed one is an error, or was rejected."""
+"""The status of a run that has ended; any other task status is an error."""
 _OF_AGENTS = {StepKind.AGENT, StepKind.AGENT_DECISION, StepKind.LOOP_DECISION}
 
 Body = dict[str, Any]
 
 
 class VisitProgress(Struct):
-    """A visit of a step, as far as it has come."""
+    """The progress of one visit, which is one execution of a step."""
 
     step_id: str
     number: int
     kind: str
     agent: str
     path: str
-    """Of the frame, from the run."""
+    """The path of its frame, relative to the run."""
     began: int
     target: str | None = None
-    """What it works on, if that is no agent: a path."""
+    """The path of the flow or the handler that the step runs, if it runs no agent."""
     is_announced: bool = True
     parked: int = 0
-    """Milliseconds in which it waited for people."""
+    """Milliseconds that it waited for answers of people."""
     input_tokens: int = 0
     output_tokens: int = 0
     calls: dict[CallId, Body] = field(default_factory=dict)
 
     def frame(self, kind: str, **body: Any) -> Body:
-        """Return a frame about this visit."""
+        """Return a message about this visit."""
         place = {"stepId": self.step_id, "visit": self.number, "path": self.path}
         return {"type": kind, **place, **body}
 
     def start(self) -> Iterator[Body]:
-        """Yield the frame that announces the visit, the first time only."""
+        """Yield the message that announces the visit, the first time only."""
         if not self.is_announced:
             self.is_announced = True
             yield _started(self)
@@ -95,19 +104,19 @@ class VisitProgress(Struct):
         self.output_tokens += usage.output_tokens
 
     def settle(self, usage: Usage) -> None:
-        """Take the tokens of the whole visit, where replies in other frames were not counted."""
+        """Take the tokens of the whole visit, which include replies in other frames."""
         self.input_tokens = max(self.input_tokens, usage.input_tokens)
         self.output_tokens = max(self.output_tokens, usage.output_tokens)
 
 
 class RunFeed:
-    """Folds what happens in a run, and tells it."""
+    """Folds the events of a run into messages."""
 
     def __init__(self, task_id: TaskId, command: str) -> None:
         self.task_id = task_id
         self._command = command
         self._visits: dict[str, VisitProgress] = {}
-        """By frame."""
+        """By the path of the frame."""
         self._newest: dict[str, VisitProgress] = {}
         """The newest visit of each step, by the frame without its number."""
         self._steps: dict[str, dict[str, AnyStep]] = {}
@@ -117,13 +126,13 @@ class RunFeed:
         self.is_over = False
         """Whether the run has ended."""
 
-    def told(self, record: Record) -> list[Body]:
-        """Take in what happened; returns what is told of it, perhaps nothing."""
+    def messages_of(self, record: Record) -> list[Body]:
+        """Fold an event; return its messages, possibly none."""
         always = {"runId": self.task_id, "seq": record.seq, "at": to_iso(record.at)}
         return [{"type": body["type"], **always, **body} for body in self._frames(record)]
 
-    def said(self, delta: Delta, seq: int) -> Body | None:
-        """Return what is told of a piece of what an agent says, after an event."""
+    def text_message(self, delta: Delta, seq: int) -> Body | None:
+        """Return the message for live text of an agent; `seq` is the last event before it."""
         visit = self._visit(delta.reply.path)
         if visit is None or delta.kind is not DeltaKind.TEXT:
             return None
@@ -148,7 +157,7 @@ class RunFeed:
             case QuestionAnswered():
                 yield self._answered(event, record.at)
             case FlowNotified():
-                yield from self._told(path, event, record.at)
+                yield from self._notice(path, event, record.at)
             case TaskBlocked(blocked_on=missing):
                 yield {"type": "flow_blocked"} | blocked_part(missing)
             case _ if visit := self._visit(path):
@@ -183,7 +192,7 @@ class RunFeed:
             yield _started(visit)
 
     def _agent(self, path: str, began: AgentStarted, at: int) -> Iterator[Body]:
-        """Show that an agent is at work: that of a visit, or one that it called."""
+        """Yield the announcement of a visit whose agent starts; record a nested agent."""
         visit = self._visits.get(path)
         if visit is None:
             if (outer := self._visit(path)) is not None:
@@ -206,12 +215,12 @@ class RunFeed:
         if visit is not None:
             yield from visit.start()
         part = question_part(question)
-        told = {
+        renamed = {
             "questionId": part.pop("id"),
             "kind": part.pop("kind"),
             "question": part.pop("text"),
         }
-        body = told | _without(part, "path")
+        body = renamed | _without(part, "path")
         self._asked[question.question_id] = (visit, at)
         if visit is None:
             yield {"type": "flow_question", **body}
@@ -231,42 +240,42 @@ class RunFeed:
         visit.parked += at - since
         return visit.frame("flow_question_answered", **body)
 
-    def _told(self, path: str, told: FlowNotified, at: int) -> Iterator[Body]:
-        if told.kind == STEP_WAITS:
+    def _notice(self, path: str, notice: FlowNotified, at: int) -> Iterator[Body]:
+        if notice.kind == STEP_WAITS:
             return
-        body = dict(told.body)
-        if told.kind == STEP_ABORTED:
+        body = dict(notice.body)
+        if notice.kind == STEP_ABORTED:
             visit = self._newest.get(f"{path}/{body['stepId']}")
             if visit is not None:
                 yield from visit.start()
                 yield _complete(visit, ABORTED, at)
             return
-        if told.kind in OF_A_FLOW:
-            yield {"type": told.kind, **body, **self._place(path)}
+        if notice.kind in OF_A_FLOW:
+            yield {"type": notice.kind, **body, **self._flow_path(path)}
             return
         visit = self._visits.get(path)
         if visit is None:
-            yield {"type": told.kind, **body}
+            yield {"type": notice.kind, **body}
             return
-        if told.kind != OF_LOOPS:
+        if notice.kind != OF_LOOPS:
             yield from visit.start()
-        yield visit.frame(told.kind, **_without(body, "stepId"))
+        yield visit.frame(notice.kind, **_without(body, "stepId"))
 
-    def _place(self, path: str) -> Body:
-        """Return the `path` of a flow inside the run; nothing for the flow of the run itself."""
+    def _flow_path(self, path: str) -> Body:
+        """Return the `path` of a nested flow; nothing for the flow of the run itself."""
         inside = path.removeprefix(self.task_id).removeprefix("/")
         return {"path": inside} if inside else {}
 
     def _visit(self, path: str | None) -> VisitProgress | None:
-        """Return the visit that something happened in, by a path at or below its frame."""
-        at = path or ""
-        while at and at not in self._visits:
-            at = at.rpartition("/")[0]
-        return self._visits.get(at)
+        """Return the visit of the nearest enclosing frame of a path."""
+        frame = path or ""
+        while frame and frame not in self._visits:
+            frame = frame.rpartition("/")[0]
+        return self._visits.get(frame)
 
 
 def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[str, Any]:
-    """Return the FlowResult of a run; a made-up one for a run that ended before it began."""
+    """Return the FlowResult of a run, without steps if the run ended before its flow started."""
     envelope = ended.envelope
     if envelope is not None and isinstance(envelope.output, dict):
         return envelope.output
@@ -281,11 +290,11 @@ def _in_visit(visit: VisitProgress, event: object, at: int) -> Iterator[Body]:
             yield from _reply(visit, event)
         case CallSettled(call_id=call_id) if call_id in visit.calls:
             error = event.envelope.error
-            said = error.message if event.context is None and error else event.context
+            output = error.message if event.context is None and error else event.context
             yield visit.frame(
                 "flow_tool_result",
                 **visit.calls[call_id],
-                output=said or "",
+                output=output or "",
                 isError=not event.envelope.ok,
             )
         case StepSettled():
@@ -308,8 +317,8 @@ def _reply(visit: VisitProgress, reply: ReplyReceived) -> Iterator[Body]:
     if reply.text.strip():
         yield visit.frame("flow_assistant_text", agentName=visit.agent, text=reply.text)
     for call in reply.calls:
-        told = {"agentName": visit.agent, "id": call.call_id, "toolName": call.name}
-        visit.calls[call.call_id] = told | {"input": call.arguments}
+        named = {"agentName": visit.agent, "id": call.call_id, "toolName": call.name}
+        visit.calls[call.call_id] = named | {"input": call.arguments}
         yield visit.frame("flow_tool_call", **visit.calls[call.call_id])
 
 
@@ -341,7 +350,7 @@ def _complete(visit: VisitProgress, result: StepResult, at: int, duration: int =
 
 
 def _target(step: AnyStep | None) -> str | None:
-    """Return the path of a reference to flows, or of a handler, as its author wrote it."""
+    """Return the path of a flow reference or of a handler, as its author wrote it."""
     if isinstance(step, FlowRef):
         return step.path
     return step.target if isinstance(step, Code) else None

@@ -1,4 +1,12 @@
-"""The HTTP server: its routes, and what stands before them."""
+"""The HTTP application: its routes and its middleware.
+
+Every answer has an `X-Request-Id`, and no unexpected exception reaches a client: `ErrorMiddleware`
+is outermost and catches everything. Admission (`Authenticator`) comes before routing, so a new
+route needs a key until `auth.OPEN` lists it. A stream runs after the middleware of its request has
+returned (`Application`); inside it, every open stream would keep all those calls waiting.
+
+Tests: tests/server/test_application.py, tests/server/test_auth.py.
+"""
 
 import asyncio
 import gc
@@ -48,7 +56,7 @@ from penstock.server.routes import (
     vault,
 )
 from penstock.server.schemas.openapi import document
-from penstock.server.streams.sse import LEFT, EventStream
+from penstock.server.streams.sse import DETACHED, EventStream
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +81,9 @@ ROUTERS = (
     page.router,
 )
 _DRAIN_SECONDS = 0.5
-"""How long the body of a request that is refused is read."""
+"""How long the rest of a refused request's body is read."""
 _NEW_OBJECTS = 50_000
-"""Between two looks for cycles: what a few hundred messages make."""
+"""Allocations between two garbage collections: those of a few hundred messages."""
 _EXPOSED = ["X-Conversation-Id", "X-Task-Id", "X-Request-Id"]
 
 
@@ -85,9 +93,9 @@ def create_application(
     server: ServerSection | None = None,
     rates: RateSection | None = None,
 ) -> FastAPI:
-    """Return the server of a runtime, or of one that is opened and closed with the server.
+    """Return the application of a runtime, or of one that opens and closes with the server.
 
-    Before it stops, `application.state.lifecycle.drain()` ends the streams.
+    To stop it, call `application.state.lifecycle.drain()` first: that ends the streams.
     """
     server = server or ServerSection()
     lifecycle = ServerLifecycle()
@@ -106,7 +114,7 @@ def create_application(
         lifecycle.context = ServerContext.build(runtime, lifecycle)
     app.router.routes[:0] = [calls.DOCUMENT, chat.SEND]
     for router in ROUTERS:
-        app.router.routes += router.routes  # to include a router is to read its routes once more
+        app.router.routes += router.routes  # include_router would parse each route again
     app.add_exception_handler(PenstockError, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
@@ -126,16 +134,16 @@ def create_application(
 
 
 class Application(FastAPI):
-    """Goes on with a stream outside of all that is around its routes, which would wait with it."""
+    """Runs streams after the middleware of their request has returned."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        left: list[EventStream] = []
-        await super().__call__({**scope, LEFT: left}, receive, send)
-        for stream in left:
+        detached: list[EventStream] = []
+        await super().__call__({**scope, DETACHED: detached}, receive, send)
+        for stream in detached:
             try:
                 await stream.run(receive, send)
             except Exception as error:
@@ -143,22 +151,22 @@ class Application(FastAPI):
 
 
 class ErrorMiddleware:
-    """Gives each request an id, and turns what nobody expected into an answer without details."""
+    """Gives each request an id, and answers unexpected exceptions without details."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
+        started = False
         request_id = scope["penstock.request_id"] = new_id("req")
 
         async def stamped(message: Message) -> None:
-            nonlocal begun
-            begun = True
+            nonlocal started
+            started = True
             if message["type"] == "http.response.start":
                 own = (b"x-request-id", request_id.encode())
                 message["headers"] = [*message.get("headers", ()), own]
@@ -167,19 +175,19 @@ class ErrorMiddleware:
         try:
             await self._app(scope, receive, stamped)
         except ClientDisconnect:
-            log.info("request %s: its client went away in the middle of the body", request_id)
+            log.info("request %s: the client disconnected before it had sent the body", request_id)
         except Exception as error:
             lack = exhaustion_of(error)
             refusal = problem(lack, request_id) if lack else unexpected(error, request_id)
-            if not begun:
+            if not started:
                 await refusal(scope, receive, stamped)
 
 
 async def refuse_as_full(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request of a connection too many: 503 but for health, and the connection ends.
+    """Answer a request over the connection limit with 503, except health, and disconnect.
 
-    The rest of its body is read first, for a moment: a connection that is closed before is reset,
-    and its client never sees the answer.
+    The rest of the body is read first, for up to `_DRAIN_SECONDS`: closing a connection with
+    unread data resets it, and the client would not see the answer.
     """
     more = True
 
@@ -211,26 +219,26 @@ def _lifespan(
             return
         async with runtime() as opened:
             lifecycle.context = ServerContext.build(opened, lifecycle)
-            _keep_what_is_loaded()
+            _freeze_loaded_objects()
             yield
             lifecycle.drain()
 
     return lifespan
 
 
-def _keep_what_is_loaded() -> None:
-    """Spare the collector what lives as long as the process, and most of what dies young anyway."""
+def _freeze_loaded_objects() -> None:
+    """Exempt the objects loaded so far from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 async def _on_bad_query(request: Request, error: Exception) -> Response:
-    """Name every value of a query or a header that cannot be read."""
+    """Report every invalid value of the query and the headers."""
     errors: list[dict[str, Any]] = list(getattr(error, "errors", list)())
     details = [
         {"field": "/" + "/".join(map(str, each["loc"][1:])), "issue": each["msg"]}
         for each in errors
     ]
-    said = "; ".join(f"{each['field'].removeprefix('/')}: {each['issue']}" for each in details)
-    return answer(400, BadRequest.code, f"the request cannot be read: {said}", details=details)
+    problems = "; ".join(f"{each['field'].removeprefix('/')}: {each['issue']}" for each in details)
+    return answer(400, BadRequest.code, f"the request cannot be read: {problems}", details=details)

@@ -1,8 +1,15 @@
 """Admission of requests: by key or cookie, or without one from this machine while no key exists.
 
 Closed until proven open: local mode needs a loopback bind address, a loopback peer and a recent,
-successful look that found no key (`KeyPresence`). A request that comes before the project is open,
-or whose look fails, is answered with 503. Only `/api/health` answers without a look.
+successful check that found no key (`KeyPresence`). A request that arrives before the project is
+open, or whose check fails, gets 503. Only `/api/health` answers without a check. A path that is not
+in `OPEN`, not a signed link and not a way to sign in needs a profile, whatever routes exist.
+
+In local mode the `Host` must name this machine: otherwise a page of another site could reach the
+server through a name that resolves to 127.0.0.1 (DNS rebinding). The `Origin` must as well.
+
+It relies on the peer address of the ASGI server, and reads forwarded headers only from the proxies
+in `[server] trusted_proxies`. Tests: tests/server/test_auth.py, requests/test_key_presence.py.
 """
 
 import asyncio
@@ -42,29 +49,29 @@ OPEN = {
     *("/", "/page.css", "/page.js", "/runs.js", "/view.js", "/plain.css", "/login"),
     *(HEALTH, "/api/session", "/openapi.json"),
 }
-"""What needs no key."""
+"""Paths that need no key."""
 BLOBS = "/api/blobs/"
-"""What needs none when its link is signed."""
+"""Paths that need no key if the link is signed."""
 LINK = "/api/links/"
 SIGN_IN = "/api/session"
 _COMING_IN = ("/link/", LINK, "/c/")
-"""What needs none, because the link is one, or because it leads to where one is asked for."""
-_FULL = "the server has as many connections as it can serve; try again in a moment"
+"""Paths that need no key: the link is itself a credential, or the page asks for a key."""
+_FULL = "the server has reached its limit of connections; try again in a moment"
 _SCHEMES = {"http", "https"}
 
 
 async def check_bind(host: str, keys: Keys | None) -> None:
-    """Raise ConfigError for an address that others can reach, while there is no key."""
+    """Raise ConfigError for an address that other machines can reach, while no key exists."""
     if is_loopback(host) or (keys is not None and await keys.exist()):
         return
     raise ConfigError(
-        f"the address {host!r} can be reached by others, and there is no key to keep them out: "
-        "make one with `penstock keys create NAME`, or bind 127.0.0.1"
+        f"other machines can reach the address {host!r}, and no API key exists: "
+        "create one with `penstock keys create NAME`, or bind 127.0.0.1"
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Whether an address is a loopback address."""
     name = host.strip("[]").lower()
     if name in HERE:
         return True
@@ -75,7 +82,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Authenticator:
-    """Lets requests in, each with whom it is made for."""
+    """Middleware that admits requests and sets the profile of each."""
 
     def __init__(
         self, app: ASGIApp, lifecycle: ServerLifecycle, server: ServerSection, rates: Rates
@@ -88,7 +95,7 @@ class Authenticator:
         self._is_loopback = is_loopback(server.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Admit a request, or answer with the reason."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -107,7 +114,7 @@ class Authenticator:
         await self._app(scope, receive, stamped)
 
     async def _admit_soon(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
-        """Answer without a profile if the database does not respond in time."""
+        """Admit `/api/ready`, without a profile if the database does not respond in time."""
         context = self._lifecycle.context
         try:
             async with asyncio.timeout(context.limits.ready_seconds if context else None):
@@ -165,23 +172,23 @@ class Authenticator:
             self._rates.check(spent, kind, now)
 
     def _check_health(self, scope: Scope, headers: Headers, context: ServerContext | None) -> None:
-        """Refuse other names of this machine while the last look found no key.
+        """Require a `Host` of this machine while the last check found no key.
 
-        It starts no look of its own: what it answers says nothing of the project.
+        It starts no check: liveness must not depend on the database, and reveals nothing.
         """
         scope[PROFILE] = None
         if self._is_loopback and context is not None and context.key_presence.known is False:
             self._check_host(headers)
 
     async def _is_local(self, scope: Scope, context: ServerContext) -> bool:
-        """Whether this machine asks, nobody else can, and no key exists."""
+        """Whether the bind address and the peer are loopback addresses, and no key exists."""
         return self._is_loopback and _is_from_here(scope) and not await context.key_presence.look()
 
     async def _profile(self, headers: Headers, context: ServerContext) -> Profile | None:
-        said = headers.get("authorization")
-        if said is None:
+        authorization = headers.get("authorization")
+        if authorization is None:
             return None
-        scheme, _, key = said.partition(" ")
+        scheme, _, key = authorization.partition(" ")
         if scheme.lower() != "bearer" or context.keys is None:
             raise Unauthenticated
         return await context.keys.profile(key.strip())
@@ -198,21 +205,21 @@ class Authenticator:
         if token is None or database_parts is None:
             return None
         try:
-            found = await database_parts.sign_ins.find(token)
+            sign_in = await database_parts.sign_ins.find(token)
         except Unauthenticated:
             return None
         self._cookies.check_origin(scope, headers)
-        if found.is_renewed:
-            made = self._cookies.made(scope, token, database_parts.sign_ins.seconds)
-            extra.append((b"set-cookie", made.encode()))
-        return found.profile
+        if sign_in.is_renewed:
+            cookie = self._cookies.header(scope, token, database_parts.sign_ins.seconds)
+            extra.append((b"set-cookie", cookie.encode()))
+        return sign_in.profile
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "")
         if _name(f"//{host}") not in HERE:
             raise HostNotAllowed(
-                f"this server answers to localhost, 127.0.0.1 and [::1] alone, found {host!r}; "
-                "to be reached by another name it needs a key: penstock keys create"
+                f"the Host must be localhost, 127.0.0.1 or [::1] while no API key exists, "
+                f"found {host!r}; to use another name create a key: penstock keys create NAME"
             )
 
     def _check_origin(self, headers: Headers) -> None:
@@ -221,15 +228,15 @@ class Authenticator:
             return
         if _name(origin) not in HERE:
             raise OriginNotAllowed(
-                f"pages of {origin!r} may not use this server; "
+                f"pages of {origin!r} cannot use this server; "
                 "to allow them, list the origin in [server] cors_origins"
             )
 
     def _read_forwarded(self, scope: Scope, headers: Headers) -> None:
-        """Note the client's address, and its scheme; only trusted proxies may say either.
+        """Set the client's address and scheme; only trusted proxies can forward either.
 
-        Each proxy appends to `X-Forwarded-For`, some as a header line of their own, so the last
-        address that is no trusted proxy is the client's. Addresses before it are unverified.
+        Each proxy appends to `X-Forwarded-For`, some in a header line of their own. So the client
+        is the last address that is not a trusted proxy; a client can forge those before it.
         """
         client: Any = scope.get("client")
         address = str(client[0]) if client else ""
@@ -251,11 +258,11 @@ def _is_from_here(scope: Scope) -> bool:
 
 
 def _check_address(scope: Scope) -> None:
-    """Refuse what no database can look for. Raises NotFound, BadRequest."""
+    """Raise NotFound or BadRequest for a NUL, which no database accepts in a query."""
     if "\x00" in scope["path"]:
-        raise NotFound("there is nothing at a path that holds a NUL")
+        raise NotFound("no resource has a path that contains a NUL")
     if b"%00" in scope["query_string"]:
-        raise BadRequest("the request cannot be read: its query holds a NUL (%00)")
+        raise BadRequest("the request cannot be read: its query contains a NUL (%00)")
 
 
 def _name(url: str) -> str | None:

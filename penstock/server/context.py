@@ -1,4 +1,4 @@
-"""What the routes of one server share."""
+"""The objects that the routes of one server share, and the checks that routes start with."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,29 +20,27 @@ from penstock.server.requests.mount import root_of
 from penstock.server.streams.sse import Streams
 
 PROFILE = "penstock.profile"
-"""Where the entrance leaves whom a request is made for; None without a key, on open paths."""
+"""The key in the scope of the request's profile; None on open paths without an API key."""
 ADDRESS = "penstock.address"
-"""Where the entrance leaves where a request comes from."""
-
+"""The key in the scope of the client's address."""
 FULL = "penstock.full"
-"""In the scope of a request that came over a connection too many: it is refused with 503."""
+"""In the scope of a request over the connection limit, which gets 503."""
 
 
 class ServerContext(Struct, frozen=True, kw_only=True):
-    """A runtime, and what stands around it while it is served."""
+    """A runtime, and the objects that a server adds to it."""
 
     runtime: Runtime
     streams: Streams
     links: Links
     source: LogSource
-
     history: History
     key_presence: KeyPresence
     lifecycle: "ServerLifecycle"
 
     @classmethod
     def build(cls, runtime: Runtime, lifecycle: "ServerLifecycle") -> "ServerContext":
-        """Return what serves this runtime."""
+        """Return the context of a server for this runtime."""
         parts = runtime.parts
         limits = parts.limits
         links = Links(parts.key, parts.clock, limits.blob_url_seconds)
@@ -58,7 +56,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
         )
 
     def below(self, root: str) -> "ServerContext":
-        """Return the same, mounted at this path: links to stored bytes begin with it."""
+        """Return this context for a server mounted at `root`: links to blobs start with it."""
         parts = self.runtime.parts
         links = Links(parts.key, parts.clock, parts.limits.blob_url_seconds, root=root)
         history = History(parts.log, parts.projections, links.of)
@@ -66,81 +64,85 @@ class ServerContext(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        """The bounds of the runtime."""
+        """The limits of the runtime."""
         return self.runtime.parts.limits
 
     @property
     def is_draining(self) -> bool:
-        """Whether the server is about to stop."""
+        """Whether the server is stopping."""
         return self.lifecycle.is_draining
 
     @property
     def kept(self) -> DatabaseParts:
-        """What is kept. Raises NotAvailable where nothing is."""
+        """The parts that need a database. Raises NotAvailable without one."""
         database_parts = self.runtime.parts.database_parts
         if database_parts is None:
-            raise NotAvailable("this server keeps nothing, so nothing can be looked up or deleted")
+            raise NotAvailable(
+                "this server has no database, so it cannot look anything up or delete it"
+            )
         return database_parts
 
     @property
     def keys(self) -> Keys | None:
-        """The keys; None where none can be."""
+        """The API keys; None without a database."""
         database_parts = self.runtime.parts.database_parts
         return database_parts.keys if database_parts else None
 
 
 class ServerLifecycle:
-    """Where the context stands once it is open, and whether it still takes requests."""
+    """Holds the context once the project is open, and whether requests are accepted."""
 
     def __init__(self) -> None:
         self.context: ServerContext | None = None
         self.is_draining = False
 
     def drain(self) -> None:
-        """Take no more requests, and end every stream with a place to come back to."""
+        """Stop accepting requests and end every stream; readers resume with their last id."""
         self.is_draining = True
         if self.context is not None:
             self.context.runtime.parts.bus.close()
 
     def get(self) -> ServerContext:
-        """Return the context. Raises NotReady before it is open, and while it closes."""
+        """Return the context. Raises NotReady before the project is open and while it closes."""
         if self.context is None or self.is_draining:
             raise NotReady
         return self.context
 
 
 def context_of(request: Request) -> ServerContext:
-    """Return what serves this request."""
+    """Return the context of the server that received this request."""
     lifecycle: ServerLifecycle = request.app.state.lifecycle
     context, root = lifecycle.get(), root_of(request.scope)
     return context.below(root) if root else context
 
 
 def allowed(request: Request, permission: str) -> Profile:
-    """Return for whom the request is made. Raises Forbidden, which names what is missing.
+    """Return the request's profile. Raises Unauthenticated and Forbidden.
 
-    For who is let into one conversation alone nothing is here: NotFound.
+    Raises NotFound for a profile that a link limits to one conversation.
     """
     profile = admitted(request, permission)
     if profile.session_id is not None:
-        raise NotFound(f"{request.url.path} is not there for who is let into one conversation")
+        raise NotFound(f"{request.url.path} cannot be reached with a link to one conversation")
     return profile
 
 
 def admitted(request: Request, permission: str) -> Profile:
-    """Return what `allowed` does, also who is let into one conversation alone.
+    """Return the request's profile, even one that is limited to one conversation.
 
-    A route that asks for this looks itself, by `Profile.owns`, at what it gives.
+    The route must check with `Profile.owns` that it returns nothing of other conversations.
     """
     profile: Profile | None = request.scope.get(PROFILE)
     if profile is None:
         raise Unauthenticated
     if not profile.holds(permission):
-        raise Forbidden(f"this takes the permission {permission!r}, which the key does not have")
+        raise Forbidden(
+            f"this request needs the permission {permission!r}, which the key does not have"
+        )
     return profile
 
 
 def owned(profile: Profile, owner: ProfileId, what: str, log_id: str | None = None) -> None:
-    """Raise NotFound unless the thing is this profile's: what is not one's own is not there."""
+    """Raise NotFound unless the profile owns the object, as if it did not exist."""
     if not profile.owns(owner, log_id):
         raise NotFound(f"there is no {what}")

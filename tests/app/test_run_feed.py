@@ -37,8 +37,8 @@ def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None
     """Events carry `runId`, `seq`, `at`, and from steps `stepId`, `visit`, `path`."""
     story = RunFeed(RUN, "demo")
     begun = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
-    assert story.told(happened(begun, 2)) == []
-    [told] = story.told(happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1"))
+    assert story.messages_of(happened(begun, 2)) == []
+    [told] = story.messages_of(happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1"))
     assert told == {
         "type": "flow_agent_started",
         "runId": RUN,
@@ -51,18 +51,21 @@ def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None
         "nodeKind": "shell",
     }
     assert not story.is_over
-    story.told(happened(TaskEnded(status=TaskStatus.SUCCEEDED), 4))
+    story.messages_of(happened(TaskEnded(status=TaskStatus.SUCCEEDED), 4))
     assert story.is_over
 
 
 def test_the_end_of_a_step_says_what_it_cost() -> None:
     """`flow_agent_complete`: `agentName, nodeKind, result, duration, usage`."""
     story = RunFeed(RUN, "demo")
-    story.told(happened(FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t"), 1))
+    story.messages_of(happened(FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t"), 1))
     frame = "task_1/build/1"
-    story.told(happened(StepStarted(step_id="build", visit=1), 2, frame))
+    story.messages_of(happened(StepStarted(step_id="build", visit=1), 2, frame))
     waits = {"stepId": "build", "waits": True, "activeMs": 1}
-    assert story.told(happened(FlowNotified(kind="flow_step_waits", body=waits), 3, frame)) == []
+    assert (
+        story.messages_of(happened(FlowNotified(kind="flow_step_waits", body=waits), 3, frame))
+        == []
+    )
     end = StepSettled(
         step_id="build",
         visit=1,
@@ -71,7 +74,7 @@ def test_the_end_of_a_step_says_what_it_cost() -> None:
         duration_ms=70,
         usage=Usage(input_tokens=5, output_tokens=2),
     )
-    [told] = story.told(happened(end, 4, frame))
+    [told] = story.messages_of(happened(end, 4, frame))
     assert told["duration"] == 70
     assert told["usage"] == {"inputTokens": 5, "outputTokens": 2}
 
@@ -80,7 +83,7 @@ def begun(step: str) -> RunFeed:
     """Return the story of a run with one step."""
     story = RunFeed(RUN, "demo")
     text = f"name: demo\ndescription: d\nsteps:\n  - {{{step}}}\n"
-    story.told(happened(FlowStarted(file="f.yaml", texts={"f.yaml": text}, task="t"), 1))
+    story.messages_of(happened(FlowStarted(file="f.yaml", texts={"f.yaml": text}, task="t"), 1))
     return story
 
 
@@ -96,17 +99,20 @@ def begun(step: str) -> RunFeed:
 def test_a_visit_that_works_on_a_path_names_it(step: str, target: str | None) -> None:
     """`flow_agent_started`: `agentName, nodeKind, resolvedModel?, target?`."""
     started = StepStarted(step_id="s", visit=1)
-    [told] = begun(step).told(happened(started, 2, "task_1/s/1"))
+    [told] = begun(step).messages_of(happened(started, 2, "task_1/s/1"))
     assert told.get("target") == target
 
 
 def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
     story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
     frame = "task_1/s/1"
-    assert story.told(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
+    assert story.messages_of(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
     told = FlowNotified(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
     began = AgentStarted(agent="a", message="m", system="s", model="m1")
-    frames = [*story.told(happened(told, 3, frame)), *story.told(happened(began, 4, frame))]
+    frames = [
+        *story.messages_of(happened(told, 3, frame)),
+        *story.messages_of(happened(began, 4, frame)),
+    ]
     assert [each["type"] for each in frames] == ["flow_loop_iteration", "flow_agent_started"]
     assert frames[1]["resolvedModel"] == "m1"
 
@@ -129,10 +135,10 @@ def test_a_notice_of_a_flow_inside_names_its_own_steps(
 ) -> None:
     """The flow inside runs in the frame of the step that refers to it, or below it for a glob."""
     feed = begun('id: s, path: "parts/*.yaml"')
-    feed.told(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
+    feed.messages_of(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
     inside = FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t")
-    feed.told(happened(inside, 3, f"task_1/{frame}"))
-    [told] = feed.told(happened(FlowNotified(kind=kind, body=body), 4, f"task_1/{frame}"))
+    feed.messages_of(happened(inside, 3, f"task_1/{frame}"))
+    [told] = feed.messages_of(happened(FlowNotified(kind=kind, body=body), 4, f"task_1/{frame}"))
     always = {"type": kind, "runId": RUN, "seq": 4, "at": told["at"]}
     assert told == {**always, **body, "path": place}
 
@@ -140,8 +146,8 @@ def test_a_notice_of_a_flow_inside_names_its_own_steps(
 @pytest.mark.parametrize("frame", ["s/1", "s/1/2"])
 def test_every_other_event_of_a_flow_inside_names_the_step_it_is_about(frame: str) -> None:
     feed = begun('id: s, path: "parts/*.yaml"')
-    feed.told(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
-    feed.told(
+    feed.messages_of(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
+    feed.messages_of(
         happened(FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t"), 3, f"task_1/{frame}")
     )
     visit = f"task_1/{frame}/pick/1"
@@ -161,7 +167,7 @@ def test_every_other_event_of_a_flow_inside_names_the_step_it_is_about(frame: st
     told = [
         each
         for number, (event, path) in enumerate(events, 4)
-        for each in feed.told(happened(event, number, path))
+        for each in feed.messages_of(happened(event, number, path))
     ]
     assert [each["type"] for each in told] == [
         "flow_agent_started",

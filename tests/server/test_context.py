@@ -44,7 +44,7 @@ def test_what_is_not_ones_own_is_not_there() -> None:
 
 def test_for_who_is_let_into_one_conversation_nothing_else_is_there() -> None:
     guest = Profile(permissions=frozenset({"read"}), session_id=SessionId("conv_1"))
-    with pytest.raises(NotFound, match="is not there for who is let into one conversation"):
+    with pytest.raises(NotFound, match="cannot be reached with a link to one conversation"):
         allowed(asked_by(guest), "read")
     assert admitted(asked_by(guest), "read") is guest
     owned(guest, guest.profile_id, "task 't'", "conv_1")

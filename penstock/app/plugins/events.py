@@ -139,6 +139,6 @@ class RunFollower:
 
 def _told(feed: RunFeed, item: Live, seq: int) -> Sequence[Json]:
     if isinstance(item, Record):
-        return feed.told(item)
-    said = feed.said(item, seq) if type(item) is Delta else None
+        return feed.messages_of(item)
+    said = feed.text_message(item, seq) if type(item) is Delta else None
     return [said] if said is not None else ()

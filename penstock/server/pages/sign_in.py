@@ -72,7 +72,7 @@ async def sign_out(request: Request) -> Response:
     context, cookies, done = context_of(request), _cookies(request), Response(status_code=204)
     if token := cookies.find(Headers(scope=request.scope)):
         await context.kept.sign_ins.end(token)
-        done.headers["set-cookie"] = cookies.made(request.scope, "", 0)
+        done.headers["set-cookie"] = cookies.header(request.scope, "", 0)
     return done
 
 
@@ -80,7 +80,7 @@ async def signed_in(request: Request, key: str, response: Response) -> Response:
     """Return the response with a cookie that stands for the key. Raises Unauthenticated."""
     sign_ins = context_of(request).kept.sign_ins
     token = await sign_ins.begin(key)
-    made = _cookies(request).made(request.scope, token, sign_ins.seconds)
+    made = _cookies(request).header(request.scope, token, sign_ins.seconds)
     response.headers["set-cookie"] = made
     return response
 

@@ -1,4 +1,10 @@
-"""Bodies of requests: read within a limit, checked against a schema, every problem named."""
+"""Bodies of requests: read within a limit, checked against a schema, with all errors reported.
+
+A body is hostile input. `read_body` stops at the limit, whatever Content-Length says. `parse_json`
+refuses NaN, infinity and numbers that overflow; nesting that exhausts the stack is a 400. Messages
+cut the texts of the client that they repeat. A NUL is refused here: PostgreSQL would refuse it
+later, as an internal error. Tests: tests/server/requests/test_bodies.py.
+"""
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -16,18 +22,18 @@ from penstock.core.text import cut
 
 JSON_TYPE = "application/json"
 NOT_BLANK = r"\S"
-"""The pattern of a text that says something."""
+"""The pattern of a text that is not only white space."""
 NO_NUL = r"^[^\u0000]*$"
-"""The pattern of an id: what no database can look for is none."""
+"""The pattern of an id: PostgreSQL cannot store a NUL."""
 ID = {"type": ["string", "null"], "minLength": 1, "maxLength": 200, "pattern": NO_NUL}
 NAME_CHARACTERS = 100
-"""So much of a name that is not ours is said again."""
+"""How much of an unknown name a message repeats."""
 KEY_CHARACTERS = 255
-"""Of an Idempotency-Key."""
+"""The longest Idempotency-Key."""
 
 
 class Form:
-    """What a body must look like: an object with these keys and no others."""
+    """The form of a body: an object with these keys and no others."""
 
     def __init__(
         self,
@@ -37,14 +43,14 @@ class Form:
         aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.aliases = dict(aliases or {})
-        """Other names that are accepted, and what they mean."""
+        """Other accepted names of keys, each with the key that it means."""
         self._properties = dict(properties)
         self._required = required
         self._check = Schema({"type": "object", "properties": _without_patterns(properties)})
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The form as a JSON Schema; other names are understood, but not advertised."""
+        """The form as a JSON Schema, without the aliases: those are accepted but not documented."""
         schema: dict[str, Any] = {
             "type": "object",
             "properties": self._properties,
@@ -53,7 +59,7 @@ class Form:
         return schema | ({"required": list(self._required)} if self._required else {})
 
     def read(self, body: Any) -> dict[str, Any]:
-        """Return the body with names of ours and without nulls. Raises InvalidRequest."""
+        """Return the body with aliases resolved and without nulls. Raises InvalidRequest."""
         if not isinstance(body, dict):
             raise InvalidRequest([{"field": "", "issue": "must be an object"}])
         problems: list[dict[str, str]] = []
@@ -79,10 +85,10 @@ class Form:
     def _of(
         self, pattern: str, plain: dict[str, Any], is_wrong: Callable[[str], bool]
     ) -> list[str]:
-        """Return where a text of this pattern is wrong."""
-        said = ((name, plain.get(name)) for name, rule in self._properties.items()
-                if rule.get("pattern") == pattern)  # fmt: skip
-        return [f"/{name}" for name, text in said if isinstance(text, str) and is_wrong(text)]
+        """Return the fields with this pattern whose text is wrong."""
+        texts = ((name, plain.get(name)) for name, rule in self._properties.items()
+                 if rule.get("pattern") == pattern)  # fmt: skip
+        return [f"/{name}" for name, text in texts if isinstance(text, str) and is_wrong(text)]
 
     def _renamed(self, body: dict[str, Any], problems: list[dict[str, str]]) -> dict[str, Any]:
         plain: dict[str, Any] = {}
@@ -105,7 +111,7 @@ class Form:
 
 
 def _without_patterns(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left to a schema: a pattern takes long to compile, and ours are sharper."""
+    """Return the rules without our patterns: `read` checks those faster and reports them better."""
     return {
         name: {key: value for key, value in rule.items() if value not in (NOT_BLANK, NO_NUL)}
         for name, rule in properties.items()
@@ -113,11 +119,11 @@ def _without_patterns(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple[Any, bytes]:
-    """Return the body as a value and as it came; no body at all is `empty`, if that is given.
+    """Return the body as a value and as bytes; `empty`, if set, is the value of a missing body.
 
     Raises UnsupportedType, TooLarge, BadRequest.
     """
-    if empty is not None and "content-type" not in request.headers and await _has_none(request):
+    if empty is not None and "content-type" not in request.headers and await _is_empty(request):
         return empty, b""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:
@@ -133,9 +139,9 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
 
 
 def key_of(request: Request, raw: bytes) -> RequestKey:
-    """Return the request's Idempotency-Key, and a hash of the whole request, if it has one.
+    """Return the request's Idempotency-Key with a hash of path and body, or an empty key.
 
-    The body was read as JSON before; equal JSON is the same request. Raises BadRequest.
+    The body must have passed `read_json`. Equal JSON is the same request. Raises BadRequest.
     """
     key = request.headers.get("idempotency-key")
     if key is None:
@@ -151,20 +157,20 @@ def key_of(request: Request, raw: bytes) -> RequestKey:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body as it came. Raises TooLarge."""
-    said = request.headers.get("content-length", "")
-    if said.isdecimal() and int(said) > limit:
-        raise TooLarge(f"the body has {said} bytes, at most {limit} are read")
+    """Return the body as bytes. Raises TooLarge."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise TooLarge(f"the body has {declared} bytes, the limit is {limit}")
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
         if len(raw) > limit:
-            raise TooLarge(f"the body is over {limit} bytes, which is the most that is read")
+            raise TooLarge(f"the body has more than {limit} bytes, the limit")
     return bytes(raw)
 
 
-async def _has_none(request: Request) -> bool:
-    """Whether no body came; one byte of it is enough to know."""
+async def _is_empty(request: Request) -> bool:
+    """Whether the request has no body; stops at the first byte."""
     async for chunk in request.stream():
         if chunk:
             return False

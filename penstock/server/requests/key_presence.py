@@ -1,13 +1,13 @@
 """Whether this installation has an API key, which decides whether requests need one.
 
-The server admits a request without a key only on proof that no key exists: a look at the
-database that succeeded and began at most one second before the request arrived. Until the first
-look succeeds, and whenever a look fails or takes too long, the request fails with NotReady (503).
-A key that another process creates therefore counts within one second.
+The server admits a request without a key only on proof that no key exists: a database query that
+succeeded and started at most one second before the request arrived. Until the first query succeeds,
+and whenever a query fails or takes too long, the request fails with NotReady (503). So a key that
+another process creates takes effect within one second.
 
-Concurrent requests share one look. The look is a task of its own, so a requester that is
-cancelled does not cancel it for the others. Once a key was seen, no further look is needed:
-revoked keys stay in the database (`Keys.exist`).
+Concurrent requests share one query. The query is a task of its own, so a cancelled request does not
+cancel it for the others. Once a key was seen, no further query is needed: revoked keys stay in the
+database (`Keys.exist`).
 
 Tests: tests/server/requests/test_key_presence.py, and
 tests/server/test_auth.py::test_keyless_requests_wait_for_the_first_look.
@@ -24,7 +24,7 @@ _FRESH_SECONDS = 1
 
 
 class KeyPresence:
-    """Looks whether a key exists, at most once a second while there is none."""
+    """Queries whether a key exists, at most once a second while none does."""
 
     def __init__(
         self, exist: Callable[[], Awaitable[bool]] | None, clock: Clock, *, wait_seconds: float
@@ -34,18 +34,18 @@ class KeyPresence:
         self._wait_seconds = wait_seconds
         self._found = False
         self._none_at: float | None = None
-        """When the last look began that found no key."""
+        """The start of the last query that found no key."""
         self._looking: asyncio.Future[None] | None = None
 
     @property
     def known(self) -> bool | None:
-        """The last answer, however old; None before the first one."""
+        """The last answer, however old; None before the first."""
         if self._found or self._exist is None:
             return self._found
         return None if self._none_at is None else False
 
     async def look(self) -> bool:
-        """Return whether a key exists; without a key store there is none.
+        """Return whether a key exists; without a key store none does.
 
         Raises NotReady if the database does not answer in time, or its StoreError.
         """
@@ -55,7 +55,7 @@ class KeyPresence:
         if self._is_answered(arrived):
             return self._found
         async with answered_within(self._wait_seconds):
-            # a look that began long before this request proves nothing for it: look again
+            # a query that started long before this request is no proof for it: query again
             while not self._is_answered(arrived):
                 await self._join()
         return self._found
@@ -71,31 +71,30 @@ class KeyPresence:
         await asyncio.shield(self._looking)
 
     async def _ask(self) -> None:
-        assert self._exist is not None  # noqa: S101  looks are made where keys can be
-        began = self._clock.monotonic()
+        assert self._exist is not None  # noqa: S101  only queried with a key store
+        started = self._clock.monotonic()
         try:
             if await self._exist():
                 self._found = True
             else:
-                self._none_at = began
+                self._none_at = started
         finally:
             self._looking = None
 
 
 @asynccontextmanager
 async def answered_within(seconds: float) -> AsyncIterator[None]:
-    """Raise NotReady if the database does not say in time who is asking."""
+    """Raise NotReady if the database does not respond in time."""
     try:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
         raise NotReady(
-            f"the database did not say within {seconds:g} s which keys there are; "
-            "try again in a moment"
+            f"the database did not return the API keys within {seconds:g} s; try again in a moment"
         ) from None
 
 
 def _read_error(look: "asyncio.Future[None]") -> None:
-    """Retrieve the error, so that asyncio does not report it when every requester has left."""
+    """Retrieve the error: asyncio reports unread errors, and every requester may have left."""
     if not look.cancelled():
         look.exception()

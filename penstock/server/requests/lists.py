@@ -1,4 +1,4 @@
-"""What lists take in their query, and how they answer."""
+"""Query parameters and answers of lists."""
 
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
@@ -15,20 +15,20 @@ from penstock.store.projections.projections import Page
 
 Number = Annotated[int, Field(ge=1, le=200)]
 Words = Annotated[str, Field(max_length=200)]
-_SAID = 60
+_NAME_CHARACTERS = 60
 
 
 def sorting(fields: Collection[str]) -> Any:
-    """Return the field `sort` of a list's query, which names these; the first is the usual one.
+    """Return the field `sort` of a list's query; the first of these names is the default.
 
-    Another name is a 422 with its place, as of `PageQuery.sorted_by`, so the type is text.
+    The type is text, so that `PageQuery.sorted_by` reports another name with its field, as a 422.
     """
     known = list(fields)
     return Field(default=known[0], json_schema_extra={"enum": [*known]})
 
 
 class PageQuery(BaseModel):
-    """Which page of a list."""
+    """The query of a list: which page, in which order."""
 
     limit: Number = 50
     offset: int = Field(default=0, ge=0, le=2**53)
@@ -42,25 +42,25 @@ class PageQuery(BaseModel):
         return Page(limit=self.limit, offset=self.offset, is_descending=is_descending)
 
     def sorted_by(self, allowed: Collection[str]) -> str:
-        """Return the field that orders the list: the first of those allowed if none is named.
+        """Return the field that orders the list; the first allowed one is the default.
 
-        Raises InvalidRequest for another.
+        Raises InvalidRequest for a field that is not allowed.
         """
         name = self.sort or next(iter(allowed))
         if name not in allowed:
-            issue = f"must be one of: {', '.join(allowed)}; found {cut(name, _SAID)!r}"
+            issue = f"must be one of: {', '.join(allowed)}; found {cut(name, _NAME_CHARACTERS)!r}"
             raise InvalidRequest([{"field": "/sort", "issue": issue}])
         return name
 
 
 class ListQuery(PageQuery):
-    """Which page of a list, and of what."""
+    """The query of a list that can be searched."""
 
     search: Words = ""
 
 
 class HistoryQuery(BaseModel):
-    """Which messages."""
+    """The query of a conversation's messages."""
 
     model_config = ConfigDict(use_enum_values=False)
 
@@ -72,7 +72,7 @@ class HistoryQuery(BaseModel):
 
 
 class StreamQuery(BaseModel):
-    """Which conversation, and from where."""
+    """The query of a stream: which conversation, and from which position."""
 
     conversation_id: str = Field(alias="conversationId")
     task_id: TaskId | None = Field(default=None, alias="taskId")
@@ -86,6 +86,6 @@ InStream = Annotated[StreamQuery, Query()]
 
 
 def page_of(name: str, items: Sequence[Any], page: Page, total: int) -> Json:
-    """Return a page of a list, under the name of what is in it."""
+    """Return a page of a list; `name` is the key of its items."""
     meta = {"total": total, "limit": page.limit, "offset": page.offset}
     return Json({name: items, "meta": meta})

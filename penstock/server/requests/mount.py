@@ -1,18 +1,18 @@
-"""Where the server is mounted, and what a request asks for below that place."""
+"""The path that the server is mounted at, and the path of a request below it."""
 
 from starlette.types import Scope
 
 
 def root_of(scope: Scope) -> str:
-    """Return the path that the server is mounted at, usually nothing; no slash ends it."""
+    """Return the path that the server is mounted at, usually empty, without a final slash."""
     root: str = scope.get("root_path", "")
     return root.rstrip("/")
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request below that place: the one by which its route is found.
+    """Return the path of a request below the mount path, which selects its route.
 
-    Admission and routing must see one path, so this is what Starlette's routes do.
+    Admission and routing must see the same path, so this repeats what Starlette's routes do.
     """
     root: str = scope.get("root_path", "")
     path: str = scope["path"]
@@ -21,8 +21,8 @@ def path_of(scope: Scope) -> str:
 
 
 def way_up(scope: Scope) -> str:
-    """Return the relative address of that place, as a page at this request's path writes it.
+    """Return the relative address of the mount path, for a page at this request's path.
 
-    A proxy may serve the server below a prefix that the server knows nothing of.
+    It is relative because a proxy may serve the server below a prefix that the server cannot know.
     """
     return "../" * (path_of(scope).count("/") - 1) or "./"

@@ -1,4 +1,4 @@
-"""Exceptions as answers: one table of statuses, one form of body."""
+"""Exceptions as HTTP answers: one table of status codes, one error format."""
 
 import logging
 import math
@@ -52,7 +52,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
     errors.ModelRefused: 502,
     errors.ContextTooLarge: 413,
 }
-"""The status of an exception is that of the nearest class above it."""
+"""Status codes. A class that is not listed has the code of its nearest listed base class."""
 
 END_STATUS = {
     errors.ModelUnavailable.code: 502,
@@ -61,26 +61,26 @@ END_STATUS = {
     call_errors.Cancelled.code: 409,
     errors.PenstockError.code: 500,
 }
-"""The status of a task's error for who does not stream; any other code is 422."""
+"""Status codes of errors that ended a task, for clients that do not stream; others are 422."""
 
 RETRY_SECONDS = 1
 NAME_CHARACTERS = 100
-"""So much of a path is said again."""
+"""How much of a path a message repeats."""
 MESSAGE_CHARACTERS = 300
-"""So long is a message that repeats what was asked for."""
+"""The longest message that repeats a part of the request."""
 _REPEATING = (errors.NotFound, errors.HostNotAllowed, errors.OriginNotAllowed)
 
 
 class Json(JSONResponse):
-    """An answer in JSON."""
+    """A JSON answer."""
 
     def render(self, content: Any) -> bytes:
-        """Write the value as compact JSON."""
+        """Return the value as compact JSON."""
         return compact(content).encode()
 
 
 def problem(error: errors.PenstockError, request_id: str) -> Json:
-    """Return the answer that an exception amounts to."""
+    """Return the answer for an exception."""
     status = next(STATUS[each] for each in type(error).__mro__ if each in STATUS)
     if status == STATUS[errors.PenstockError]:
         return unexpected(error, request_id)
@@ -92,18 +92,18 @@ def problem(error: errors.PenstockError, request_id: str) -> Json:
     elif isinstance(error, errors.StoreError):
         log.warning("request %s: the store failed: %s", request_id, one_line(str(error)))
         code, details = errors.NotReady.code, {"requestId": request_id, **(error.details or {})}
-        if not error.details:  # then its own message may name places of this machine
+        if not error.details:  # its own message may contain paths of this machine
             message = (type(error).__doc__ or code).strip()
     return answer(status, code, message, details=details, headers=_headers(error, status))
 
 
 def unexpected(error: BaseException, request_id: str) -> Json:
-    """Return the answer to what should not happen: the operators' log says more."""
+    """Return the answer for an unexpected exception, and log it for operators."""
     if isinstance(error, errors.PenstockError):
         log.warning("request %s failed: %s: %s", request_id, error.code, one_line(str(error)))
     else:
         log.error("request %s failed", request_id, exc_info=error)
-    message = "something went wrong here; the log of the server has it under the request id"
+    message = "the server failed; its log has the cause under the request id"
     code = errors.PenstockError.code
     return answer(500, code, message, details={"requestId": request_id})
 
@@ -116,7 +116,7 @@ def answer(
     details: Any = None,
     headers: dict[str, str] | None = None,
 ) -> Json:
-    """Return a refusal in the one form that refusals have."""
+    """Return an error in the one format that all errors have."""
     error: dict[str, Any] = {"code": code, "message": message}
     if details:
         error["details"] = details
@@ -126,9 +126,9 @@ def answer(
 def end_problem(
     reply: Reply, culprit: dict[str, Any], headers: dict[str, str], request_id: str
 ) -> Json:
-    """Return the answer about a task that did not succeed, for who did not stream it.
+    """Return the answer for a task that did not succeed, for a client that does not stream.
 
-    `culprit` names the call that ended the task, if one did.
+    `culprit` describes the call that ended the task, if one did.
     """
     error = reply.error
     details: dict[str, Any] = {"taskId": reply.task_id, "conversationId": reply.session_id}
@@ -147,28 +147,28 @@ def end_problem(
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Answer what a route raised."""
+    """Answer an exception of a route."""
     assert isinstance(error, errors.PenstockError)  # noqa: S101  registered for it alone
     return problem(error, request_id_of(request.scope))
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """Answer a path or a method that is not there."""
+    """Answer an unknown path, or a method that the path does not support."""
     assert isinstance(error, HTTPException)  # noqa: S101  registered for it alone
-    path, said = path_of(request.scope), cut(request.url.path, NAME_CHARACTERS)
+    path, shown = path_of(request.scope), cut(request.url.path, NAME_CHARACTERS)
     if error.status_code == 405:  # noqa: PLR2004
         described = methods_of(request.app.openapi()["paths"], path)
         allowed = ", ".join(described) or (error.headers or {}).get("Allow", "")
-        message = f"{request.method} is not for {said}; allowed: {allowed}"
+        message = f"{shown} does not support {request.method}; allowed: {allowed}"
         headers = {"Allow": allowed}
         return answer(405, "METHOD_NOT_ALLOWED", message, headers=headers)
     if error.status_code == STATUS[errors.NotFound]:
-        return answer(404, errors.NotFound.code, f"there is nothing at {said}")
+        return answer(404, errors.NotFound.code, f"there is nothing at {shown}")
     return answer(error.status_code, errors.BadRequest.code, str(error.detail))
 
 
 def methods_of(paths: dict[str, dict[str, Any]], path: str) -> list[str]:
-    """Return the methods that an OpenAPI document has for a path, by its own name or a pattern."""
+    """Return the methods of a path in an OpenAPI document, by its name or by a template."""
     if path in paths:
         return sorted(method.upper() for method in paths[path])
     found: set[str] = set()
@@ -179,13 +179,13 @@ def methods_of(paths: dict[str, dict[str, Any]], path: str) -> list[str]:
 
 
 def request_id_of(scope: Any) -> str:
-    """Return the id that the request was given."""
+    """Return the id that the server gave to the request."""
     request_id: str = scope.get("penstock.request_id", "")
     return request_id
 
 
 def _wait(error: ErrorDetail) -> dict[str, str]:
-    """Return when to come back, if the model's provider said so."""
+    """Return the `Retry-After` header, if the model's provider sent a delay."""
     seconds = (error.details or {}).get("retryAfter")
     return {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
 

@@ -1,4 +1,4 @@
-"""How many requests a minute a caller may make, by class of request."""
+"""Limits on requests per minute, by caller and class of request, and on wrong keys."""
 
 from collections import Counter
 
@@ -16,16 +16,16 @@ BULK = "bulk"
 
 
 class RateUsage(Struct, frozen=True):
-    """Where a caller stands after a request."""
+    """A caller's use of its limit after a request."""
 
     limit: int
     remaining: int
-    """Below nothing when it was one too many."""
+    """Negative if the request exceeded the limit."""
     reset: int
     """When the window ends, in seconds since 1970."""
 
     def headers(self) -> dict[str, str]:
-        """Return what every answer says about it."""
+        """Return the rate headers of the answer."""
         return {
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(max(self.remaining, 0)),
@@ -34,7 +34,7 @@ class RateUsage(Struct, frozen=True):
 
 
 class Rates:
-    """Fixed windows of a minute."""
+    """Counts requests in fixed windows of one minute. The counts are of this process only."""
 
     def __init__(self, limits: RateSection) -> None:
         self._limits = {CHAT: limits.chat, BULK: limits.bulk, GENERAL: limits.general}
@@ -42,7 +42,7 @@ class Rates:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def count(self, caller: str, kind: str, now: Moment) -> RateUsage | None:
-        """Count a request of this caller; None when its class has no limit."""
+        """Count a request; return None if its class has no limit."""
         limit = self._limits[kind]
         if not limit:
             return None
@@ -55,7 +55,7 @@ class Rates:
         return RateUsage(limit, limit - used, (window + 1) * WINDOW_SECONDS)
 
     def check(self, spent: RateUsage, kind: str, now: Moment) -> None:
-        """Raise RateLimited if this was one too many."""
+        """Raise RateLimited if the request exceeded the limit."""
         if spent.remaining < 0:
             wait = max(spent.reset - now // 1000, 1)
             raise RateLimited(
@@ -66,17 +66,17 @@ class Rates:
 
 
 class WrongKeys:
-    """How often an address has shown a wrong key in this minute."""
+    """Counts wrong keys per address, in fixed windows of one minute."""
 
     def __init__(self) -> None:
         self._window = 0
         self._counts: Counter[str] = Counter()
 
     def begin(self, address: str, now: Moment) -> None:
-        """Count a key that is shown now as wrong, until `forgive` is called.
+        """Count a wrong key; `forgive` undoes it if the key turns out to be right.
 
-        It counts before it is looked up: else keys that are shown at once would all pass. Raises
-        RateLimited for an address that was wrong too often.
+        Counting before the lookup stops concurrent guesses from all passing the check. Raises
+        RateLimited for an address with too many wrong keys.
         """
         window = now // (1000 * WINDOW_SECONDS)
         if window != self._window:
@@ -85,20 +85,19 @@ class WrongKeys:
         if self._counts[address] >= MOST_WRONG_KEYS:
             wait = max((window + 1) * WINDOW_SECONDS - now // 1000, 1)
             raise RateLimited(
-                f"{MOST_WRONG_KEYS} keys that do not count were tried in this minute; "
-                f"try again in {wait} s",
+                f"{MOST_WRONG_KEYS} wrong keys were tried in this minute; try again in {wait} s",
                 details={"retryAfter": wait},
             )
         self._counts[address] += 1
 
     def forgive(self, address: str) -> None:
-        """Take back what `begin` counted: the key was right, or was never looked up."""
+        """Undo `begin`: the key was right, or was never looked up."""
         if self._counts[address]:
             self._counts[address] -= 1
 
 
 def kind_of(method: str, path: str) -> str:
-    """Return the class that a request counts in."""
+    """Return the rate class of a request."""
     if path.startswith("/api/agents/"):
         if method == "POST" and path.endswith(("/chat", "/regenerate")):
             return CHAT

@@ -1,4 +1,12 @@
-"""One item of the chat stream, and its place in it."""
+"""One frame of a stream, and its position, which is the frame's id on the wire.
+
+The position `17` is event 17 of the log. `17.412` is unit 412 of the model reply that follows event
+17; units are characters of reasoning and text, then tool calls. So a reader that reconnects with
+the id of its last frame resumes in the middle of a reply. Positions compare as pairs of numbers:
+`17` < `17.0` < `17.412` < `18`. The ids of the frames of one stream rise strictly.
+
+Tests: tests/server/streams/test_frame.py, test_reply.py.
+"""
 
 import re
 from typing import Any, NamedTuple
@@ -11,23 +19,23 @@ _ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:\.(0|[1-9][0-9]{0,17}))?")
 
 
 class Position(NamedTuple):
-    """A place in the stream: event `seq`, or some units into the reply that follows it."""
+    """Event `seq`, or a number of units into the reply that follows it."""
 
     seq: int
     units: int = _WHOLE
 
     def __str__(self) -> str:
-        """Return the place as the id of a frame."""
+        """Return the position as the id of a frame."""
         return str(self.seq) if self.units == _WHOLE else f"{self.seq}.{self.units}"
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is an event, not a place in the reply that follows."""
+        """Whether the position is an event, not inside the reply that follows."""
         return self.units == _WHOLE
 
     @classmethod
     def parse(cls, text: str) -> "Position":
-        """Read the id of a frame. Raises BadLastEventId."""
+        """Parse the id of a frame. Raises BadLastEventId."""
         match = _ID.fullmatch(text)
         if match is None:
             raise BadLastEventId(f'an event id is like "17" or "17.412", found {cut(text, 60)!r}')
@@ -39,32 +47,32 @@ Frame = tuple[Position, dict[str, Any]]
 
 
 class UnseenFrames:
-    """The frames that a reader has not seen yet: each stands after the last."""
+    """The frames that a reader has not seen: those with positions after `last`."""
 
     __slots__ = ("_frames", "_held", "last")
 
     def __init__(self, last: Position) -> None:
         self.last = last
-        """The place that the reader has come to."""
+        """The position of the newest frame that the reader has, or that was added."""
         self._frames: list[Frame] = []
         self._held: list[Frame] = []
 
     def add(self, position: Position, frame: dict[str, Any]) -> None:
-        """Take in a frame, unless the reader has come past its place."""
+        """Add a frame, unless the reader already has it."""
         while self._held and self._held[0][0] < position:
-            self._show(*self._held.pop(0))
-        self._show(position, frame)
+            self._append(*self._held.pop(0))
+        self._append(position, frame)
 
     def hold(self, position: Position, frame: dict[str, Any]) -> None:
-        """Keep a frame back until one comes that stands after it: others stand before it."""
+        """Delay a frame until one with a later position is added; earlier ones may still come."""
         self._held.append((position, frame))
 
     def take(self) -> list[Frame]:
-        """Return what was added since the last time."""
+        """Return and clear the frames that were added since the last call."""
         frames, self._frames = self._frames, []
         return frames
 
-    def _show(self, position: Position, frame: dict[str, Any]) -> None:
+    def _append(self, position: Position, frame: dict[str, Any]) -> None:
         if position > self.last:
             self.last = position
             self._frames.append((position, frame))

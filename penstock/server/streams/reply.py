@@ -1,4 +1,12 @@
-"""The frames of one reply: what it thinks, says, and asks for."""
+"""The frames of one model reply: reasoning, text and tool calls.
+
+A reply has the same frames whether it is shown while it arrives (`say`) or from its stored event
+(`finish`). A position counts units from the start of the reply, so both paths show only the units
+that the reader does not have. This relies on `Delta.units` and `ReplyReceived.order`: both count
+reasoning and text in the order in which the model produced them.
+
+Tests: tests/server/streams/test_reply.py.
+"""
 
 from typing import Any
 
@@ -10,48 +18,53 @@ from penstock.server.streams.frame import Position, UnseenFrames
 
 
 class ReplyFrames:
-    """Shows replies, on their way or whole, from the unit on that a reader has come to."""
+    """Converts replies to frames, live or stored, starting after the last unit seen."""
 
-    __slots__ = ("_argument_chars", "_most", "_unseen")
+    __slots__ = ("_argument_chars", "_max_iterations", "_unseen")
 
     def __init__(self, unseen: UnseenFrames, *, max_iterations: int, argument_chars: int) -> None:
         self._unseen = unseen
-        self._most = max_iterations
+        self._max_iterations = max_iterations
         self._argument_chars = argument_chars
 
     def begin(self, reply: LiveReply | ReplyReceived) -> None:
-        """Show that a model is asked; the closing call is not announced."""
+        """Add the frame that announces a model request; a closing request has none."""
         if not reply.closing:
             iteration = reply.iteration
-            frame = {"type": "thinking", "iteration": iteration, "maxIterations": self._most}
+            frame = {
+                "type": "thinking",
+                "iteration": iteration,
+                "maxIterations": self._max_iterations,
+            }
             self._unseen.add(Position(reply.base, 0), frame)
 
     def say(self, delta: Delta) -> None:
-        """Show a piece of a reply on its way."""
+        """Add a piece of a reply that is still arriving."""
         self._piece(delta.reply, delta.kind, delta.text, delta.units)
 
     def finish(self, seq: int, reply: ReplyReceived) -> list[dict[str, Any]]:
-        """Show a whole reply, which is event `seq`; returns its calls."""
+        """Add the rest of a stored reply, which is event `seq`; return its calls."""
         self.begin(reply)
         if self._unseen.last < (reply.base, len(reply.reasoning) + len(reply.text)):
             self._pieces(reply)
         return self.ask(seq, reply)
 
     def ask(self, seq: int, reply: ReplyReceived) -> list[dict[str, Any]]:
-        """Show the calls of a whole reply, and return them."""
+        """Add the calls of a stored reply, and return them."""
         units = len(reply.reasoning) + len(reply.text)
-        calls = [call_part(each) for each in reply.calls]
+        calls = [call_part(call) for call in reply.calls]
         for number, (call, shown) in enumerate(zip(reply.calls, calls, strict=True), 1):
             frame = {"type": "tool_call"} | shown | {"iteration": reply.iteration}
             if call.arguments_text is not None:
                 frame["argumentsText"] = cut(call.arguments_text, self._argument_chars)
+            # only the last frame has the event's id: a reader that has this id has all of them
             is_last = number == len(calls)
-            place = Position(seq) if is_last else Position(reply.base, units + number)
-            self._unseen.add(place, frame)
+            position = Position(seq) if is_last else Position(reply.base, units + number)
+            self._unseen.add(position, frame)
         return calls
 
     def _pieces(self, reply: ReplyReceived) -> None:
-        """Show what a whole reply says, run by run: reasoning and text take turns."""
+        """Add the stored reasoning and text in the order in which the model alternated them."""
         whole = {DeltaKind.REASONING: reply.reasoning, DeltaKind.TEXT: reply.text}
         taken = dict.fromkeys(whole, 0)
         kind, end = DeltaKind.REASONING, 0
@@ -65,7 +78,7 @@ class ReplyFrames:
     def _piece(
         self, reply: LiveReply | ReplyReceived, kind: DeltaKind, text: str, end: int
     ) -> None:
-        """Show what the reader has not seen of a piece that ends with the unit `end`."""
+        """Add the unseen part of a piece whose last unit is `end`."""
         seq, shown = self._unseen.last
         base = reply.base
         if base < seq or not text:

@@ -1,4 +1,15 @@
-"""Events of a conversation as frames of the chat stream."""
+"""Events of a conversation as frames of the chat stream.
+
+One fold serves a reader that follows live and a reader that reconnects: `ChatFrames` is fed from
+the start of a task and returns the frames after the reader's last id. So a reader that reconnects
+receives exactly the frames that it missed. This relies on every frame following from stored events:
+a frame that followed from a live item alone would be lost.
+
+The order of events is not always the order in which frames may be sent. See `_end`: a message that
+is cancelled in the queue ends while the model still replies to an earlier one.
+
+Tests: tests/server/streams/test_wire.py.
+"""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
@@ -40,33 +51,33 @@ from penstock.server.streams.reply import ReplyFrames
 
 
 class StreamView(NamedTuple):
-    """What a stream shows of a conversation, and what frames say that events do not."""
+    """Which part of a conversation a stream shows, and values of frames that no event has."""
 
     session_id: SessionId
     link_to: LinkTo
     max_iterations: int
     argument_chars: int
-    """Of arguments that are no JSON object, as text."""
+    """The longest `argumentsText`: the arguments of a call that are not a JSON object."""
     only: TaskId | None = None
-    """The one task to show; None shows all, one after the other."""
+    """The only task to show; None shows every task, one after another."""
     follows: bool = False
-    """Whether it goes on when the last task has ended."""
+    """Whether the stream stays open after the last task has ended."""
 
 
 class FrameSource(Protocol):
-    """Makes frames of what happens.
+    """Converts events to frames.
 
-    Contract: ids of frames rise strictly; `is_over` and `is_at_work` are about what was fed.
+    Contract: ids of frames rise strictly; `is_over` and `is_at_work` describe the events fed.
     """
 
     @property
     def task_id(self) -> TaskId | None:
-        """The task that is at work."""
+        """The running task."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes by itself."""
+        """Whether no event will follow without a person."""
         ...
 
     @property
@@ -75,15 +86,14 @@ class FrameSource(Protocol):
         ...
 
     def feed(self, items: Iterable[Live]) -> list[Frame]:
-        """Take in what happened; returns the frames that follow from it."""
+        """Fold events and live text; return the frames that result."""
         ...
 
 
 class ChatFrames:
-    """Folds what happens in a conversation into frames.
+    """Folds the events of a conversation into frames, from the start of a task.
 
-    It is fed from the beginning of a task, and gives the frames after `last`: so the same fold
-    serves who is there from the start and who comes back with the id of the last frame.
+    Returns only the frames after `last`, the id with which the reader reconnected.
     """
 
     __slots__ = (
@@ -93,9 +103,9 @@ class ChatFrames:
         "_is_command",
         "_is_over",
         "_queue",
+        "_replied",
         "_replies",
         "_results",
-        "_said",
         "_silent",
         "_subagents",
         "_task",
@@ -112,30 +122,32 @@ class ChatFrames:
             argument_chars=view.argument_chars,
         )
         self._queue: dict[TaskId, MessageId | None] = {}
+        """The messages whose tasks have not started."""
         self._silent: dict[TaskId, None] = {}
+        """Direct calls: tasks of this log that have no frames."""
         self._awaited: tuple[TaskId, ...] = ()
         self._task: TaskId | None = None
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
         self._attachments = Attachments()
         self._subagents = SubagentFilter()
-        self._said = False
+        self._replied = False
         self._is_over = False
         self._is_command = False
 
     def expect(self, task_id: TaskId, message_id: MessageId) -> None:
-        """Take in the message of a task without its event."""
+        """Queue the message of a task whose event is not fed."""
         self._queue[task_id] = message_id
 
     def feed(self, items: Iterable[Live]) -> list[Frame]:
-        """Take in what happened; returns the frames that follow from it, perhaps none."""
+        """Fold events and live text; return the frames that result, possibly none."""
         only = self._view.only
         for item in items:
             if isinstance(item, Record):
                 if item.task_id is not None and (only is None or item.task_id == only):
                     self._record(item, item.task_id)
             elif item.reply.path is not None or only not in {None, item.reply.task_id}:
-                continue  # an agent in a frame speaks, or another task's
+                continue  # the reply of a subagent, or of another task
             elif type(item) is Delta:
                 self._replies.say(item)
             else:
@@ -144,20 +156,20 @@ class ChatFrames:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes by itself: the last task has ended, or waits for a person."""
+        """Whether the last task has ended or waits for a person, and the stream does not follow."""
         return self._is_over and not self._view.follows
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a task is running or queued, as far as was fed."""
+        """Whether a task is running or queued, after the events fed."""
         return bool(self._queue) or (self._task is not None and not self._is_over)
 
     @property
     def task_id(self) -> TaskId | None:
-        """The task that is at work, as far as was fed."""
+        """The running task, after the events fed."""
         return self._task
 
-    def _pass_over(self, task_id: TaskId, event: Event) -> None:
+    def _skip(self, task_id: TaskId, event: Event) -> None:
         if type(event) is TaskEnded:
             del self._silent[task_id]
 
@@ -170,7 +182,7 @@ class ChatFrames:
             case CallRequested():
                 self._silent[task_id] = None
             case _ if task_id in self._silent:
-                self._pass_over(task_id, event)
+                self._skip(task_id, event)
             case _ if self._subagents.has(event, record.path):
                 pass
             case TaskStarted():
@@ -215,7 +227,7 @@ class ChatFrames:
         self._task = task_id
         self._calls, self._results, self._attachments = [], {}, Attachments()
         self._subagents = SubagentFilter()
-        self._said = self._is_over = False
+        self._replied = self._is_over = False
         self._is_command = bool(event.command)
         frame = {
             "type": "message_start",
@@ -230,7 +242,7 @@ class ChatFrames:
         if self._is_command:
             self._calls += self._replies.ask(seq, reply)
             return
-        self._said = bool(reply.text.strip()) and not reply.calls
+        self._replied = bool(reply.text.strip()) and not reply.calls
         self._calls += self._replies.finish(seq, reply)
 
     def _ask(self, seq: int, question: Question) -> None:
@@ -257,25 +269,27 @@ class ChatFrames:
         self._unseen.add(Position(seq), frame | runs)
 
     def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
-        waits = self._queue.pop(task_id, None) is not None
-        if waits and self._task is not None and task_id != self._task:
-            is_asked = len(self._results) == len(self._calls)
-            tell = self._unseen.hold if is_asked else self._unseen.add
-            tell(Position(seq), _error(task_id, event))
-            return  # what the model says meanwhile stands before it
-        if not waits and task_id != self._task:
+        was_queued = self._queue.pop(task_id, None) is not None
+        if was_queued and self._task is not None and task_id != self._task:
+            # While the model replies, the positions of its text are before this event: sent now,
+            # this id would make the reader skip that text. So the frame waits for a later one.
+            model_replies = len(self._results) == len(self._calls)
+            add = self._unseen.hold if model_replies else self._unseen.add
+            add(Position(seq), _error(task_id, event))
+            return
+        if not was_queued and task_id != self._task:
             return
         self._task = None
         if event.status is TaskStatus.SUCCEEDED:
-            self._notice(seq, event)
+            self._closing_text(seq, event)
             self._unseen.add(Position(seq), self._complete(task_id, event))
         else:
             self._unseen.add(Position(seq), _error(task_id, event))
         self._is_over = self._view.only is not None or not self._queue
 
-    def _notice(self, seq: int, event: TaskEnded) -> None:
-        """Show an answer that no model wrote as what it is, a closing text; of commands all are."""
-        if not (self._said or self._is_command) and event.content:
+    def _closing_text(self, seq: int, event: TaskEnded) -> None:
+        """Add an answer that no model wrote as closing text; a command's answer needs none."""
+        if not (self._replied or self._is_command) and event.content:
             frame = {"type": "content_delta", "closing": True, "delta": event.content}
             self._unseen.add(Position(seq - 1, len(event.content)), frame)
 
@@ -290,7 +304,7 @@ class ChatFrames:
             "taskId": task_id,
             "content": event.content,
             "toolCalls": self._calls,
-            "toolResults": [result_part(each, link_to) for each in settled],
+            "toolResults": [result_part(result, link_to) for result in settled],
             "finishReason": event.finish_reason,
             "iterations": event.iterations,
             "usage": event.usage.to_wire(),

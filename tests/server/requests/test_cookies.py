@@ -31,7 +31,7 @@ def test_the_token_is_found_among_others(cookie: str, token: str | None) -> None
     [(ServerSection(), "http", False), (ServerSection(), "https", True), (PUBLIC, "http", True)],
 )
 def test_under_https_it_is_secure(server: ServerSection, scheme: str, *, secure: bool) -> None:
-    made = Cookies(server).made(scope(scheme=scheme), "t", 5)
+    made = Cookies(server).header(scope(scheme=scheme), "t", 5)
     assert made.startswith("penstock_session=t; Max-Age=5; Path=/; HttpOnly; SameSite=Strict")
     assert made.endswith("; Secure") is secure
 

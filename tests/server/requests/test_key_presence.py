@@ -145,7 +145,7 @@ async def test_a_key_once_seen_needs_no_further_look() -> None:
 async def test_a_look_that_hangs_is_refused_and_never_started_twice() -> None:
     on = Fixture(wait_seconds=0.01)
     for _ in range(2):
-        with pytest.raises(NotReady, match=r"did not say within 0\.01 s which keys there are"):
+        with pytest.raises(NotReady, match=r"did not return the API keys within 0\.01 s"):
             await on.presence.look()
     assert len(on.store.looks) == 1
     await on.told(found=True)
