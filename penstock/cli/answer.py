@@ -1,4 +1,4 @@
-"""Open questions, and answers to them."""
+"""Lists open questions and answers one."""
 
 from typing import Annotated, Any
 
@@ -39,7 +39,7 @@ Which = Annotated[
     str | None,
     typer.Argument(
         metavar="QUESTION",
-        help="The question's id; without one, all are listed.",
+        help="The question's id. Without it, all open questions are listed.",
         autocompletion=questions,
     ),
 ]
@@ -47,7 +47,7 @@ What = Annotated[
     str | None,
     typer.Argument(
         metavar="ANSWER",
-        help="approve, reject, an option, or a text; else you are asked.",
+        help="approve, reject, an option, or a text. Without it you are prompted.",
         autocompletion=replies,
     ),
 ]
@@ -56,31 +56,31 @@ Input = Annotated[
     typer.Option(
         "--input",
         metavar="JSON",
-        help="To approve: the input to run with instead. To answer a tool that asks: what it gets "
-        "beside the text. JSON, @FILE, or - for stdin.",
+        help="With approve: the input to run instead. For a question of a tool: data sent with "
+        "the text. JSON, @FILE, or - for stdin.",
     ),
 ]
 Note = Annotated[
     str | None,
     typer.Option(
-        "--note", metavar="TEXT", help="Why; at a fork, a note for the steps that follow."
+        "--note", metavar="TEXT", help="The reason; at a fork, a note for the steps that follow."
     ),
 ]
 Decide = Annotated[
-    bool, typer.Option("--decide", help="At a fork: let the agent decide that the step names.")
+    bool, typer.Option("--decide", help="At a fork: let the agent named in the step decide.")
 ]
 Cancel = Annotated[
-    bool, typer.Option("--cancel", help="Do not answer; at a fork, that ends the run.")
+    bool, typer.Option("--cancel", help="Cancel the question; at a fork, this ends the run.")
 ]
 
 _LEAST_INPUT = 40
-_PATIENCE_SECONDS = 60
-"""How long a task may take that another process goes on with."""
+_WAITER_SECONDS = 60
+"""How long to wait for a task that waited for the answered run; another process may run it."""
 _MOST_SHOWN = 300
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the command takes."""
+    """Options of `penstock answer`."""
 
     question: Which = None
     what: What = None
@@ -94,7 +94,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 @taking(Options)
 def answer(options: Options) -> None:
-    """List open questions, or answer one. What becomes of its task is shown, too."""
+    """List open questions, or answer one and show the outcome of its task."""
 
     async def work(runtime: Runtime) -> int:
         if options.question is None:
@@ -104,7 +104,7 @@ def answer(options: Options) -> None:
         taken = await _answered(runtime, record, options)
         reply = await runtime.wait(taken.task_id)
         code = _show(taken, reply, as_json=options.as_json)
-        await runtime.parts.launcher.rest()  # a chat that waited for this run goes on here
+        await runtime.parts.launcher.rest()  # lets a chat that waited for this run continue here
         if reply is not None and reply.status.is_final:
             await _tell_waiters(runtime, taken.log_id)
         return code
@@ -121,18 +121,18 @@ async def _list(runtime: Runtime, *, as_json: bool) -> None:
         return
     print_table(("question", "kind", "for", "agent", "input", "text"), map(_row, found))
     if found:
-        note("answer one: penstock answer QUESTION approve|reject|an option|a text")
+        note("To answer one: penstock answer QUESTION approve|reject|OPTION|TEXT")
     else:
-        note("nothing waits for an answer")
+        note("no open questions")
 
 
 def _row(record: QuestionRecord) -> tuple[str | None, ...]:
-    """Return a question in the list: equal ones of one tool differ by what they would let run."""
+    """Return the row of a question. Approvals show the input, which tells equal texts apart."""
     question = record.question
     given = None
     if question.kind is QuestionKind.APPROVAL:
         given = f"{question.tool_id} {compact(dict(question.input or {}))}"
-        given = cut(given, max(_LEAST_INPUT, width() // 3))
+        given = cut(given, max(_LEAST_INPUT, width() // 3))  # the text column needs the rest
     return (question.question_id, question.kind, record.log_id, record.agent, given, question.text)
 
 
@@ -144,44 +144,44 @@ async def _get(runtime: Runtime, question: str) -> QuestionRecord:
 
 
 async def _answered(runtime: Runtime, record: QuestionRecord, options: Options) -> QuestionRecord:
-    """Answer with what the command says; else ask the person until an answer counts."""
-    said = _said(record, options)
+    """Send the answer from the command line; without one, prompt until an answer is valid."""
+    given = _given_answer(record, options)
     question = question_record(record)
-    if said is None:
+    if given is None:
         forget_typed()
         show_question(question)
     while True:
-        if (body := said if said is not None else ask_here(question)) is None:
+        if (body := given if given is not None else ask_here(question)) is None:
             raise typer.Abort
         body |= _extras(record, options.edited, options.reason)
         try:
             return await runtime.answer(record.question.question_id, body)
         except InvalidAnswer as error:
-            if said is not None:
+            if given is not None:
                 raise
             note_error(error)
 
 
-def _said(record: QuestionRecord, options: Options) -> dict[str, Any] | None:
-    """Return the answer that the command says; None when the person is to be asked."""
+def _given_answer(record: QuestionRecord, options: Options) -> dict[str, Any] | None:
+    """Return the answer from the command line; None if there is none."""
     what, ways = options.what, {"decide": options.decide, "cancel": options.cancel}
     chosen = [name for name, is_wanted in ways.items() if is_wanted]
     if len(chosen) + (what is not None) > 1:
-        raise typer.BadParameter("an ANSWER, --decide and --cancel leave one another out")
+        raise typer.BadParameter("give one of ANSWER, --decide and --cancel, not several")
     if chosen and options.reason is not None:
-        raise typer.BadParameter("--note goes with an ANSWER")
+        raise typer.BadParameter("--note needs an ANSWER")
     if chosen:
         return {chosen[0]: True}
     if what is None:
         return None
     if record.question.kind is not QuestionKind.APPROVAL:
         return text_answer(question_record(record), what)
-    said = what.strip().lower()
-    if said in EDIT and options.edited is None:
-        raise typer.BadParameter("edit takes the input that runs instead: --input JSON")
-    if said in YES | EDIT:
+    word = what.strip().lower()
+    if word in EDIT and options.edited is None:
+        raise typer.BadParameter("edit needs the input to run instead: --input JSON")
+    if word in YES | EDIT:
         return {"decision": "approve"}
-    if said in NO:
+    if word in NO:
         return {"decision": "reject"}
     issue = f"must be approve or reject, found {what!r}"
     raise InvalidAnswer([{"field": "/decision", "issue": issue}])
@@ -199,25 +199,25 @@ def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> d
 
 
 async def _tell_waiters(runtime: Runtime, run: LogId) -> None:
-    """Tell what became of the task that waited for a run which ended, and of who waits for that."""
+    """Report the task that waited for a run that ended, then the task that waited for that one."""
     records = await runtime.parts.log.read(run, limit=1)
     brief = records[0].event if records else None
     if not isinstance(brief, FlowRequested) or brief.waiter is None:
         return
     try:
-        reply = await runtime.wait(brief.waiter, seconds=_PATIENCE_SECONDS)
+        reply = await runtime.wait(brief.waiter, seconds=_WAITER_SECONDS)
     except NotFound:
         return
-    note(f"{brief.waiter} waited for it: {_standing(reply)}")
+    note(f"{brief.waiter} waited for it: {_status_line(reply)}")
     if reply is not None and reply.status.is_final:
         await _tell_waiters(runtime, LogId(brief.waiter))
 
 
-def _standing(reply: Reply | None) -> str:
+def _status_line(reply: Reply | None) -> str:
     if reply is None:
-        return "it is at work still"
-    said = reply.error.message if reply.error is not None else reply.content
-    return f"{reply.status.value} {cut(one_line(said), _MOST_SHOWN)}".rstrip()
+        return "it is still running"
+    text = reply.error.message if reply.error is not None else reply.content
+    return f"{reply.status.value} {cut(one_line(text), _MOST_SHOWN)}".rstrip()
 
 
 def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:

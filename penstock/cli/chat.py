@@ -1,4 +1,4 @@
-"""Talks with an agent in a terminal; no server is needed."""
+"""Chats with an agent in a terminal. No server is needed."""
 
 import sys
 from typing import Annotated, Any
@@ -30,24 +30,25 @@ from penstock.tools.direct import DirectTools
 
 LEAVING = ("/exit", "/quit")
 HELP = (
-    "/call lists and calls tools, /new begins afresh, /web opens this in a browser, "
-    "/model NAME asks another model, /exit or Ctrl-D leaves; Tab completes"
+    "/call lists and calls tools, /new starts a new conversation, /web opens it in a browser, "
+    "/model NAME switches the model, /exit or Ctrl-D quits, Tab completes"
 )
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the command takes."""
+    """Options of `penstock chat`."""
 
     message: Annotated[
         str | None,
         typer.Argument(
-            metavar="MESSAGE", help="What to say; without it you talk turn by turn, - reads stdin."
+            metavar="MESSAGE",
+            help="The message to send; - reads stdin. Without it you chat turn by turn.",
         ),
     ] = None
     agent: Annotated[
         str,
         typer.Option(
-            "--agent", "-a", metavar="NAME", help="The agent to talk with.", autocompletion=agents
+            "--agent", "-a", metavar="NAME", help="The agent to chat with.", autocompletion=agents
         ),
     ] = ASSISTANT
     session: Annotated[
@@ -56,12 +57,12 @@ class Options(Struct, frozen=True, kw_only=True):
             "--session",
             "-s",
             metavar="ID",
-            help="Go on with this session.",
+            help="Continue this session.",
             autocompletion=sessions,
         ),
     ] = None
     go_on: Annotated[
-        bool, typer.Option("--continue", "-c", help="Go on with the newest session.")
+        bool, typer.Option("--continue", "-c", help="Continue the newest session.")
     ] = False
     skills: SkillNames = None
     project: ProjectFolder = None
@@ -70,11 +71,11 @@ class Options(Struct, frozen=True, kw_only=True):
 
 @taking(Options)
 def chat(options: Options) -> None:
-    """Talk with an agent; with a message, say only this and show the answer.
+    """Chat with an agent. With a MESSAGE, send it, print the answer, and exit.
 
-    `--skill` selects skills for every message that is said here. Ctrl-C cancels what the agent is
-    doing; pressed again, it leaves at once, and the task ends when somebody follows it, goes on
-    with the conversation, or starts a server.
+    `--skill` selects skills for every message. Ctrl-C cancels the current task. A second Ctrl-C
+    exits at once; the task is then cancelled as soon as you continue the conversation, follow the
+    task, or start a server.
     """
     message, context = options.message, opened(options.project)
     with Background() as background:
@@ -107,7 +108,7 @@ class _ChatRun:
         )
 
     def begin(self, options: Options) -> None:
-        """Choose whom to talk with, where, and with which skills."""
+        """Choose the agent, the session and the skills."""
         agent, conversation = options.agent, self._conversation
         self._runtime.parts.agents.get(agent)
         conversation.agent = agent
@@ -119,28 +120,28 @@ class _ChatRun:
             self._background.do(_wake(self._runtime, conversation.session_id))
 
     def alone(self, message: str | None) -> int:
-        """Say one thing."""
+        """Send one message."""
         content = sys.stdin.read() if message in {None, "-"} else message
         return self._conversation.say(content or "")
 
     def together(self) -> int:
-        """Talk until the person leaves."""
+        """Read and send messages until the person leaves."""
         name = self._conversation.agent
         complete = command_completer(self._words())
-        note(f"You talk with {name}. {HELP}.")
+        note(f"Chatting with {name}. {HELP}.")
         while True:
             try:
-                said = read_line(f"{name}> ", complete=complete).strip()
+                line = read_line(f"{name}> ", complete=complete).strip()
             except EOFError:
                 say()
                 return FINE
-            if said in LEAVING:
+            if line in LEAVING:
                 return FINE
-            if said:
-                self._take(said)
+            if line:
+                self._take(line)
 
     def _words(self) -> Words:
-        """Return the commands, and what may follow each."""
+        """Return the slash commands with the words that Tab offers after each."""
         parts = self._runtime.parts
         tools = DirectTools(parts.invoker)
         library = parts.flow_work.library
@@ -153,15 +154,15 @@ class _ChatRun:
             "/model": lambda: (each.model_id for each in parts.models.cards()),
         }
 
-    def _take(self, said: str) -> None:
-        word, _, rest = said.partition(" ")
+    def _take(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
         if word == "/model":
             self._conversation.model = rest.strip() or None
         elif word == "/help":
             note(HELP)
         else:
             try:
-                self._conversation.say(said)
+                self._conversation.say(line)
             except PenstockError as error:
                 self._screen.line(f"✗ {error}", "red")
 
@@ -170,7 +171,7 @@ class _ChatRun:
         note(text)
 
     def _ask(self, question: Frame, is_over: IsOver) -> dict[str, Any] | None:
-        """Return the person's answer; None for later."""
+        """Return the person's answer; None if the person answers later."""
         self._screen.end_line()
         return ask_here(question, is_over)
 
@@ -180,7 +181,7 @@ def _is_single(message: str | None) -> bool:
 
 
 async def _wake(runtime: Runtime, session_id: SessionId) -> None:
-    """Go on with what was left undone in a conversation."""
+    """Resume tasks of a conversation that an earlier process left unfinished."""
     runtime.parts.launcher.wake(LogId(session_id))
 
 
@@ -188,5 +189,5 @@ async def _newest(runtime: Runtime, agent: str) -> SessionId:
     page = Page(limit=1)
     found, _ = await runtime.parts.projections.sessions(profile_id=LOCAL, agent=agent, page=page)
     if not found:
-        raise NotFound(f"there is no session with {agent!r} yet; leave --continue out")
+        raise NotFound(f"there is no session with {agent!r} yet; omit --continue to start one")
     return found[0].session_id

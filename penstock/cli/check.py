@@ -1,4 +1,4 @@
-"""Everything that is wrong with the files of a project, without running it."""
+"""Reports the errors and warnings in a project's files without running the project."""
 
 import os
 import threading
@@ -29,21 +29,21 @@ from penstock.core.text import count
 
 ForPrograms = Annotated[
     bool | None,
-    typer.Option("--json/--github", help="Print JSON for programs, or annotations for GitHub."),
+    typer.Option("--json/--github", help="Print JSON, or annotations for GitHub Actions."),
 ]
 Types = Annotated[
-    bool, typer.Option("--types", help="Check the types of scripts; needs penstock[deno].")
+    bool, typer.Option("--types", help="Also type-check scripts; needs penstock[deno].")
 ]
 Utf16 = Annotated[
     bool, typer.Option("--utf16", help="Count columns in UTF-16 units, as some editors do.")
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes.")]
 OUTPUTS = (1, 2)
 """Descriptors of stdout and stderr."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the command takes."""
+    """Options of `penstock check`."""
 
     path: Folder = None
     project: ProjectFolder = None
@@ -57,9 +57,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
 @taking(Options)
 def check(options: Options) -> None:
-    """Find everything that is wrong with the project's files, all at once.
+    """Report all errors and warnings in the project's files.
 
-    Needs no keys, no network and no database.
+    Needs no API keys, no network and no database. Exit code 1 if there is an error.
     """
     folder, as_json = options.path or options.project, options.as_json
     again: Callable[[], ProjectCheck] = partial(
@@ -83,7 +83,7 @@ def looks(
     pause: Callable[[], object],
     again: Callable[[], ProjectCheck] | None = None,
 ) -> Iterator[ProjectCheck]:
-    """Yield what is found after every change, until Ctrl-C; settings that are wrong are noted."""
+    """Yield a check after every change until Ctrl-C. Reports invalid settings on stderr."""
     changed = changes(read_settings(folder).root, pause)
     while True:
         try:
@@ -96,7 +96,7 @@ def looks(
 
 
 def show(found: ProjectCheck, *, as_json: bool | None) -> None:
-    """Print what was found, and how much: as JSON, for GitHub (False), or for people (None)."""
+    """Print findings and their counts: as JSON (True), for GitHub (False), or as text (None)."""
     if as_json:
         print_json(to_wire(found))
         return
@@ -113,7 +113,7 @@ def show(found: ProjectCheck, *, as_json: bool | None) -> None:
 
 
 def to_wire(found: ProjectCheck) -> dict[str, Any]:
-    """Return what was found as JSON."""
+    """Return a check as JSON."""
     return {
         "problems": [each.to_wire() for each in found.diagnostics],
         "tools": found.tools,
@@ -125,7 +125,7 @@ def to_wire(found: ProjectCheck) -> dict[str, Any]:
 
 
 def annotation(found: Diagnostic) -> str:
-    """Return a finding as GitHub shows it beside the line."""
+    """Return a finding as a GitHub Actions workflow command, which GitHub shows at the line."""
     wire = found.to_wire()
     place = {
         "file": found.file,
@@ -142,9 +142,10 @@ def annotation(found: Diagnostic) -> str:
 def changes(
     root: Path, pause: Callable[[], object], outputs: Sequence[int] = OUTPUTS
 ) -> Iterator[None]:
-    """Yield whenever files of a project were changed, added or taken away, until Ctrl-C.
+    """Yield whenever files of a project were changed, added or removed.
 
-    A file that this command writes to is none of them.
+    Files that this command writes to (`penstock check --watch > report.txt`) are left out, because
+    each report would trigger the next one.
     """
     own = frozenset(_file_ids(outputs))
     before = file_stamps(root, besides=own)
@@ -158,13 +159,13 @@ def changes(
 
 def _file_ids(descriptors: Iterable[int]) -> Iterator[FileId]:
     for each in descriptors:
-        with suppress(OSError):  # it is closed
-            found = os.fstat(each)
-            yield found.st_dev, found.st_ino
+        with suppress(OSError):  # the descriptor is closed
+            status = os.fstat(each)
+            yield status.st_dev, status.st_ino
 
 
 def _further(*, types: bool) -> tuple[Look, ...]:
-    """Return the looks that need an extra; without it the command was wrong."""
+    """Return the checks that need an optional package. Exits with 2 if it is not installed."""
     if not types:
         return ()
     try:

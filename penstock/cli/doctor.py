@@ -1,4 +1,9 @@
-"""What is installed, reachable, misconfigured."""
+"""Reports what is installed, what is unreachable, and what is misconfigured.
+
+Every check returns findings instead of raising, so that one broken part does not hide the others: a
+database that cannot be opened, a corrupt log and an unreachable model appear in one report. The
+checks change nothing, except that `--rebuild` writes the derived lists again from the logs.
+"""
 
 import asyncio
 import platform
@@ -54,14 +59,14 @@ EXTRAS = {
     "google": ("pydantic_ai_slim", "google-genai"),
     "openai": ("pydantic_ai_slim", "openai"),
 }
-"""What each extra brings."""
-_PATIENCE = 2.0
+"""The distributions that each extra of penstock installs."""
+_CONNECT_SECONDS = 2.0
 MOST_LOGS = 200
-"""Read wholly, of those in which something is to be done."""
+"""Limit of the unfinished logs that are read completely: reading is linear in their length."""
 
 
 class FindingLevel(StrEnum):
-    """How a finding is."""
+    """How serious a finding is."""
 
     FINE = "ok"
     NOTE = "note"
@@ -73,7 +78,7 @@ class Finding(Struct, frozen=True):
 
     mark: FindingLevel
     about: str
-    said: str
+    text: str
 
 
 _STYLES = {
@@ -86,7 +91,7 @@ _STYLES = {
 def doctor(
     *, rebuilt: Rebuild = False, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Say what is installed, reachable, misconfigured. Ends with 1 if something is wrong."""
+    """Report what is installed, unreachable or misconfigured. Exit code 1 if anything is wrong."""
     findings = [*_installed()]
     try:
         found = find(project)
@@ -101,7 +106,7 @@ def doctor(
 
 def _print(findings: Sequence[Finding], *, as_json: bool) -> None:
     if as_json:
-        rows = [{"mark": f.mark.value, "about": f.about, "said": f.said} for f in findings]
+        rows = [{"mark": f.mark.value, "about": f.about, "said": f.text} for f in findings]
         print_json(
             {"findings": rows, "ok": all(f.mark is not FindingLevel.WRONG for f in findings)}
         )
@@ -109,18 +114,18 @@ def _print(findings: Sequence[Finding], *, as_json: bool) -> None:
     console = Console(highlight=False)
     for finding in findings:
         sign, style = _STYLES[finding.mark]
-        said = clean(f"{sign} {finding.about}: {finding.said}")
-        console.print(Text(said, style=style), soft_wrap=True)
+        text = clean(f"{sign} {finding.about}: {finding.text}")
+        console.print(Text(text, style=style), soft_wrap=True)
 
 
 def _installed() -> Iterator[Finding]:
-    said = f"{version('penstock')} on Python {platform.python_version()}"
-    yield Finding(FindingLevel.FINE, "penstock", said)
+    text = f"{version('penstock')} on Python {platform.python_version()}"
+    yield Finding(FindingLevel.FINE, "penstock", text)
     for extra, packages in EXTRAS.items():
         missing = [name for name in packages if not _has(name)]
         if missing:
-            said = f"not installed, {', '.join(missing)} missing: pip install 'penstock[{extra}]'"
-            yield Finding(FindingLevel.NOTE, f"extra {extra}", said)
+            text = f"not installed, {', '.join(missing)} missing: pip install 'penstock[{extra}]'"
+            yield Finding(FindingLevel.NOTE, f"extra {extra}", text)
         else:
             yield Finding(FindingLevel.FINE, f"extra {extra}", "installed")
 
@@ -136,8 +141,8 @@ def _has(package: str) -> bool:
 def _project(found: ReadProject) -> Iterator[Finding]:
     project = found.project
     agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
-    said = f"{project.root}: {agents}; {count(len(project.tools), 'tool')} of its own"
-    yield Finding(FindingLevel.FINE, "project", said)
+    text = f"{project.root}: {agents}; {count(len(project.tools), 'tool')} of its own"
+    yield Finding(FindingLevel.FINE, "project", text)
     for each in project.diagnostics:
         mark = FindingLevel.WRONG if each.severity is Severity.ERROR else FindingLevel.NOTE
         yield Finding(mark, "file", str(each))
@@ -155,36 +160,36 @@ def _models(found: ReadProject) -> Iterator[Finding]:
         except ConfigError as error:
             yield Finding(FindingLevel.WRONG, f"model {name}", str(error))
         else:
-            said = f"{card.provider} {card.name}{is_default}"
+            text = f"{card.provider} {card.name}{is_default}"
             entry = settings.models.entries.get(name)
             silent = _unreachable(entry.base_url) if entry and entry.base_url else ""
             mark = FindingLevel.WRONG if silent else FindingLevel.FINE
-            yield Finding(mark, f"model {name}", said + silent)
+            yield Finding(mark, f"model {name}", text + silent)
 
 
 def _unreachable(base_url: str) -> str:
-    """Return why nobody answers at an address; nothing if somebody does."""
+    """Return why no server accepts connections at an address; empty if one does."""
     parts = urlsplit(base_url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        socket.create_connection((parts.hostname or "", port), _PATIENCE).close()
+        socket.create_connection((parts.hostname or "", port), _CONNECT_SECONDS).close()
     except OSError as error:
-        return f"; nobody answers at {base_url}: {error.strerror or error}"
+        return f"; cannot connect to {base_url}: {error.strerror or error}"
     return ""
 
 
 def _scripts(found: ReadProject) -> Iterator[Finding]:
-    """Say in which engine scripts run, and what confines them."""
+    """Report the engines of scripts and how the operating system confines them."""
     chosen, sandbox = found.settings.sandbox, found.project.sandbox
     for engine in chosen.allow:
         missing = missing_engine(engine)
         is_default = engine == chosen.engine
         mark = FindingLevel.WRONG if is_default else FindingLevel.NOTE
-        said = missing or ("ready (the default)" if is_default else "ready")
-        yield Finding(mark if missing else FindingLevel.FINE, f"engine {engine}", said)
+        text = missing or ("ready (the default)" if is_default else "ready")
+        yield Finding(mark if missing else FindingLevel.FINE, f"engine {engine}", text)
     if not chosen.hardened or sandbox is None:
-        said = "scripts are not confined by the operating system: [sandbox] hardened is false"
-        yield Finding(FindingLevel.NOTE, "hardened", said)
+        text = "the operating system does not confine scripts: [sandbox] hardened is false"
+        yield Finding(FindingLevel.NOTE, "hardened", text)
         return
     yield from confining(
         sandbox.layers, lacks=FindingLevel.NOTE if chosen.hardened == "auto" else FindingLevel.WRONG
@@ -192,10 +197,10 @@ def _scripts(found: ReadProject) -> Iterator[Finding]:
 
 
 def confining(layers: Mapping[str, str], *, lacks: FindingLevel) -> Iterator[Finding]:
-    """Say of each layer of confinement whether this machine has it, or why not."""
+    """Report for each layer of confinement whether this machine supports it, or why not."""
     for layer, why in layers.items():
-        said = f"this machine lacks it: {why}" if why else "confines scripts"
-        yield Finding(lacks if why else FindingLevel.FINE, f"hardened {layer}", said)
+        text = f"not available on this machine: {why}" if why else "confines scripts"
+        yield Finding(lacks if why else FindingLevel.FINE, f"hardened {layer}", text)
 
 
 def _disk(found: ReadProject) -> Iterator[Finding]:
@@ -205,8 +210,8 @@ def _disk(found: ReadProject) -> Iterator[Finding]:
         with tempfile.TemporaryFile(dir=place) as probe:
             probe.write(b"x" * 4096)
     except OSError as error:
-        said = f"{place} cannot be written: {error.strerror}"
-        yield Finding(FindingLevel.WRONG, "disk", said)
+        text = f"cannot write to {place}: {error.strerror}"
+        yield Finding(FindingLevel.WRONG, "disk", text)
         return
     if little := little_space([place], found.settings.limits.free_bytes):
         yield Finding(FindingLevel.WRONG, "disk", f"{place}: {little}")
@@ -219,12 +224,12 @@ async def _database(found: ReadProject, *, rebuilt: bool) -> list[Finding]:
     place = found.settings.database_shown
     try:
         async with AsyncExitStack() as closing:
-            return await _looked_at(found, closing, rebuilt=rebuilt)
+            return await _database_findings(found, closing, rebuilt=rebuilt)
     except PenstockError as error:
         return [Finding(FindingLevel.WRONG, "database", f"{place}: {error}")]
 
 
-async def _looked_at(
+async def _database_findings(
     found: ReadProject, closing: AsyncExitStack, *, rebuilt: bool
 ) -> list[Finding]:
     settings = found.settings
@@ -237,9 +242,9 @@ async def _looked_at(
     if health.problems:
         return [Finding(FindingLevel.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
     sizes = f"{count(health.logs, 'log')}, {count(health.events, 'event')}"
-    said = f"{place}: revision {health.revision}, {sizes}"
+    text = f"{place}: revision {health.revision}, {sizes}"
     blobs = open_blobs(settings.blob_place)
-    findings = [Finding(FindingLevel.FINE, "database", said), *await _events(database, blobs)]
+    findings = [Finding(FindingLevel.FINE, "database", text), *await _events(database, blobs)]
     findings += _ready(await look(database, blobs))
     log = SqlLog(database, blobs, SystemClock())
     findings += await _tasks(log, SqlProjections(database, blobs))
@@ -248,73 +253,75 @@ async def _looked_at(
         findings.append(
             Finding(FindingLevel.FINE, "lists", f"rebuilt from {count(made.logs, 'log')}")
         )
-        findings += [Finding(FindingLevel.WRONG, "lists", f"as before: {why}") for why in made.left]
+        findings += [
+            Finding(FindingLevel.WRONG, "lists", f"not rebuilt: {why}") for why in made.left
+        ]
     return findings + await _lists(database, rebuilt=rebuilt)
 
 
 async def _lists(database: Database, *, rebuilt: bool) -> list[Finding]:
-    """Return the rows of lists that do not fit their logs, and logs that cannot be right."""
+    """Report rows of lists that differ from their logs, and logs whose content is inconsistent."""
     advice = "" if rebuilt else f". {REBUILD}"
     unfit = [
-        Finding(FindingLevel.WRONG, "lists", said + advice) for said in await unfit_rows(database)
+        Finding(FindingLevel.WRONG, "lists", text + advice) for text in await unfit_rows(database)
     ]
-    erase = ". Restore the database from a copy, or: penstock erase --log LOG --yes"
-    odd = [Finding(FindingLevel.WRONG, "logs", said + erase) for said in await odd_logs(database)]
-    fine = [] if rebuilt else [Finding(FindingLevel.FINE, "lists", "all rows fit their logs")]
+    erase = ". Restore the database from a backup, or: penstock erase --log LOG --yes"
+    odd = [Finding(FindingLevel.WRONG, "logs", text + erase) for text in await odd_logs(database)]
+    fine = [] if rebuilt else [Finding(FindingLevel.FINE, "lists", "all rows match their logs")]
     return [*(unfit or fine), *odd]
 
 
 def _ready(checks: Sequence[Check]) -> list[Finding]:
-    """Return what a server would say of itself at `/api/ready`."""
+    """Return the checks that a server reports at `/api/ready`."""
     failed = [Finding(FindingLevel.WRONG, each.name, each.why) for each in checks if each.why]
     names = ", ".join(each.name for each in checks)
     return failed or [Finding(FindingLevel.FINE, "ready", f"{names}: all work")]
 
 
 async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
-    """Return the tasks that nothing works on because their log does not read back, and suspects."""
+    """Report blocked tasks, unfinished tasks whose log is corrupt, and quarantined logs."""
     findings = [_suspect(each) for each in await log.suspects()]
     of = TasksOf(status=TaskStatus.BLOCKED)
     for task in (await projections.tasks(of=of, page=Page(limit=MOST_LOGS)))[0]:
-        said = (
+        text = (
             f"{task.task_id} is blocked until a process has {names_of(task.blocked_on)}; "
-            f"penstock tasks cancel {task.task_id} gives it up"
+            f"to cancel it: penstock tasks cancel {task.task_id}"
         )
-        findings.append(Finding(FindingLevel.NOTE, "tasks", said))
+        findings.append(Finding(FindingLevel.NOTE, "tasks", text))
     for pending in await log.pending(limit=MOST_LOGS):
         try:
             await log.read(pending.log_id)
         except StoreCorrupt as error:
             found, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MOST_LOGS))
             waiting = [each.task_id for each in found if not each.status.is_final]
-            said = f"{', '.join(waiting) or 'what waits'} cannot go on: {error}"
-            findings.append(Finding(FindingLevel.WRONG, "tasks", said))
+            text = f"{', '.join(waiting) or 'an unfinished task'} cannot continue: {error}"
+            findings.append(Finding(FindingLevel.WRONG, "tasks", text))
     return findings or [
-        Finding(FindingLevel.FINE, "tasks", "the logs of those that are to go on read back")
+        Finding(FindingLevel.FINE, "tasks", "the logs of all unfinished tasks are readable")
     ]
 
 
 def _suspect(suspect: QuarantinedLog) -> Finding:
-    does = "is watched while it runs" if suspect.is_at_work else "waits for its turn to run"
-    said = (
+    state = "is running under watch" if suspect.is_at_work else "waits for its turn to run"
+    text = (
         f"{suspect.log_id} is quarantined: the process died {suspect.deaths} times in a row while "
-        f"it ran, {count(suspect.alone, 'time')} with no other suspect; it {does}"
+        f"it ran, {count(suspect.alone, 'time')} without another suspect running; it {state}"
     )
-    return Finding(FindingLevel.NOTE, "tasks", said)
+    return Finding(FindingLevel.NOTE, "tasks", text)
 
 
 async def _events(database: Database, blobs: Blobs) -> list[Finding]:
     read, broken = await read_back(database, blobs)
     missing = await gaps(database)
     advice = (
-        " Restore the database from a copy, or delete these logs: penstock erase --log LOG --yes"
+        " Restore the database from a backup, or delete these logs: penstock erase --log LOG --yes"
     )
     found = []
     if broken:
-        said = f"{', '.join(broken)}: does not read back, of the newest {read}."
-        found.append(Finding(FindingLevel.WRONG, "events", said + advice))
+        text = f"{', '.join(broken)}: unreadable, among the newest {read}."
+        found.append(Finding(FindingLevel.WRONG, "events", text + advice))
     if missing:
         found.append(
             Finding(FindingLevel.WRONG, "events", f"missing: {'; '.join(missing)}.{advice}")
         )
-    return found or [Finding(FindingLevel.FINE, "events", f"the newest {read} read back")]
+    return found or [Finding(FindingLevel.FINE, "events", f"the newest {read} are readable")]

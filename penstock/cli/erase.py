@@ -1,4 +1,4 @@
-"""Erases a profile with all that is kept of it, or one conversation, call or run."""
+"""Erases everything stored for a profile, or one conversation, call or run."""
 
 import asyncio
 from typing import Annotated
@@ -16,14 +16,14 @@ from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.erasing.erasure import Erasure
 
-Name = Annotated[str | None, typer.Argument(metavar="PROFILE", help="Whose traces are erased.")]
+Name = Annotated[str | None, typer.Argument(metavar="PROFILE", help="The profile to erase.")]
 OneLog = Annotated[
     str | None,
     typer.Option(
-        "--log", metavar="LOG", help="One conversation, call or run instead, also a damaged one."
+        "--log", metavar="LOG", help="Erase one conversation, call or run, even a damaged one."
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it: nothing of it can be brought back.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Confirm. Erased data cannot be restored.")]
 
 
 def erase(
@@ -36,13 +36,13 @@ def erase(
 ) -> None:
     """Erase a profile: conversations, calls, runs, state, files, secrets, media, keys.
 
-    What is at work is cut. What tools put into shared state stays: it is no profile's. With --log
-    one conversation, call or run goes with the runs that it began.
+    Running tasks are stopped. Shared state stays, because it belongs to no profile. With --log,
+    erase one conversation, call or run, and the runs that it started.
     """
     if (profile is None) == (one is None):
-        raise typer.BadParameter("name a PROFILE or a --log, not both")
+        raise typer.BadParameter("name either a PROFILE or a --log")
     if not yes:
-        raise typer.BadParameter(f"nothing of {profile or one!r} can be brought back: add --yes")
+        raise typer.BadParameter(f"{profile or one!r} cannot be restored later; confirm with --yes")
     settings = read_settings(project)
 
     async def work() -> set[LogId]:
@@ -54,7 +54,7 @@ def erase(
             if one is None:
                 return await erasure.erase_profile(ProfileId(profile or ""))
             if not await erasure.knows(LogId(one)):
-                raise NotFound(f"There is no log {one!r}; `penstock doctor` names damaged ones.")
+                raise NotFound(f"There is no log {one!r}; `penstock doctor` lists damaged logs.")
             return await erasure.erase_log(LogId(one))
         finally:
             await database.close()
@@ -64,6 +64,7 @@ def erase(
         named = {"profile": profile} if one is None else {"log": one}
         print_json(named | {"logs": len(erased)})
     elif one is None:
-        say(f"erased {profile}: {len(erased)} conversations, calls and runs, and what it kept")
+        logs = count(len(erased), "log")
+        say(f"erased {profile}: {logs} (conversations, calls, runs) and all other data")
     else:
         say(f"erased {one}" + (f" and {count(len(erased) - 1, 'run')}" if erased - {one} else ""))

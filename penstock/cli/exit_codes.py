@@ -1,15 +1,16 @@
-"""How a command ends, as a number."""
+"""Exit codes of commands."""
 
 from penstock.core.envelope import Status
 from penstock.core.task import TaskStatus
 
 FINE = 0
+"""The command succeeded."""
 FAILED = 1
 WRONG_USAGE = 2
-"""Typer's own."""
+"""The arguments are invalid. Typer uses the same code."""
 INVALID_INPUT = 3
 WAITING = 4
-"""For a person."""
+"""The call, run or message waits for an answer from a person."""
 INTERRUPTED = 130
 
 OF_CALLS = {

@@ -1,4 +1,4 @@
-"""A new project that works."""
+"""Creates a project that runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +9,8 @@ from penstock.cli.terminal.output import say
 from penstock.cli.terminal.plain import pasted
 from penstock.core.errors import ConfigError, NameTaken
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to make it.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the new project.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 FILES = {
     "penstock.toml": """\
@@ -70,22 +70,22 @@ NEXT = """\
 
 
 def init(folder: Folder = Path(), *, force: Force = False) -> None:
-    """Make a new project that works: an agent, a tool, settings."""
+    """Create a project that runs: an agent, a tool, and settings."""
     if folder.is_file():
         raise ConfigError(f"{folder} is a file: name a folder, such as `penstock init demo`.")
-    there = [name for name in FILES if (folder / name).exists()]
-    if there and not force:
+    existing = [name for name in FILES if (folder / name).exists()]
+    if existing and not force:
         raise NameTaken(
-            f"{', '.join(there)} would be written over: nothing was written. "
+            f"{', '.join(existing)} would be overwritten, so nothing was written. "
             "Choose another folder, or add --force."
         )
     try:
         _write(folder)
     except OSError as error:
-        at = error.filename or folder
+        path = error.filename or folder
         raise ConfigError(
-            f"A project cannot be made in {folder}: {at}: {error.strerror or error}. "
-            "Choose a folder that can be made and written: penstock init FOLDER"
+            f"Cannot create a project in {folder}: {path}: {error.strerror or error}. "
+            "Choose a folder that you can create and write to: penstock init FOLDER"
         ) from None
     say("\nIts tools/*.py run in penstock's own process, with all its rights.\n\nTry:")
     if folder != Path():

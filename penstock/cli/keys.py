@@ -1,4 +1,4 @@
-"""Keys of the API: make one, list them, make one worthless."""
+"""API keys: create one, list them, revoke one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,13 +26,13 @@ Permissions = Annotated[
     typer.Option(
         "--permission",
         metavar="NAME",
-        help=f"What the key may do; may be repeated. [default: {', '.join(NEW_KEY)}]",
+        help=f"A permission of the key; repeatable. [default: {', '.join(NEW_KEY)}]",
     ),
 ]
 Days = Annotated[
     int | None,
     typer.Option(
-        "--days", min=1, max=_MOST_DAYS, help="Days until it expires; else it never does."
+        "--days", min=1, max=_MOST_DAYS, help="Days until the key expires; default: never."
     ),
 ]
 _DAY_MS = 24 * 3600 * 1000
@@ -46,7 +46,7 @@ def create_key(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key, and show it this one time."""
+    """Create a key and print it. It is shown only once."""
 
     async def work(keys: Keys) -> str:
         until = None if days is None else Moment(SystemClock().now() + days * _DAY_MS)
@@ -57,11 +57,11 @@ def create_key(
         print_json({"name": name, "key": key})
     else:
         say(key)
-        note("Keep it: it is not shown again. Send it as `Authorization: Bearer pk_…`.")
+        note("Store it now: it is not shown again. Send it as `Authorization: Bearer pk_…`.")
 
 
 def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """List all keys, expired and revoked ones too, without the secrets themselves."""
+    """List all keys, also expired and revoked ones. The secrets themselves are not shown."""
     found = _with_keys(project, lambda keys: keys.list())
     if as_json:
         print_json({"keys": [key_part(each) for each in found]})
@@ -83,9 +83,9 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
 
 
 def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:
-    """Revoke a key: from now on it opens nothing."""
+    """Revoke a key. From now on, requests with it are refused."""
     _with_keys(project, lambda keys: keys.revoke(name))
-    say(f"{name} opens nothing any more")
+    say(f"{name} is revoked")
 
 
 COMMANDS = {"create": create_key, "list": list_keys, "revoke": revoke_key}

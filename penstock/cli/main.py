@@ -1,4 +1,14 @@
-"""The table of commands: a name, a sentence, a file that is loaded when the command is chosen."""
+"""The table of commands: name, summary, and the module that is loaded when the command runs.
+
+Guarantees that `penstock --help` stays fast: it prints this table and loads no command, so no
+database, server or provider is imported (150 ms is the limit). Only this file knows every command.
+Also the one place where an error becomes an exit code and a line on stderr.
+
+Relies on `late`, the only function that imports by name. An import of a command at the top of this
+file would load it for every other command.
+
+Proof: tests/cli/test_main.py, and `make bench` for the time.
+"""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,47 +35,49 @@ class Command(Struct, frozen=True):
     name: str
     sentence: str
     load: Callable[[], Any]
-    """Returns the function that does it; or several, by the name of the sub-command."""
+    """Returns the command's function, or a mapping from sub-command names to functions."""
 
 
 COMMANDS = (
-    Command("init", "Make a new project that works.", lambda: late("penstock.cli.init:init")),
+    Command("init", "Create a project that runs.", lambda: late("penstock.cli.init:init")),
     Command(
-        "new", "Begin a tool or a skill that works.", lambda: late("penstock.cli.new:COMMANDS")
+        "new", "Create a tool or a skill that runs.", lambda: late("penstock.cli.new:COMMANDS")
     ),
     Command(
         "serve", "Serve the project over HTTP.", lambda: late("penstock.cli.listening.serve:serve")
     ),
-    Command("chat", "Talk with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
+    Command("chat", "Chat with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
     Command(
         "check",
-        "Say everything that is wrong with the project's files.",
+        "Report all errors and warnings in the project's files.",
         lambda: late("penstock.cli.check:check"),
     ),
     Command(
         "types",
-        "Write flo.d.ts: what scripts may rely on, for editors.",
+        "Write flo.d.ts, the types of scripts, for editors.",
         lambda: late("penstock.cli.tools.types:types"),
     ),
     Command(
         "run-tool",
-        "Try one tool out, in a world of mocks.",
+        "Run one tool with mocked secrets, tools and servers.",
         lambda: late("penstock.cli.tools.run_tool:run_tool"),
     ),
     Command(
         "flow",
-        "List, check, run or draw flows; look at their runs.",
+        "List, check, run or draw flows; list and end their runs.",
         lambda: late("penstock.cli.flow.group:COMMANDS"),
     ),
     Command(
-        "call", "Call one tool, as a program would.", lambda: late("penstock.cli.tools.call:call")
+        "call",
+        "Call one tool directly, as the HTTP API does.",
+        lambda: late("penstock.cli.tools.call:call"),
     ),
     Command(
         "debug", "Call one tool under a debugger.", lambda: late("penstock.cli.tools.debug:debug")
     ),
     Command(
         "tools",
-        "List tools, show one, or say who may call it.",
+        "List tools, show one, or show which callers may use it.",
         lambda: late("penstock.cli.tools.group:COMMANDS"),
     ),
     Command(
@@ -78,29 +90,33 @@ COMMANDS = (
     ),
     Command(
         "doctor",
-        "Say what is installed, reachable, misconfigured.",
+        "Report what is installed, unreachable or misconfigured.",
         lambda: late("penstock.cli.doctor:doctor"),
     ),
-    Command("keys", "Make, list or revoke API keys.", lambda: late("penstock.cli.keys:COMMANDS")),
+    Command("keys", "Create, list or revoke API keys.", lambda: late("penstock.cli.keys:COMMANDS")),
     Command(
         "vault",
-        "Set, list, delete or re-encrypt the secrets of tools.",
+        "Set, list, delete or re-encrypt secrets for tools.",
         lambda: late("penstock.cli.vault:COMMANDS"),
     ),
     Command(
         "erase",
-        "Erase a profile and all that is kept of it.",
+        "Erase a profile and everything stored for it.",
         lambda: late("penstock.cli.erase:erase"),
     ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
 
-NEXT_STEPS = {"TOOL_NOT_FOUND": " `penstock tools list` lists those there are."}
-"""What to do after an error whose message is for models and programs, too."""
+NEXT_STEPS = {"TOOL_NOT_FOUND": " Run `penstock tools list` to see all tools."}
+"""By error code: a next step for people. The message itself also goes to models and programs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; return one of `exit_codes`."""
+    """Run the command line and return one of `exit_codes`.
+
+    A PenstockError becomes one line on stderr and FAILED. Any other exception is a defect and
+    keeps its traceback.
+    """
     clean_logs()
     try:
         root()(args=arguments, prog_name=NAME)
@@ -110,20 +126,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note(f"Error: {error}{NEXT_STEPS.get(error.code, '')}")
         return FAILED
     except UnicodeEncodeError:
-        odd = [each for each in arguments or sys.argv[1:] if not _is_text(each)]
-        if not odd:
+        # Python turns argument bytes that are not UTF-8 into lone surrogates, and the first print
+        # of one fails. Any other text that cannot be encoded is a defect and is raised.
+        undecodable = [each for each in arguments or sys.argv[1:] if not _is_text(each)]
+        if not undecodable:
             raise
-        note(f"Error: an argument must be text in UTF-8, found {odd[0]!r}")
+        note(f"Error: an argument must be UTF-8 text, found {undecodable[0]!r}")
         return WRONG_USAGE
     return FINE
 
 
 @cache
 def root() -> TyperGroup:
-    """Return the command line as one command, its parts not loaded yet."""
+    """Return the root command. Its sub-commands are not loaded yet."""
     app = typer.Typer(
         cls=LateGroup,
-        help="Agents whose every call is durable.",
+        help="Agents whose tool calls are durable.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -136,17 +154,17 @@ def root() -> TyperGroup:
 
 
 class LateGroup(TyperGroup):
-    """Knows names and sentences of its commands, and loads the one that is chosen."""
+    """A group that lists its commands from the table and loads only the chosen one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the chosen command, loaded."""
+        """Load and return the chosen command."""
         name, _, rest = super().resolve_command(ctx, args)
         row = next((each for each in COMMANDS if each.name == name), None)
         return name, row and _loaded(row), rest
 
 
 def _is_text(argument: str) -> bool:
-    """Whether an argument has no bytes that are no UTF-8, for which it holds half characters."""
+    """Whether an argument holds no lone surrogates, which stand for bytes that are not UTF-8."""
     return argument == argument.encode(errors="replace").decode()
 
 
@@ -163,26 +181,26 @@ def _loaded(row: Command) -> Any:
     if is_group:
         app.callback()(_nothing)
     for name, function in (part if is_group else {row.name: part}).items():
-        whole = f"{row.name} {name}" if is_group else name
-        app.command(name, epilog=examples_of(whole))(function)
+        full_name = f"{row.name} {name}" if is_group else name
+        app.command(name, epilog=examples_of(full_name))(function)
     return get_command(app)
 
 
-def _say_version(is_asked: bool) -> None:  # noqa: FBT001  as typer calls it
-    if is_asked:
+def _print_version(is_requested: bool) -> None:  # noqa: FBT001  as typer calls it
+    if is_requested:
         late("penstock.cli.version:version")()
         raise typer.Exit
 
 
 Version = Annotated[
     bool,
-    typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version."),
+    typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version."),
 ]
 
 
 def _root(*, version: Version = False) -> None:
-    """Agents whose every call is durable."""
+    """Agents whose tool calls are durable."""
 
 
 def _nothing() -> None:
-    """Take no options of its own."""
+    """Declare that a group has no options of its own."""

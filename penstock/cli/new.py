@@ -1,4 +1,4 @@
-"""Begins a tool or a skill: a manifest and a script that work, with types for editors."""
+"""Creates a tool or a skill: a manifest and a script that run, with types for editors."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Its id: letters, digi
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _MOST = 64
 _GREET = "_greet"
-"""What the id of a new skill's tool ends in."""
+"""Suffix of the id of a new skill's tool."""
 _TOOL = """\
 name: {tool}
 description: Greet somebody by name.
@@ -73,9 +73,9 @@ _TSCONFIG = """\
 
 
 def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Begin a tool in tools/: manifest, script, and types for editors. It overwrites nothing."""
-    root, there = _read(name, project, _MOST)
-    _check(name, _tools(there), "tool")
+    """Create a tool in tools/: manifest, script, and types for editors. Overwrites nothing."""
+    root, existing = _read(name, project, _MOST)
+    _check(name, _tools(existing), "tool")
     files = {
         f"tools/{name}.tool.yaml": _TOOL.format(tool=name, file=name),
         f"tools/{name}.mts": _SCRIPT.format(tool=name),
@@ -85,11 +85,11 @@ def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = Fal
 
 
 def new_skill(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Begin a skill in a folder below skills/, with a tool of its own. It overwrites nothing."""
-    root, there = _read(name, project, _MOST - len(_GREET))
+    """Create a skill in a folder below skills/, with its own tool. Overwrites nothing."""
+    root, existing = _read(name, project, _MOST - len(_GREET))
     tool, folder = f"{name}{_GREET}", f"skills/{name}"
-    _check(name, {*there.every_skill, *there.bundle.broken_skills}, "skill")
-    _check(tool, _tools(there), "tool")
+    _check(name, {*existing.every_skill, *existing.bundle.broken_skills}, "skill")
+    _check(tool, _tools(existing), "tool")
     inline = _TOOL.format(tool=tool, file=name).replace("\n", "\n    ").rstrip(" ")
     title = name.replace("_", " ").replace("-", " ").capitalize()
     manifest = _SKILL.format(skill=name, title=title, tool=tool, inline=inline)
@@ -107,8 +107,8 @@ COMMANDS = {"tool": new_tool, "skill": new_skill}
 def _read(name: str, folder: Path | None, most: int) -> tuple[Path, Project]:
     if not _ID.fullmatch(name) or name.startswith("mcp__") or len(name) > most:
         raise typer.BadParameter(
-            f'{name!r} is no id: use letters, digits, "_", "." and "-", begin with a letter or "_",'
-            f" at most {most} characters"
+            f'{name!r} is not an id: start with a letter or "_"; use letters, digits, "_", "." '
+            f'and "-", at most {most} characters'
         )
     settings = read_settings(folder)
     return settings.root, load_project(settings)
@@ -121,16 +121,18 @@ def _tools(project: Project) -> set[str]:
 
 def _check(name: str, taken: set[str], noun: str) -> None:
     if name in taken:
-        raise NameTaken(f"there is a {noun} {name!r} already: nothing was written")
+        raise NameTaken(f"the {noun} {name!r} already exists, so nothing was written")
 
 
 def _write(root: Path, folder: str, files: Mapping[str, str]) -> list[str]:
-    """Write new files, and the types of the folder beside them; returns which were written."""
+    """Write new files and the types of their folder. Returns the paths that were written."""
     written = []
-    there = [name for name in files if (root / name).exists()]
-    if there:
-        said = f"{', '.join(there)} would be written over: nothing was written. Choose another name"
-        raise NameTaken(said)
+    existing = [name for name in files if (root / name).exists()]
+    if existing:
+        names = ", ".join(existing)
+        raise NameTaken(
+            f"{names} would be overwritten, so nothing was written. Choose another name"
+        )
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
@@ -143,7 +145,7 @@ def _write(root: Path, folder: str, files: Mapping[str, str]) -> list[str]:
 
 
 def _write_types(root: Path, folder: str) -> Iterator[str]:
-    """Write the types that are stale; those of others say so, too."""
+    """Write stale type files. A file that penstock did not generate stays; a warning names it."""
     for each in typing_files(load_project(read_settings(root))):
         is_here = each.path.parent == root / folder
         if not is_here and not (each.path.exists() and each.is_stale):
@@ -157,7 +159,7 @@ def _write_types(root: Path, folder: str) -> Iterator[str]:
 
 
 def _tell(tool: str, written: Sequence[str], also: str, *, as_json: bool) -> None:
-    """Say what was written, and what to try next."""
+    """Print the written files and commands to try next."""
     if as_json:
         print_json({"tool": tool, "files": list(written)})
         return

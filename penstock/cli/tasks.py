@@ -1,4 +1,4 @@
-"""Tasks: list them, look into them, follow them, end them."""
+"""Tasks: list, show, follow or cancel them."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -30,7 +30,7 @@ _TITLE = 60
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="The task's id, such as task_….", autocompletion=tasks)
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the task ends.")]
 
 
 def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJson = False) -> None:
@@ -58,9 +58,9 @@ def _columns(task: TaskRecord) -> tuple[str, ...]:
 
 
 async def _title(runtime: Runtime, task: TaskRecord) -> str:
-    """Return the title of a task's conversation; of a run or a call what was asked for.
+    """Return the title of a task's conversation, or the request of a run or a call.
 
-    A log that does not read back has none: `penstock doctor` names it.
+    A corrupt log has an empty title; `penstock doctor` reports it.
     """
     found = await runtime.parts.projections.find_session(SessionId(task.log_id))
     if found is not None:
@@ -70,17 +70,17 @@ async def _title(runtime: Runtime, task: TaskRecord) -> str:
     except StoreCorrupt:
         return ""
     match [each.event for each in records]:
-        case [FlowRequested(command=command, task=said, inputs=inputs)]:
-            words = [f"/{command}", said, compact(inputs) if inputs else None]
-        case [CallRequested(tool_id=tool_id, input=given)]:
-            words = [tool_id, compact(given) if given else None]
+        case [FlowRequested(command=command, task=text, inputs=inputs)]:
+            words = [f"/{command}", text, compact(inputs) if inputs else None]
+        case [CallRequested(tool_id=tool_id, input=arguments)]:
+            words = [tool_id, compact(arguments) if arguments else None]
         case _:
             return ""
     return cut(one_line(" ".join(filter(None, words))), _TITLE)
 
 
 def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Show a task, its outcome, and the questions and runs it waits for."""
+    """Show a task, its outcome, and the questions and runs that it waits for."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)
@@ -109,7 +109,7 @@ def task_events(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the events of a task, one a line. Followed, one that was left undone goes on."""
+    """Print the events of a task, one per line. With --follow, also resume an unfinished task."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)
@@ -123,7 +123,7 @@ def task_events(
 
 
 def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """End a task, whatever it is doing."""
+    """Cancel a task."""
 
     async def work(runtime: Runtime) -> None:
         await _get(runtime, task)
@@ -161,9 +161,10 @@ async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> Async
 
 
 async def _rests_since(runtime: Runtime, record: Record) -> bool:
-    """Whether a task waits for a person since an event of its own: nothing came after that.
+    """Whether a task waits for a person, and this event is its last one.
 
-    A task that another process left blocked may resume here, which has a moment to try it.
+    A task that another process left blocked may resume in this process, so it gets one sweep's
+    time to try.
     """
     if isinstance(record.event, TaskBlocked) and record.task_id is not None:
         seconds = runtime.parts.limits.sweep_seconds
@@ -178,5 +179,5 @@ async def _rests_since(runtime: Runtime, record: Record) -> bool:
 async def _get(runtime: Runtime, task: str) -> TaskRecord:
     record = await runtime.parts.projections.find_task(TaskId(task))
     if record is None:
-        raise NotFound(f"There is no task {task!r}; `penstock tasks list` names them.")
+        raise NotFound(f"There is no task {task!r}; `penstock tasks list` shows all tasks.")
     return record

@@ -1,4 +1,4 @@
-"""Secrets of the vault: set one, list them, delete one, encrypt all again."""
+"""Secrets of the vault: set, list, delete or re-encrypt them."""
 
 import asyncio
 import sys
@@ -39,7 +39,7 @@ SecretKey = Annotated[
 def set_secret(
     place: Place, key: SecretKey, *, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Keep a secret; the value comes from stdin, or is asked for."""
+    """Store a secret. The value is read from stdin; at a terminal you are prompted for it."""
     scope, value = _scope(place), _value()
     _with_vault(project, lambda vault: vault.set(scope, key, value))
     if warning := warning_of(value):
@@ -50,7 +50,7 @@ def set_secret(
 def list_secrets(
     place: MaybePlace = None, *, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """List which secrets there are, without their values."""
+    """List secrets without their values."""
     kind = place if place == ScopeKind.SHARED else None
     scope = None if place is None or kind else _scope(place)
     noted = _with_vault(project, lambda vault: vault.notes(scope))
@@ -66,7 +66,7 @@ def list_secrets(
 def delete_secret(
     place: Place, key: SecretKey, *, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Remove a secret."""
+    """Delete a secret."""
     scope = _scope(place)
     if not _with_vault(project, lambda vault: vault.delete(scope, key)):
         note(f"there is no secret {key!r} for {scope}")
@@ -75,10 +75,10 @@ def delete_secret(
 
 
 def rotate(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Encrypt all secrets again, with the first key of PENSTOCK_SECRET_KEY."""
+    """Re-encrypt all secrets with the first key of PENSTOCK_SECRET_KEY."""
     sealed = _with_vault(project, lambda vault: vault.rotate())
-    said = f"sealed {count(sealed, 'secret')} with the first key"
-    _tell({"sealed": sealed}, said, as_json=as_json)
+    message = f"re-encrypted {count(sealed, 'secret')} with the first key"
+    _tell({"sealed": sealed}, message, as_json=as_json)
 
 
 COMMANDS = {
@@ -95,22 +95,22 @@ def _scope(place: str) -> Scope:
         return Scope(ScopeKind.PROFILE, name or LOCAL)
     if kind == ScopeKind.SHARED and name:
         return Scope(ScopeKind.SHARED, name)
-    raise typer.BadParameter(f"wanted profile, profile:ID or shared:ID, found {place!r}")
+    raise typer.BadParameter(f"expected profile, profile:ID or shared:ID, found {place!r}")
 
 
 def _value() -> str:
-    """Return the secret, without the one line end that a shell or an editor adds."""
+    """Return the secret without the one line end that a shell or an editor appends."""
     if sys.stdin.isatty():
         return getpass("Value: ")
     text = sys.stdin.read()
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
-def _tell(part: dict[str, Any], said: str, *, as_json: bool) -> None:
+def _tell(part: dict[str, Any], message: str, *, as_json: bool) -> None:
     if as_json:
         print_json(part)
     else:
-        say(said)
+        say(message)
 
 
 def _part(secret: SecretListing) -> dict[str, Any]:

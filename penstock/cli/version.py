@@ -1,4 +1,4 @@
-"""What is installed."""
+"""Prints the version."""
 
 import platform
 from importlib.metadata import version as installed

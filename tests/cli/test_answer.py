@@ -15,7 +15,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def test_where_nothing_waits_it_says_so(run: Run, run_json: Callable[..., Any]) -> None:
-    assert run("answer")[2] == "nothing waits for an answer\n"
+    assert run("answer")[2] == "no open questions\n"
     assert run_json("answer") == {"questions": [], "total": 0}
 
 
@@ -103,9 +103,9 @@ def test_an_edit_without_an_input_approves_nothing(project: Path, run: Run) -> N
     question = run("call", "mail", "to=Ann")[1].split()[-1]
     code, _, told = run("answer", question, "edit")
     assert code == 2
-    assert "edit takes the input that runs instead: --input JSON" in told
+    assert "edit needs the input to run instead: --input JSON" in told
     wrong, _, told = run("answer", question, "edit", "--input", '{"to": ' + "[" * 100_000)
-    assert (wrong, "--input is nested too deeply" in told) == (2, True)
+    assert (wrong, "--input is too deeply nested JSON" in told) == (2, True)
     code, out, _ = run("answer", question, "edit", "--input", '{"to": "Bob"}', "--json")
     assert code == 0
     assert json.loads(out)["result"]["output"] == "Bob"
@@ -136,9 +136,9 @@ def fork(project: Path, run: Run) -> str:
     [
         (["Go", "--note", "as it is"], 0, '"notes": "as it is"'),
         (["--cancel"], 1, "cancelled at fork pick"),
-        (["Go", "--decide"], 2, "leave one another out"),
-        (["--decide", "--cancel"], 2, "leave one another out"),
-        (["--decide", "--note", "n"], 2, "--note goes with an ANSWER"),
+        (["Go", "--decide"], 2, "not several"),
+        (["--decide", "--cancel"], 2, "not several"),
+        (["--decide", "--note", "n"], 2, "--note needs an ANSWER"),
     ],
 )
 def test_a_fork_takes_notes_and_may_be_cancelled(

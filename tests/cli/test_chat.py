@@ -86,7 +86,7 @@ def test_a_skill_that_cannot_be_selected_is_wrong_usage(run: Run) -> None:
 
 REFUSED = [
     (("--agent", "asistant"), "There is no agent 'asistant'. Did you mean 'assistant'?"),
-    (("--continue",), "there is no session with 'assistant' yet; leave --continue out"),
+    (("--continue",), "there is no session with 'assistant' yet; omit --continue to start one"),
     (("--session", "conv_x"), "conv_x"),
 ]
 

@@ -31,7 +31,7 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert "✓ tasks: " in out
     assert "✓ ready: database, migrations, disk, blobs: all work" in out
     assert "✓ engine wasm: ready (the default)" in out
-    assert "· hardened: scripts are not confined by the operating system" in out
+    assert "· hardened: the operating system does not confine scripts" in out
     assert run_json("doctor")["ok"] is True
 
 
@@ -56,7 +56,7 @@ def test_a_layer_that_a_machine_lacks_is_told_with_its_reason() -> None:
         Finding(
             FindingLevel.WRONG,
             "hardened seccomp",
-            "this machine lacks it: its numbers are not known for pdp11",
+            "not available on this machine: its numbers are not known for pdp11",
         ),
     ]
 
@@ -90,12 +90,14 @@ def test_a_task_in_a_log_that_does_not_read_back_is_named_and_left_as_it_is(
     assert (first["status"], task["status"]) == ("queued", "queued")
     code, out, _ = run("doctor")
     assert code == 1
-    assert f"✗ tasks: {task_id} cannot go on: event 1 of log 'conv_1' does not read back: " in out
+    assert (
+        f"✗ tasks: {task_id} cannot continue: event 1 of log 'conv_1' does not read back: " in out
+    )
     assert "Restore the database from a copy, or delete this conversation, call or run: " in out
     assert "penstock erase --log conv_1 --yes" in out
     code, out, _ = run("doctor", "--rebuild")
     assert (code, run_json("tasks", "list")["tasks"]) == (1, [task])
-    assert "✗ lists: as before: event 1 of log 'conv_1' does not read back: " in out
+    assert "✗ lists: not rebuilt: event 1 of log 'conv_1' does not read back: " in out
 
 
 def test_a_log_in_which_an_event_is_missing_is_named_and_hides_no_other(
@@ -112,7 +114,7 @@ def test_a_log_in_which_an_event_is_missing_is_named_and_hides_no_other(
     code, out, _ = run("doctor")
     assert code == 1
     assert f"✗ events: missing: event 3 of log '{log_id}', which has " in out
-    assert "Restore the database from a copy, or delete these logs: penstock erase --log" in out
+    assert "Restore the database from a backup, or delete these logs: penstock erase --log" in out
 
 
 async def drop_row(url: str, log_id: str) -> None:
@@ -134,7 +136,7 @@ WRONG = [
     (
         "penstock.toml",
         '[models.m]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n',
-        "✗ model m: openai m; nobody answers at http://127.0.0.1:9/v1: ",
+        "✗ model m: openai m; cannot connect to http://127.0.0.1:9/v1: ",
     ),
     ("penstock.toml", "[limits]\nfree_bytes = 4611686018427387904\n", "✗ disk: "),
     (".penstock/penstock.db", "no database", "✗ database: sqlite:///"),

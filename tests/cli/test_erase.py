@@ -23,7 +23,7 @@ def test_a_profile_is_erased_with_all_that_was_said(
     assert "penstock.db" in files_with(WORD, project)
     assert run_json("erase", "somebody", "--yes") == {"profile": "somebody", "logs": 0}
     assert files_with(WORD, project)
-    said = "erased local: 1 conversations, calls and runs, and what it kept\n"
+    said = "erased local: 1 log (conversations, calls, runs) and all other data\n"
     assert run("erase", "local", "--yes") == (0, said, "")
     assert files_with(WORD, project) == []
 
@@ -34,7 +34,7 @@ def test_nothing_is_erased_without_yes(
     run("chat", f"hello {WORD}")
     code, _, said = run("erase", "local")
     assert code == 2
-    assert "nothing of 'local' can be brought back: add --yes" in said
+    assert "'local' cannot be restored later; confirm with --yes" in said
     assert files_with(WORD, project)
 
 
@@ -60,4 +60,4 @@ def test_what_is_erased_is_a_profile_or_a_log(
     named: tuple[str, ...], project: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     code, _, said = run("erase", *named, "--yes")
-    assert (code, "name a PROFILE or a --log, not both" in said) == (2, True)
+    assert (code, "name either a PROFILE or a --log" in said) == (2, True)

@@ -23,7 +23,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     mine = tmp_path / "tools" / "hello.py"
     mine.parent.mkdir()
     mine.write_text("# mine")
-    with pytest.raises(NameTaken, match=r"^tools/hello.py would be written over: nothing was"):
+    with pytest.raises(NameTaken, match=r"^tools/hello.py would be overwritten, so nothing was"):
         init(tmp_path)
     assert mine.read_text() == "# mine"
     assert not (tmp_path / "penstock.toml").exists()
@@ -43,11 +43,11 @@ def test_a_file_is_no_folder_for_a_project(tmp_path: Path) -> None:
         ConfigError, match=r"is a file: name a folder, such as `penstock init demo`"
     ):
         init(file)
-    with pytest.raises(ConfigError, match=r"Not a directory\. Choose a folder that can be made"):
+    with pytest.raises(ConfigError, match=r"Not a directory\. Choose a folder that you can create"):
         init(file / "x")
     assert file.read_text() == "mine"
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_one_line() -> None:
-    with pytest.raises(ConfigError, match=r"^A project cannot be made in /proc/x: [^\n]*$"):
+    with pytest.raises(ConfigError, match=r"^Cannot create a project in /proc/x: [^\n]*$"):
         init(Path("/proc/x"))

@@ -13,7 +13,7 @@ def test_a_key_is_shown_once_and_listed_without_itself(
     code, key, told = run("keys", "create", "ann", "--permission", "read", "--days", "2")
     assert code == 0
     assert key.startswith("pk_")
-    assert told.startswith("Keep it: it is not shown again.")
+    assert told.startswith("Store it now: it is not shown again.")
     (listed,) = run_json("keys", "list")["keys"]
     assert (listed["name"], listed["permissions"]) == ("ann", ["read"])
     assert listed["expires_at"] > listed["created_at"]
@@ -25,8 +25,8 @@ def test_a_key_is_shown_once_and_listed_without_itself(
     [
         (("create", ""), 1, "/name: must not be blank"),
         (("create", "ann", "--days", "36501"), 2, "Invalid value for '--days'"),
-        (("create", "a\udcff"), 2, "Error: an argument must be text in UTF-8, found 'a\\udcff'"),
-        (("revoke", "a\udcff"), 2, "Error: an argument must be text in UTF-8, found 'a\\udcff'"),
+        (("create", "a\udcff"), 2, "Error: an argument must be UTF-8 text, found 'a\\udcff'"),
+        (("revoke", "a\udcff"), 2, "Error: an argument must be UTF-8 text, found 'a\\udcff'"),
     ],
 )
 def test_what_is_no_key_is_told(
@@ -41,7 +41,7 @@ def test_a_revoked_key_stays_in_the_list(
     run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
 ) -> None:
     assert run_json("keys", "create", "ann")["key"].startswith("pk_")
-    assert run("keys", "revoke", "ann") == (0, "ann opens nothing any more\n", "")
+    assert run("keys", "revoke", "ann") == (0, "ann is revoked\n", "")
     assert run_json("keys", "list")["keys"][0]["revoked_at"]
 
 

@@ -20,7 +20,7 @@ def test_nothing_is_written_over(run: Run, project: Path) -> None:
     (project / "tools/wave.mts").write_text("mine")
     code, _, told = run("new", "tool", "wave")
     assert code == 1
-    assert "tools/wave.mts would be written over: nothing was written." in told
+    assert "tools/wave.mts would be overwritten, so nothing was written." in told
     assert not (project / "tools/wave.tool.yaml").exists()
     assert (project / "tools/wave.mts").read_text() == "mine"
 
@@ -28,7 +28,10 @@ def test_nothing_is_written_over(run: Run, project: Path) -> None:
 @pytest.mark.parametrize("name", ["hello", "read_dir"])
 def test_an_id_that_is_taken_is_refused(run: Run, name: str) -> None:
     code, _, told = run("new", "tool", name)
-    assert (code, told) == (1, f"Error: there is a tool {name!r} already: nothing was written\n")
+    assert (code, told) == (
+        1,
+        f"Error: the tool {name!r} already exists, so nothing was written\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["../up", "a b", "1st", "mcp__x", "x" * 59])

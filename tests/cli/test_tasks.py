@@ -55,7 +55,7 @@ def test_a_task_that_is_not_there_is_named_with_the_list(
 ) -> None:
     code, _, told = run("tasks", *command, "task_x")
     assert code == 1
-    assert "There is no task 'task_x'; `penstock tasks list` names them." in told
+    assert "There is no task 'task_x'; `penstock tasks list` shows all tasks." in told
 
 
 def test_a_task_is_shown_with_its_outcome(run_json: Callable[..., Any], task: str) -> None:
@@ -114,7 +114,7 @@ def test_an_unknown_task_is_answered_with_where_to_look(run: Run) -> None:
         assert run("tasks", command, "task_x") == (
             1,
             "",
-            "Error: There is no task 'task_x'; `penstock tasks list` names them.\n",
+            "Error: There is no task 'task_x'; `penstock tasks list` shows all tasks.\n",
         )
 
 
@@ -175,7 +175,7 @@ def test_a_blocked_task_says_what_it_needs(
     shown = run_json("tasks", "show", "a")
     assert shown["blockedOn"] == [{"kind": "tool", "id": "pay"}, {"kind": "model", "id": "big"}]
     said = "· tasks: a is blocked until a process has tool 'pay', model 'big'"
-    said += "; penstock tasks cancel a gives it up"
+    said += "; to cancel it: penstock tasks cancel a"
     assert said in run("doctor")[1].splitlines()
 
 
@@ -189,9 +189,11 @@ def test_a_task_in_quarantine_says_so(
         "a": {"crashes": 2, "alone": 0, "state": "probation"},
         "b": {"crashes": 2, "alone": 0, "state": "waiting"},
     }
-    cause = "the process died 2 times in a row while it ran, 0 times with no other suspect"
+    cause = (
+        "the process died 2 times in a row while it ran, 0 times without another suspect running"
+    )
     said = [line for line in run("doctor")[1].splitlines() if "quarantined" in line]
     assert said == [
-        f"· tasks: a is quarantined: {cause}; it is watched while it runs",
+        f"· tasks: a is quarantined: {cause}; it is running under watch",
         f"· tasks: b is quarantined: {cause}; it waits for its turn to run",
     ]

@@ -83,7 +83,7 @@ def test_rotation_seals_all_with_the_first_key(
     assert code == 1
     assert "cannot be opened with the keys that are here, so nothing was changed" in told
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", f"{KEYS[1]},{KEYS[0]}")
-    assert run("vault", "rotate") == (0, "sealed 1 secret with the first key\n", "")
+    assert run("vault", "rotate") == (0, "re-encrypted 1 secret with the first key\n", "")
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
     assert run("vault", "rotate")[0] == 0
 

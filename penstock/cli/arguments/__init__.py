@@ -1,1 +1,1 @@
-"""What stands on the command line: options and inputs, and the project that they are about."""
+"""Arguments of commands: shared options, JSON inputs, completion, and the project folder."""

@@ -1,4 +1,8 @@
-"""What the shell offers for names and ids: tools, agents, sessions, tasks, questions."""
+"""Shell completion of names and ids: tools, agents, sessions, tasks, questions.
+
+Each function runs in a process of its own whenever the person presses Tab. It reads what it needs,
+opens no runtime, starts no task, and stays silent: the shell would take any output for a name.
+"""
 
 import asyncio
 import io
@@ -33,12 +37,12 @@ _MOST = 50
 
 
 def direct_tools(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the tools that may be called by hand; behind one, the members of its input."""
+    """Return the tools that allow direct calls; after a tool, the members of its input."""
     tools = {each.spec.tool_id: each for each in _tools(ctx) if each.spec.direct_call}
-    said = [*(ctx.params.get("words") or ()), *ctx.args]
-    if not said:
+    words = [*(ctx.params.get("words") or ()), *ctx.args]
+    if not words:
         return _fitting(tools, incomplete)
-    chosen = tools.get(said[0])
+    chosen = tools.get(words[0])
     members = chosen.spec.input_schema.get("properties", {}) if chosen else {}
     return _fitting((f"{each}=" for each in members), incomplete)
 
@@ -76,7 +80,7 @@ def questions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the newest sessions of whoever has no key."""
+    """Return the newest sessions of the local profile."""
 
     async def work(projections: Projections) -> list[str]:
         found, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MOST))
@@ -106,7 +110,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def skills(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the skills of the project, and those that are built in."""
+    """Return the skills of the project and the built-in ones."""
 
     def read() -> Sequence[str]:
         return sorted(load_project(read_settings(_folder(ctx))).every_skill)
@@ -115,15 +119,15 @@ def skills(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def replies(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return what may be said to the question that the command names: its options."""
+    """Return the options of the question that the command names."""
     question = ctx.params.get("question")
 
     async def work(projections: Projections) -> list[str]:
         found = await projections.find_question(QuestionId(question or ""))
         return [] if found is None else [*answers_to(found)]
 
-    said = [each for each in _stored(ctx, work) if each != ANY_TEXT]
-    return _fitting(said, incomplete)
+    answers = [each for each in _stored(ctx, work) if each != ANY_TEXT]
+    return _fitting(answers, incomplete)
 
 
 def _tools(ctx: typer.Context) -> Sequence[Tool]:
@@ -133,7 +137,7 @@ def _tools(ctx: typer.Context) -> Sequence[Tool]:
 def _stored(
     ctx: typer.Context, work: Callable[[Projections], Awaitable[list[str]]]
 ) -> Sequence[str]:
-    """Read from the store of the project, if there is one already."""
+    """Read from the project's store; empty if it does not exist yet."""
 
     async def whole(settings: Settings) -> list[str]:
         database = await open_database(settings.database)
@@ -150,7 +154,7 @@ def _stored(
 
 
 def _quietly(read: Callable[[], Sequence[Value]]) -> Sequence[Value]:
-    """Read without a word: what is printed here would be taken for names, or spoil the prompt."""
+    """Read without output: the shell would take stdout for names, and stderr garbles the prompt."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
             return read()

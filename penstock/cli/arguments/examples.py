@@ -1,4 +1,4 @@
-"""Lines to copy, shown below the help of the commands that do the most."""
+"""Examples to copy, shown below the help of the most used commands."""
 
 from collections.abc import Mapping, Sequence
 
@@ -39,11 +39,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "keys create": ("penstock keys create ci --permission read --permission chat --days 90",),
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
 }
-"""By command; each line is one that its command takes."""
+"""By command. A test parses each line with its command."""
 
 
 def examples_of(command: str) -> str | None:
-    """Return what stands below the help of a command; None if it explains itself."""
+    """Return the examples of a command as help text; None if it has none."""
     lines = EXAMPLES.get(command)
     return (
         None if lines is None else "\n".join(["\b", "Examples:", *(f"  {each}" for each in lines)])

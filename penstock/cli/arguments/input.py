@@ -1,4 +1,4 @@
-"""JSON that a person gives on the command line: as text, in a file, or on stdin."""
+"""JSON values on the command line: as text, from a file (`@FILE`), or from stdin (`-`)."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.json_values.schema import json_type
 
 EXAMPLE = """'{"name": "Ann"}'"""
-"""Without the quotes outside, a shell removes those inside."""
+"""With the outer quotes, without which a shell removes the inner ones."""
 
 
 def read_object(given: str | None, option: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def read_value(given: str, option: str) -> Any:
         shown = "" if text is not given else f"; write it in quotes: {option} {EXAMPLE}"
         raise typer.BadParameter(f"{option} must be JSON: {error}{shown}") from None
     except RecursionError:
-        raise typer.BadParameter(f"{option} is nested too deeply") from None
+        raise typer.BadParameter(f"{option} is too deeply nested JSON") from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options that several commands share."""
 
 import inspect
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import typer
 from penstock.app.sections import Engine
 from penstock.cli.arguments.completion import skills
 
-FOLDER_HELP = "The project's folder; else the nearest one upwards."
+FOLDER_HELP = "The project folder. Default: this folder or the nearest parent that is one."
 ProjectFolder = Annotated[
     Path | None,
     typer.Option("--project", "-p", metavar="FOLDER", help=FOLDER_HELP),
@@ -19,32 +19,34 @@ Folder = Annotated[
     Path | None,
     typer.Argument(metavar="FOLDER", help=FOLDER_HELP),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON for programs; notes go to stderr.")
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
-Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most so many.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout; notes go to stderr.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
+Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Maximum number of rows.")]
 SkillNames = Annotated[
     list[str] | None,
     typer.Option(
         "--skill",
         metavar="ID",
-        help="Select this skill; may be repeated.",
+        help="Select this skill; repeatable.",
         autocompletion=skills,
     ),
 ]
 ToolInput = Annotated[
     str | None,
-    typer.Option("--input", "-i", metavar="JSON", help="Its input: JSON, @FILE, or - for stdin."),
+    typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE, or - for stdin."),
 ]
 EngineName = Annotated[
     Engine | None,
-    typer.Option("--engine", help="The engine for every script, whatever its manifest asks for."),
+    typer.Option("--engine", help="Run all scripts in this engine, whatever manifests specify."),
 ]
 
 
 def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take the fields of a dataclass as its options, and hand them over as one."""
+    """Declare a command's options as the fields of a struct or dataclass.
+
+    typer reads the signature of a function. This gives the command the signature of `options` and
+    calls it with one value, so that commands with many options keep few parameters.
+    """
 
     def wrap(act: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:

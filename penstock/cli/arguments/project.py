@@ -1,4 +1,4 @@
-"""The project that a command is about."""
+"""Finds, reads and opens the project of a command."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,26 +18,26 @@ Value = TypeVar("Value")
 
 
 class ReadProject(Struct, frozen=True, kw_only=True):
-    """A project and its settings, read but not opened."""
+    """A project and its settings, read from files. No store is opened."""
 
     settings: Settings
     project: Project
 
 
 def find(folder: Path | None, **overrides: Any) -> ReadProject:
-    """Read the project in this folder, or the nearest from here upwards; findings are not told."""
+    """Read the project in this folder; by default, in the nearest parent. Prints no findings."""
     settings = read_settings(folder, **overrides)
     return ReadProject(settings=settings, project=load_project(settings))
 
 
 def read_settings(folder: Path | None, **overrides: Any) -> Settings:
-    """Read the settings alone; no file of an author is touched."""
+    """Read only the settings; manifests, scripts and agents are not read."""
     root = find_root(Path()) if folder is None else check_root(folder)
     return load(root, **overrides)
 
 
 def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Value:
-    """Visit the project, do the work, close it again."""
+    """Open the project, run the work, and close the project."""
 
     async def whole() -> Value:
         async with opened(folder) as runtime:
@@ -48,12 +48,13 @@ def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Val
 
 @asynccontextmanager
 async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterator[Runtime]:
-    """Visit the project in this folder, or the nearest from here upwards.
+    """Open the project in this folder; by default, the one in the nearest parent folder.
 
-    What is wrong with the tool is told, but for what its call will say; and how much is besides.
+    Prints the findings of the tool and the number of other findings. Errors of a broken tool are
+    left out, because the outcome of its call contains them.
     """
     found = find(folder)
-    said = found.project.bundle.broken_tools.get(tool_id or "", ())
-    tell_findings(found.project, tool_id, said=said)
+    in_outcome = found.project.bundle.broken_tools.get(tool_id or "", ())
+    tell_findings(found.project, tool_id, reported=in_outcome)
     async with visit_project(found.settings, found.project) as runtime:
         yield runtime

@@ -1,1 +1,1 @@
-"""Flows at a terminal: one file per command, and how a run is shown."""
+"""The commands of `penstock flow`, one file each, and the display of a run."""

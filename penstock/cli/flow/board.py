@@ -1,4 +1,12 @@
-"""The board of a run: cards that change in place at a terminal, lines anywhere else."""
+"""The display of a run: cards that change in place at a terminal, lines anywhere else.
+
+A card takes room on the screen while its step works. When the cards do not fit any more, the card
+that ended first becomes a line above, so the screen always shows every working step. Drawing is
+limited to ten times a second, because a model streams hundreds of pieces a second; a tick redraws
+the times when nothing happens.
+
+Proof: tests/cli/flow/test_board.py, tests/journeys/test_terminal.py.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,21 +26,21 @@ from penstock.core.events.flow_events import FlowNotified, StepStarted
 from penstock.engine import bus
 
 TICK_SECONDS = 0.25
-"""How often the board is drawn anew while nothing happens: the time goes on."""
+"""Time between two redraws while nothing happens, which keep the shown durations current."""
 _LEAST_SECONDS = 0.1
-"""Between two drawings, however much happens."""
+"""Minimum time between two redraws, however many events arrive."""
 
 
 class LineBoard:
-    """A line for each thing that a person wants to know."""
+    """Prints a line for each event that matters to a person."""
 
     def __init__(self, console: Console) -> None:
         self._cards = Cards()
-        # Between words at a terminal; a line stays a line for programs.
+        # Rich wraps lines at words for a terminal; programs that read the lines need them whole.
         self._lines = Lines(partial(console.print, soft_wrap=not console.is_terminal))
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start to show."""
         return self
 
     def __exit__(
@@ -41,25 +49,25 @@ class LineBoard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave everything as it is."""
+        """Leave the printed lines."""
 
     def take(self, item: bus.Live) -> None:
-        """Print what happened."""
+        """Print an event."""
         card = self._cards.take(item)
         if isinstance(item, Record):
             self._lines.show(item, card)
 
     def tick(self) -> None:
-        """Do nothing: lines have no clock."""
+        """Do nothing: lines show no running time."""
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let others print: lines stay where they are."""
+        """Let other code print; lines need no care."""
         yield
 
 
 class CardBoard:
-    """Cards that change in place; those that are over become lines above, when room is wanted."""
+    """Shows cards that change in place. Ended cards become lines above when room is needed."""
 
     def __init__(
         self, console: Console, clock: Clock, *, title: str, card_of: CardOf = no_card
@@ -76,11 +84,11 @@ class CardBoard:
 
     @property
     def view(self) -> View:
-        """What is to be seen now."""
+        """What the board shows now."""
         return View(self._title, self._cards, self._shown, self._clock.now())
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start to show."""
         self._is_live = True
         self._console.show_cursor(show=False)
         self.tick()
@@ -92,7 +100,7 @@ class CardBoard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the board away; what is over stays as lines."""
+        """Remove the board; ended cards stay as lines."""
         self._is_live = False
         while self._fold():
             pass
@@ -100,7 +108,7 @@ class CardBoard:
         self._console.show_cursor()
 
     def take(self, item: bus.Live) -> None:
-        """Take in what happened; it is seen within a moment."""
+        """Update the cards; the change is drawn now or with a later tick."""
         card = self._cards.take(item)
         if isinstance(item, Record):
             if card is not None and isinstance(item.event, StepStarted):
@@ -108,12 +116,12 @@ class CardBoard:
             if card is not None and card.is_over and not card.agent:
                 self._settle(card)
             if isinstance(item.event, FlowNotified):
-                self._lines.told(item.event)
+                self._lines.notified(item.event)
         if self._clock.monotonic() - self._drawn >= _LEAST_SECONDS:
             self.tick()
 
     def tick(self) -> None:
-        """Draw the board anew."""
+        """Redraw the board."""
         while not fits(self.view, self._console) and self._fold():
             pass
         if self._is_live:
@@ -122,7 +130,7 @@ class CardBoard:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Take the board away until the block ends, if it is there."""
+        """Remove the board until the block ends, if it is shown."""
         if not self._is_live:
             yield
             return
@@ -133,27 +141,27 @@ class CardBoard:
             self.__enter__()
 
     def _fold(self) -> bool:
-        """Make a line of the card that was over first; False when all are at work."""
-        over = [each for each in self._shown if each.is_over]
-        if not over:
+        """Turn the card that ended first into a line; False if all cards still work."""
+        ended = [each for each in self._shown if each.is_over]
+        if not ended:
             return False
-        first = min(over, key=lambda each: each.ended or 0)
+        first = min(ended, key=lambda each: each.ended or 0)
         self._settle(first)
         return True
 
     def _settle(self, card: StepCard) -> None:
-        """Make a line of a card that is on the board."""
+        """Turn a shown card into a line."""
         if any(each is card for each in self._shown):
             self._shown = [each for each in self._shown if each is not card]
             self._lines.settled(card)
 
 
 RunBoard = CardBoard | LineBoard
-"""What is printed beside it while it is shown, is printed inside `aside`."""
+"""Other output while the display is active must be printed inside `aside`."""
 
 
 def board_for(console: Console, clock: Clock, *, title: str, card_of: CardOf = no_card) -> RunBoard:
-    """Return cards for a person at a terminal that can move its cursor, else lines."""
+    """Return cards if the console is a terminal that can move its cursor, else lines."""
     if console.is_terminal and not console.is_dumb_terminal and not console.quiet:
         return CardBoard(console, clock, title=title, card_of=card_of)
     return LineBoard(console)

@@ -1,4 +1,4 @@
-"""Checks flows, agents and handbooks: all of them, or those that are named."""
+"""Checks flows, agents and handbooks: all of them, or the named ones."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,13 @@ Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="PATH",
-        help="Only these: commands of flows, or files, or folders of them.",
+        help="Check only these: commands of flows, files, or folders.",
         autocompletion=flow_names,
     ),
 ]
 Dry = Annotated[
     bool,
-    typer.Option("--dry-run", help="Run each flow too, every way it can go, with nothing done."),
+    typer.Option("--dry-run", help="Also simulate each flow on every path, without side effects."),
 ]
 _PLACES = (*flows.FOLDERS, *agents.FOLDERS, *HANDBOOK_FOLDERS)
 
@@ -49,7 +49,7 @@ def check(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find everything wrong with flows, agents and handbooks. All at once, or in these alone."""
+    """Report the errors and warnings in flows, agents and handbooks: in all, or the named ones."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     wanted = _wanted(found, library, names)
@@ -76,13 +76,13 @@ def check(
 
 class _Wanted(Struct, frozen=True, kw_only=True):
     flows: dict[str, FlowFile] = field(default_factory=dict)
-    """By their name in findings: a file may be checked that has no command, or is hidden."""
+    """By file name, because a file without a command, or a shadowed one, can be checked too."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    """What is wrong beside the texts of flows."""
+    """Findings in other files than flows."""
 
 
 def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | None) -> _Wanted:
-    """Return what is to be checked. Raises NotFound for a name that is nothing of a project."""
+    """Return the flows and findings to report. Raises NotFound for an unknown name."""
     files = library.files()
     beside = [*found.project.agent_files.diagnostics]
     beside += faults_beside(found.settings, found.project, files)
@@ -107,7 +107,7 @@ def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | No
 
 
 def _place(root: Path, name: str) -> str | None:
-    """Return the path of something of a project that can be checked; None if it is none."""
+    """Return the project path of a file or folder that can be checked; None for any other name."""
     for whole in (root / name, Path.cwd() / name):
         path = whole.resolve()
         if not os.access(path, os.F_OK) or not path.is_relative_to(root):
@@ -125,8 +125,8 @@ def _is_of(path: str, place: str) -> bool:
 
 def _unknown(name: str, known: Mapping[str, FlowFile]) -> NotFound:
     if "/" in name.removeprefix("/") or "." in name:
-        said = f"there is no flow, agent or handbook at {name!r}"
-        return NotFound(f"{said}: name its file, from the project's folder, or a flow's command")
+        missing = f"there is no flow, agent or handbook at {name!r}"
+        return NotFound(f"{missing}: give a path in the project folder, or a flow's command")
     return unknown_flow(name.removeprefix("/"), known)
 
 
@@ -144,6 +144,6 @@ def _walked(command: str, run: DryRun) -> str:
     taken = sum(each.is_walked for each in run.branches)
     steps = f"{count(len(run.reached), 'step')} reached"
     branches = f"{taken} of {len(run.branches)} branches taken"
-    end = "" if run.is_complete else "; not everything was tried"
+    end = "" if run.is_complete else "; not every path was tried"
     runs = f"{count(run.runs, 'dry run')}, {count(run.starts, 'start')}"
     return f"/{command}: {runs}, {steps}, {branches}{end}"

@@ -1,4 +1,4 @@
-"""First texts for the modules of a flow's code steps, where they are missing."""
+"""Writes drafts of missing modules for a flow's code steps."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -21,16 +21,16 @@ from penstock.flows.project.library import unknown_flow
 from penstock.resources.project.files import ProjectFiles
 
 Dry = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")
+    bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")
 ]
 
 
 def generate(
     name: FlowName, *, dry: Dry = False, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Write a first draft of each module that code steps lack. It overwrites nothing.
+    """Write a draft of each missing module of the flow's code steps. Overwrites nothing.
 
-    Each ends in .default, so that no flow runs it: mend it, and take that off its name.
+    The file name of a draft ends in .default, so no flow runs it. Edit it, then remove the suffix.
     """
     found = find(project)
     texts = _texts(project_flows(found.settings, found.project), name.removeprefix("/"))
@@ -50,11 +50,11 @@ def generate(
     if not texts:
         say("nothing is missing")
     elif written and not dry:
-        say(f"mend each, and take {DRAFT} off its name")
+        say(f"edit each file, then remove {DRAFT} from its name")
 
 
 def _texts(library: ProjectFlows, command: str) -> Mapping[str, str]:
-    """Return what is missing, by file. Raises NotFound, ReadOnly for a flow of somebody else."""
+    """Return the drafts by path. Raises NotFound, or ReadOnly for a flow of a plugin."""
     files: Mapping[str, FlowFile] = library.files().files
     if command not in files:
         raise unknown_flow(command, files)

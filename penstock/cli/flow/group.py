@@ -1,4 +1,4 @@
-"""Flows: list them, look at one, draw it; what became of their runs."""
+"""The commands of `penstock flow`: list, show and draw flows; list and end their runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -31,14 +31,14 @@ from penstock.store.projections.projections import Page, TasksOf
 
 OneFlow = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="Only those of this flow.", autocompletion=flows),
+    typer.Argument(metavar="NAME", help="Only runs of this flow.", autocompletion=flows),
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id, such as task_….", autocompletion=run_ids)
 ]
 AsSvg = Annotated[bool, typer.Option("--svg", help="Draw SVG instead of Mermaid text.")]
 Out = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
 ]
 
 
@@ -62,7 +62,7 @@ def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> Non
 
 
 def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
-    """Print the text of a flow, with what is wrong in it below."""
+    """Print the text of a flow; its errors and warnings go to stderr."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     file = _file(library.files(), name)
@@ -75,7 +75,7 @@ def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
 def graph(
     name: FlowName, *, as_svg: AsSvg = False, out: Out = None, project: ProjectFolder = None
 ) -> None:
-    """Draw the flow, as Mermaid text or SVG. Segments are boxes, and jumps have labels."""
+    """Draw a flow as Mermaid text or SVG. Segments are boxes; jumps have labels."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     file = _file(library.files(), name)
@@ -91,7 +91,7 @@ def graph(
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
+        raise typer.BadParameter(f"cannot write {out}: {error.strerror}") from None
 
 
 def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
@@ -101,7 +101,7 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
         record = await _found(runtime, run_id)
         found = result_of(record)
         if found is None:
-            raise NotFound(f"the run {run_id!r} has no result: it is {status_of(record)}")
+            raise NotFound(f"the run {run_id!r} has no result: its status is {status_of(record)}")
         say(pretty(found))
 
     run(project, work)
@@ -114,7 +114,7 @@ def runs(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first. Of all flows or of one; those of a flow that is gone stay."""
+    """List runs of all flows or of one, newest first. Runs of deleted flows are kept."""
     command = name and name.removeprefix("/")
     of = TasksOf(kind=FLOW, agent=command)
 
@@ -135,7 +135,7 @@ def runs(
 
 
 def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
-    """End a run, whatever it is doing."""
+    """Abort a run."""
 
     async def work(runtime: Runtime) -> None:
         task_id = (await _found(runtime, run_id)).task_id
@@ -164,12 +164,12 @@ COMMANDS = {
 async def _found(runtime: Runtime, run_id: str) -> TaskRecord:
     record = await runtime.parts.projections.find_task(TaskId(run_id))
     if record is None or record.kind != FLOW:
-        raise NotFound(f"there is no run {run_id!r}; `penstock flow runs` lists them.")
+        raise NotFound(f"there is no run {run_id!r}; `penstock flow runs` shows all runs.")
     return record
 
 
 def _file(files: FlowFiles, name: str) -> FlowFile:
-    """Return a flow by its command or by its path. Raises NotFound, with the nearest one."""
+    """Return a flow by its command or path. Raises NotFound, which suggests a similar name."""
     command = name.removeprefix("/")
     found = files.files.get(command) or local_by_path(files).get(name.removeprefix("./"))
     if found is None:

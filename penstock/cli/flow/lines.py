@@ -1,4 +1,4 @@
-"""A run of a flow as lines, one for each thing that a person wants to know."""
+"""A run of a flow as lines of text, one for each event that matters to a person."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,7 +26,7 @@ class Lines:
         self._show = show
 
     def show(self, record: Record, card: StepCard | None) -> None:
-        """Print one event, if it is one that a person wants to know of."""
+        """Print one event, if it matters to a person."""
         match record.event:
             case StepStarted() if card is not None:
                 self._line(started_text(card))
@@ -36,24 +36,24 @@ class Lines:
                 self.settled(card)
             case FlowNotified(kind="flow_loop_iteration", body=body):
                 self._line(_round_text(body))
-            case FlowNotified() as told:
-                self.told(told)
+            case FlowNotified() as notice:
+                self.notified(notice)
             case TaskBlocked(blocked_on=missing):
                 self._line(Text(f"  ■ {blocked(missing)}", ODD))
             case _:
                 pass
 
     def settled(self, card: StepCard) -> None:
-        """Print how a visit ended."""
+        """Print the end of a visit of a step."""
         self._line(settled_text(card))
 
-    def told(self, told: FlowNotified) -> None:
-        """Print what is told beside the steps."""
-        body = told.body
-        match told.kind:
+    def notified(self, notice: FlowNotified) -> None:
+        """Print a notice of the flow: a decision, a skipped step, a warning."""
+        body = notice.body
+        match notice.kind:
             case "flow_auto_decision":
-                said = f"  {body['agentName']} decided: {body['chosenBranch']}"
-                self._line(Text(said, DIM))
+                text = f"  {body['agentName']} decided: {body['chosenBranch']}"
+                self._line(Text(text, DIM))
             case "flow_step_skipped":
                 self._line(Text(f"  · {body['stepId']} is skipped ({body['reason']})", DIM))
             case "flow_warning":
@@ -66,13 +66,13 @@ class Lines:
 
 
 def started_text(card: StepCard) -> Text:
-    """Return the line of a visit that begins."""
-    who = f" by {card.agent}" if card.agent else ""
-    return Text(f"▸ {card.step_id}{who}{_again(card)}", "bold")
+    """Return the line for the start of a visit."""
+    agent = f" by {card.agent}" if card.agent else ""
+    return Text(f"▸ {card.step_id}{agent}{_again(card)}", "bold")
 
 
 def settled_text(card: StepCard) -> Text:
-    """Return the line of a visit that is over."""
+    """Return the line for the end of a visit."""
     spent = f", {card.tokens} tokens" if card.tokens else ""
     tried = ", tried again" if card.state is CardState.RETRIED else ""
     is_good = card.state is CardState.DONE
@@ -80,8 +80,8 @@ def settled_text(card: StepCard) -> Text:
     seconds = card.milliseconds(card.ended or card.began) / 1000
     summary = fitted(one_line(card.summary or card.state.value), _SUMMARY)
     mark = "✓" if is_good else "✗"
-    said = f"{mark} {card.step_id}{_again(card)} ({seconds:.1f} s{spent}{tried}){why} {summary}"
-    return Text(said, GOOD if is_good else BAD)
+    line = f"{mark} {card.step_id}{_again(card)} ({seconds:.1f} s{spent}{tried}){why} {summary}"
+    return Text(line, GOOD if is_good else BAD)
 
 
 def _again(card: StepCard) -> str:
@@ -90,5 +90,5 @@ def _again(card: StepCard) -> str:
 
 def _round_text(body: Mapping[str, object]) -> Text:
     forced = ", forced out" if body["forced"] else ""
-    said = f"  ↻ {body['stepId']}: round {body['iteration']} of {body['maxIterations']}{forced}"
-    return Text(said, DIM)
+    line = f"  ↻ {body['stepId']}: round {body['iteration']} of {body['maxIterations']}{forced}"
+    return Text(line, DIM)

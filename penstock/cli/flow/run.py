@@ -1,4 +1,13 @@
-"""Runs a flow, and shows its steps to the person at the terminal, who may be asked."""
+"""Runs a flow, shows its steps at the terminal, and puts its questions to the person.
+
+The run itself is durable and does not depend on this process. The main thread waits for the person
+and for items of one feed: events of the run, and questions of nested runs, which are not in its
+log. A question is asked while other steps still work; the board is removed meanwhile, because a
+prompt and a redrawn region cannot share the screen. Ctrl-C offers to abort the run; a run that does
+not end within `limits.shutdown_seconds`, or a second Ctrl-C, exits the process.
+
+Proof: tests/cli/flow/test_run.py, tests/journeys/test_terminal.py.
+"""
 
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -58,29 +67,30 @@ FlowName = Annotated[
     ),
 ]
 Item = TypeVar("Item")
-ABORT = "Abort this run? [y]es, Enter goes on> "
+ABORT = "Abort this run? [y]es, Enter continues> "
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """What `penstock flow run` takes."""
+    """Options of `penstock flow run`."""
 
     name: FlowName
-    task: Annotated[str | None, typer.Argument(metavar="TASK", help="What it should do.")] = None
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="The task, as a text.")] = None
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", "-i", metavar="KEY=VALUE", help="A typed input; may be repeated."),
+        typer.Option("--input", "-i", metavar="KEY=VALUE", help="A typed input; repeatable."),
     ] = None
     auto: Annotated[
         bool | None,
         typer.Option(
-            "--auto/--ask", help="Ask nobody: agents decide; or ask, whatever the settings say."
+            "--auto/--ask",
+            help="Let agents decide instead of asking, or ask a person. Overrides the settings.",
         ),
     ] = None
     detach: Annotated[
         bool,
         typer.Option(
             "--detach",
-            help="Ask nothing here: print the run's id, and leave once it waits for a person.",
+            help="Do not prompt: print the run's id, and exit as soon as it waits for a person.",
         ),
     ] = False
     project: ProjectFolder = None
@@ -89,10 +99,10 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 @taking(RunOptions)
 def start(options: RunOptions) -> None:
-    """Run a flow, and show its steps as they happen. Questions are asked here.
+    """Run a flow and show its steps. You are prompted for its questions.
 
-    Ctrl-C asks whether the run is to be aborted. Exit codes: 0 success, 1 error or aborted,
-    2 unknown flow or no task, 3 rejected, 4 it waits for a person.
+    Ctrl-C offers to abort the run. Exit codes: 0 success, 1 error or aborted, 2 unknown flow or
+    missing task, 3 rejected, 4 waiting for a person.
     """
     texts = read_pairs(options.inputs or [])
     context: AbstractAsyncContextManager[Runtime] = opened(options.project)
@@ -111,7 +121,7 @@ def start(options: RunOptions) -> None:
 
 
 def code_of(envelope: Envelope) -> int:
-    """Return how a command ends whose run came to this."""
+    """Return the exit code for the outcome of a run."""
     if envelope.ok:
         return FINE
     if envelope.status is Status.SUSPENDED:
@@ -124,7 +134,7 @@ def code_of(envelope: Envelope) -> int:
 
 
 class _WatchedRun:
-    """A run, with the person who looks at it."""
+    """A run, its display, and the person who answers its questions."""
 
     def __init__(self, runtime: Runtime, background: Background, options: RunOptions) -> None:
         self._runtime = runtime
@@ -139,7 +149,7 @@ class _WatchedRun:
         self._asker = Asker(runtime, background)
 
     def through(self, texts: Mapping[str, str]) -> int:
-        """Start the run, go with it to its end, print its result; returns the exit code."""
+        """Start the run, show it until it ends or waits, print its result; return the exit code."""
         task, inputs = self._given(texts)
         asked = NewRun(
             command=self._command, task=task, inputs=inputs, autonomous=self._options.auto
@@ -154,18 +164,18 @@ class _WatchedRun:
         return code_of(envelope)
 
     def _given(self, texts: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
-        """Return the task and the inputs of the run; the person is asked for what is missing."""
+        """Return the task and the inputs of the run. Prompts for missing ones."""
         source = self._runtime.parts.flow_work.library.find(self._command)
         flow, task = flow_of(source.text, source.path), self._options.task
         inputs = values_of(texts, flow.inputs if flow is not None else ())
         if not self._is_asking:
             return task, inputs
-        there = {*inputs} if task is None else {*inputs, TASK}
-        said = asked_for(wanted_of(source, self._command), there)
-        return said.pop(TASK, task), inputs | said
+        given = {*inputs} if task is None else {*inputs, TASK}
+        typed = asked_for(wanted_of(source, self._command), given)
+        return typed.pop(TASK, task), inputs | typed
 
     def _end(self) -> Reply:
-        """Return how the run stands, after every question that the person answered."""
+        """Show the run and ask its questions until it ends or a question stays open."""
         while True:
             self._show()
             reply = self._background.do(self._runtime.wait(self._task_id))
@@ -174,7 +184,7 @@ class _WatchedRun:
                 return reply
 
     def _show(self) -> None:
-        """Show what happens, until the run has ended or waits."""
+        """Show events until the run ends or waits."""
         items: AsyncIterator[Live | QuestionRecord] = self._items()
         if self._is_asking:
             items = with_questions(items, asked_below(self._runtime, self._task_id))
@@ -188,7 +198,7 @@ class _WatchedRun:
             feed.close()
 
     def _take(self, item: Live | QuestionRecord) -> bool:
-        """Show what came; returns whether the run has ended, or waits."""
+        """Show one item; return whether the run has ended or waits."""
         if isinstance(item, QuestionRecord):
             self._ask_at_once(item)
             return False
@@ -203,13 +213,13 @@ class _WatchedRun:
         return self._stops(item.event)
 
     def _stops(self, event: Event) -> bool:
-        """Whether the run has ended, or waits for something that was not answered since."""
+        """Whether the run has ended, or waits for a question that is still open."""
         if isinstance(event, TaskSuspended):
             return not any(map(self._asker.is_closed, event.questions))
         return isinstance(event, TaskEnded | TaskBlocked)
 
     def _ask_at_once(self, record: QuestionRecord) -> None:
-        """Put a question to the person while other steps are at work; the board goes aside."""
+        """Ask a question while other steps work. The board is removed meanwhile."""
         is_new = not self._asker.has_met(record.question.question_id)
         if self._stopping is None and is_new and record.status is QuestionStatus.OPEN:
             with self._board.aside():
@@ -231,7 +241,7 @@ class _WatchedRun:
                         self._abort()
 
     def _taken(self, feed: Feed[Item]) -> Item | None:
-        """Wait for what happens next. Raises TimeoutError when the run takes too long to end."""
+        """Wait for the next item. Raises TimeoutError if an aborted run takes too long to end."""
         clock = self._runtime.parts.clock
         until = clock.monotonic() + self._stopping.seconds if self._stopping else None
         while True:
@@ -250,7 +260,7 @@ class _WatchedRun:
             yield item
 
     def _wants_abort(self) -> bool:
-        """Whether the person who pressed Ctrl-C wants the run to end; without one it ends."""
+        """Ask whether to abort the run after Ctrl-C. Without a person, abort."""
         if not self._is_asking:
             return True
         try:
@@ -263,9 +273,10 @@ class _WatchedRun:
         self._stopping = TaskStopper(self._runtime, self._background, self._task_id)
 
     def _answer(self, reply: Reply) -> bool:
-        """Put open questions to the person, until the run goes on; False when one stays open.
+        """Ask open questions until the run continues; False if one stays open.
 
-        After a question of a run that it waits for comes the next one there, until that is over.
+        A question may belong to a nested run. Then the next questions of nested runs follow, until
+        one of those runs is over and this run continues.
         """
         asked, is_taken = next(filter(self._is_wanted, reply.questions), None), False
         while asked is not None and (is_taken := self._ask(asked)):
@@ -276,7 +287,7 @@ class _WatchedRun:
         return is_taken
 
     def _next_in(self, reply: Reply) -> QuestionRecord | None:
-        """Return what runs ask next, else what the person left open there."""
+        """Return the next question of nested runs; if there is none, one that was postponed."""
         feed = self._background.feed(asked_in(self._runtime, reply.runs))
         postponed: QuestionRecord | None = None
         try:
@@ -290,15 +301,12 @@ class _WatchedRun:
         return postponed
 
     def _is_wanted(self, record: QuestionRecord) -> bool:
-        """Whether the person has not left this question for later."""
+        """Whether the person has not postponed this question."""
         question_id = record.question.question_id
         return self._asker.is_closed(question_id) or not self._asker.has_met(question_id)
 
     def _ask(self, asked: QuestionRecord) -> bool:
-        """Put a question to the person until it is answered, or the run aborted.
-
-        False when it stays open.
-        """
+        """Ask a question until it is answered or the run is aborted; False if it stays open."""
         while self._is_asking and self._stopping is None:
             try:
                 return self._asker.meet(asked)
@@ -309,7 +317,7 @@ class _WatchedRun:
 
 
 def _board(runtime: Runtime, options: RunOptions) -> RunBoard:
-    """Return what shows the run: on stderr, as stdout has the result alone."""
+    """Return the display of the run. It uses stderr, because stdout has only the result."""
     parts = runtime.parts
 
     def card_of(name: str) -> DisplayCard:

@@ -1,4 +1,4 @@
-"""What a server says when it is ready: what to open, and a line that works when it is pasted."""
+"""The text that `penstock serve` prints when it is ready: its address, and a command to try."""
 
 import json
 import shlex
@@ -24,7 +24,7 @@ from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
 TRY = "Try a tool"
-"""What even the offline model understands, where a tool needs no input."""
+"""A message on which the offline model calls a tool that needs no input."""
 GREETING = "Hello"
 _SAMPLES = {"string": "Ann", "integer": 1, "number": 1, "boolean": True}
 
@@ -32,7 +32,7 @@ _SAMPLES = {"string": "Ann", "integer": 1, "number": 1, "boolean": True}
 def banner(
     found: ReadProject, runtime: Runtime, address: tuple[str, int], *, needs_key: bool
 ) -> str:
-    """Return what to open, and a line that makes the assistant call a tool."""
+    """Return the address of the server, and a curl command that makes the assistant call a tool."""
     host, port = address
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     parts = runtime.parts
@@ -56,7 +56,8 @@ def banner(
 def first_words(tools: Sequence[Tool]) -> str:
     """Return a message on which the offline model calls one of these tools.
 
-    One of the project comes first; one that writes, or that a person must allow, comes last.
+    Prefers a tool of the project, and a tool that neither writes nor asks for approval: a person
+    pastes this line without reading it.
     """
     definitions = [definition(tool) for tool in tools]
     for words in _candidates(tools):
@@ -72,23 +73,23 @@ def _offered(runtime: Runtime) -> Sequence[Tool]:
 
 
 def _candidates(tools: Sequence[Tool]) -> Iterator[str]:
-    tame = {each.spec.tool_id: definition(each) for each in tools if _is_tame(each.spec)}
-    easy = harmless_without_input(map(definition, tools))
-    if easy is not None and easy.name in tame:
+    harmless = {each.spec.tool_id: definition(each) for each in tools if _is_harmless(each.spec)}
+    without_input = harmless_without_input(map(definition, tools))
+    if without_input is not None and without_input.name in harmless:
         yield TRY
-    for name, told in tame.items():
-        if (sample := _sample(told)) is not None:
+    for name, tool in harmless.items():
+        if (sample := _sample(tool)) is not None:
             yield f"{name} {_pairs(sample)}".rstrip()
     yield TRY
 
 
-def _is_tame(spec: ToolSpec) -> bool:
+def _is_harmless(spec: ToolSpec) -> bool:
     is_own = spec.kind != "builtin"
     return is_own and spec.effect is not Effect.WRITE and spec.requires_approval is False
 
 
 def _sample(tool: ToolDefinition) -> Json | None:
-    """Return an input with the members that it must have; None where that takes more thought."""
+    """Return an input with all required members; None if one cannot be guessed."""
     schema = tool.parameters
     properties = schema.get("properties") or {}
     sample: dict[str, Any] = {}
@@ -118,5 +119,5 @@ def _text(value: Any) -> str:
 
 
 def _is_of_flows(agent: Agent) -> bool:
-    """Whether it is one of the agents that every project has for its flows."""
+    """Whether an agent is one of the built-in agents for flows, which the banner leaves out."""
     return agent.has_file and agent.profile.tier is Tier.BUILT_IN

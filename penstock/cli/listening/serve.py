@@ -1,4 +1,4 @@
-"""The HTTP server of a project."""
+"""Serves a project over HTTP."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -22,16 +22,16 @@ from penstock.server.auth import check_bind
 
 Host = Annotated[
     str | None,
-    typer.Option("--host", metavar="ADDRESS", help="The address; else that of the settings."),
+    typer.Option("--host", metavar="ADDRESS", help="The address. Default: from the settings."),
 ]
 Port = Annotated[
-    int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")
+    int | None, typer.Option("--port", min=0, max=65535, help="The port; 0: any free port.")
 ]
 Watch = Annotated[
-    bool, typer.Option("--watch", help="Take up changed tools, skills and agents while serving.")
+    bool, typer.Option("--watch", help="Reload changed tools, skills and agents while serving.")
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Do not start while anything is wrong with the files.")
+    bool, typer.Option("--strict", help="Do not start if the project files have errors.")
 ]
 
 
@@ -44,7 +44,7 @@ def serve(
     strict: Strict = False,
     project: ProjectFolder = None,
 ) -> None:
-    """Serve the project over HTTP, until Ctrl-C."""
+    """Serve the project over HTTP until Ctrl-C."""
     given = {"host": host, "port": port}
     server = {name: value for name, value in given.items() if value is not None}
     tools = {"strict": True} if strict else {}
@@ -59,8 +59,8 @@ def serve(
 async def _serve(found: ReadProject, *, is_watched: bool) -> None:
     room, limits = room_of(found.settings.limits)
     settings = found.settings.model_copy(update={"limits": limits})
-    if said := shortage(room, limits, found.settings.limits):
-        note(said)
+    if warning := shortage(room, limits, found.settings.limits):
+        note(warning)
     async with AsyncExitStack() as closing:
         runtime = await closing.enter_async_context(open_project(settings, found.project))
         database_parts = runtime.parts.database_parts
@@ -75,4 +75,4 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
             await closing.enter_async_context(reloader.watched(note))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
         await Server(app, runtime.parts.limits, room, ready=partial(say, ready)).serve([listening])
-    say("Stopped. What was at work goes on at the next start.")
+    say("Stopped. Unfinished tasks continue at the next start.")

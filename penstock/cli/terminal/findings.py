@@ -1,4 +1,4 @@
-"""What is wrong with the files of a project, told beside what a command was asked for."""
+"""Prints errors and warnings of a project's files on stderr, next to a command's own output."""
 
 from collections.abc import Collection
 from pathlib import PurePosixPath
@@ -10,17 +10,17 @@ from penstock.core.text import count
 
 
 def tell_findings(
-    project: Project, tool_id: str | None = None, *, said: Collection[Diagnostic] = ()
+    project: Project, tool_id: str | None = None, *, reported: Collection[Diagnostic] = ()
 ) -> None:
-    """Note what is wrong with one tool, and how much there is besides.
+    """Print the findings of one tool, and the number of all others.
 
-    What was `said` already, or will be, is passed over.
+    `reported` are findings that the command itself prints; they are left out here.
     """
     own = findings_of(project, tool_id) if tool_id is not None else []
     for each in own:
-        if each not in said:
+        if each not in reported:
             note(str(each))
-    others = [each for each in project.diagnostics if each not in own and each not in said]
+    others = [each for each in project.diagnostics if each not in own and each not in reported]
     if others:
         errors = len(errors_of(others))
         counts = f"{count(errors, 'error')}, {count(len(others) - errors, 'warning')}"
@@ -29,15 +29,15 @@ def tell_findings(
 
 
 def tell_all(project: Project) -> None:
-    """Note everything that is wrong."""
+    """Print all findings of a project."""
     for each in sort(project.diagnostics):
         note(str(each))
 
 
 def findings_of(project: Project, tool_id: str) -> list[Diagnostic]:
-    """Return what is said about a tool: of its manifest, of a skill's too, and of its modules.
+    """Return the findings in a tool's manifest (also inside a skill) and in its modules.
 
-    A file that could not be read is taken for that of the tool it is named after.
+    An unreadable file counts as the file of the tool with that name.
     """
     broken = project.bundle.broken_tools.get(tool_id, ())
     files = {each.file for each in project.bundle.every_tool if each.tool_id == tool_id}

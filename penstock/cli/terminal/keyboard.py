@@ -1,11 +1,11 @@
-"""What a person types at a terminal: the one door for every line that a command asks for.
+"""Reads lines that a person types: every prompt of every command goes through `read_line`.
 
-While a command works, the terminal keeps and echoes what is typed. A question that appeared then
-would be answered by words that were meant for something else, so they are discarded first.
+While a command works, the terminal keeps and echoes what the person types. That text was not meant
+as an answer to a question that appears later, so `forget_typed` discards it before a prompt.
 
 How a prompt ends when its question is closed elsewhere: a timer signal interrupts the read, and its
 handler raises QuestionClosed. `input` restores the terminal then, as it does at Ctrl-C. The timer
-also delivers a Ctrl-C that came just before the read began, which Python otherwise notices only
+also delivers a Ctrl-C that came just before the read started, which Python otherwise notices only
 with the next key. Relies on: the main thread reads, and the system delivers a signal of the process
 to its main thread. If that fails, the prompt stays until Enter, and the answer is refused.
 
@@ -29,27 +29,27 @@ from penstock.core.errors import QuestionClosed
 from penstock.core.json_values.canonical import without_surrogates
 from penstock.core.late import late
 
-LOOK_SECONDS = 0.5
-"""How often a prompt looks whether its question still waits."""
+POLL_SECONDS = 0.5
+"""How often a prompt checks whether its question is still open: one query each time."""
 STDOUT, STDERR = 1, 2
 IsOver = Callable[[], bool]
-"""Whether nobody waits for the line any more."""
+"""Whether the line is not needed any more, because its question is closed."""
 Complete = Callable[[str], Sequence[str]]
-"""Returns what Tab may make of a line, given as far as the cursor."""
+"""Returns the completions that Tab offers for the line up to the cursor."""
 
 
 def never() -> bool:
-    """Say that a question waits for as long as it takes."""
+    """Return that a prompt has no reason to end by itself."""
     return False
 
 
 def nothing(_line: str) -> Sequence[str]:
-    """Complete nothing."""
+    """Return no completions."""
     return ()
 
 
 def forget_typed() -> None:
-    """Discard what was typed so far and not read; where there is no terminal nothing happens."""
+    """Discard typed text that was not read yet. Does nothing if stdin is not a terminal."""
     with suppress(OSError, ValueError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
@@ -60,34 +60,35 @@ def read_line(
     complete: Complete = nothing,
     draft: str = "",
     is_over: IsOver = never,
+    poll_seconds: float = POLL_SECONDS,
 ) -> str:
-    """Show a prompt and return the line that the person types, which begins with the draft.
+    """Show a prompt and return the typed line, which starts with the draft.
 
     The prompt is never part of a command's output: it goes to the terminal, else to stderr. Without
-    a terminal nothing is completed, and the prompt names the draft. Raises EOFError at Ctrl-D,
-    KeyboardInterrupt at Ctrl-C, and QuestionClosed once `is_over` returns True. Call it in the main
-    thread.
+    a terminal there is no completion, and the prompt shows the draft. Raises EOFError at Ctrl-D,
+    KeyboardInterrupt at Ctrl-C, and QuestionClosed once `is_over`, called every `poll_seconds`,
+    returns True. Call it in the main thread.
     """
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
         sys.stdin.reconfigure(errors="replace")
-    with _ended_by(is_over):
+    with _ended_by(is_over, poll_seconds):
         if not _is_terminal():
             return _plain_line(prompt, draft)
         with _prompt_on_terminal():
             try:
                 edit_line = late("penstock.cli.terminal.line_editor:edit_line")
-            except ModuleNotFoundError:  # Python was built without readline
+            except ModuleNotFoundError:  # this Python was built without readline
                 return _plain_line(prompt, draft)
             try:
                 return without_surrogates(edit_line(prompt, complete, draft))
             except SystemError as error:
-                # CPython runs the timer's handler although that of Ctrl-C has raised, and
-                # complains; what was raised first is the cause.
+                # CPython runs the timer's handler although the one of Ctrl-C has raised, and
+                # reports that as a SystemError. The first exception is its cause.
                 raise error.__cause__ or error from None
 
 
 def _is_terminal() -> bool:
-    """Whether `input` would edit lines: it does with the terminal of the process alone."""
+    """Whether `input` edits lines: only if stdin and stdout are those of the process."""
     try:
         is_own = (sys.stdin.fileno(), sys.stdout.fileno()) == (0, STDOUT)
     except (OSError, ValueError):
@@ -97,7 +98,7 @@ def _is_terminal() -> bool:
 
 @contextmanager
 def _prompt_on_terminal() -> Iterator[None]:
-    """Let stdout be the terminal that stderr is, while something else reads the output."""
+    """Point stdout at the terminal of stderr while stdout itself goes to a file or a pipe."""
     sys.stdout.flush()
     if os.isatty(STDOUT):
         yield
@@ -120,18 +121,19 @@ def _plain_line(prompt: str, draft: str) -> str:
 
 
 @contextmanager
-def _ended_by(is_over: IsOver) -> Iterator[None]:
-    """Raise QuestionClosed in the block once this is so."""
+def _ended_by(is_over: IsOver, poll_seconds: float) -> Iterator[None]:
+    """Raise QuestionClosed in the block once `is_over` returns True."""
 
-    def look(number: int, frame: FrameType | None) -> None:
+    def poll(number: int, frame: FrameType | None) -> None:
         if is_over():
             note("")
             raise QuestionClosed("the question was answered elsewhere, or withdrawn")
-        # Armed again only now: a look may take longer than the pause.
-        signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS)
+        # Armed again only after the check, which may take longer than the interval: a periodic
+        # timer would interrupt its own handler.
+        signal.setitimer(signal.ITIMER_REAL, poll_seconds)
 
-    before = signal.signal(signal.SIGALRM, look)
-    armed = signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS)
+    before = signal.signal(signal.SIGALRM, poll)
+    armed = signal.setitimer(signal.ITIMER_REAL, poll_seconds)
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
-"""The adapter of readline: one line that a person edits, with completion by Tab.
+"""The adapter of readline: edits one line at a terminal, with completion by Tab.
 
-Loaded late: only a terminal needs it, and some versions print an escape sequence when they load.
+Loaded late, because only a terminal needs it and some versions of readline print an escape sequence
+when they are loaded.
 """
 
 import readline
@@ -10,17 +11,17 @@ from penstock.cli.terminal.keyboard import Complete
 
 
 def edit_line(prompt: str, complete: Complete, draft: str) -> str:
-    """Return the line that the person typed; it begins with the draft. Raises EOFError.
+    """Return the typed line, which starts with the draft. Raises EOFError at Ctrl-D.
 
-    Tab replaces the line by what `complete` returns if that is one text, else it lists them.
+    Tab replaces the line if `complete` returns one text, else it lists the texts.
     """
-    found: Sequence[str] = ()
+    completions: Sequence[str] = ()
 
     def completer(line: str, number: int) -> str | None:
-        nonlocal found
+        nonlocal completions
         if number == 0:
-            found = complete(line)
-        return found[number] if number < len(found) else None
+            completions = complete(line)
+        return completions[number] if number < len(completions) else None
 
     readline.set_completer_delims("")
     readline.set_completer(completer)

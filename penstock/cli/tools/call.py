@@ -1,4 +1,4 @@
-"""Calls one tool, as a program would; `--trace` prints the hops."""
+"""Calls one tool directly, as the HTTP API does; `--trace` prints the hops."""
 
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -35,7 +35,7 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="TOOL [KEY=VALUE]",
-        help="The tool's id, then its input as KEY=VALUE pairs.",
+        help="The tool's id, followed by its input as KEY=VALUE pairs.",
         autocompletion=direct_tools,
     ),
 ]
@@ -53,8 +53,8 @@ def call(
 ) -> None:
     """Call one tool that allows direct calls, and print its outcome.
 
-    Exit codes: 0 success, 1 failed, 3 the input is not valid, 4 it waits for a person. Ctrl-C
-    cancels the call; pressed again, it leaves at once.
+    Exit codes: 0 success, 1 failed, 3 invalid input, 4 waiting for a person. Ctrl-C cancels the
+    call; a second Ctrl-C exits at once.
     """
     tool, *pairs = words
     trace, context = Trace(), opened(project, tool)
@@ -72,7 +72,7 @@ def call(
             refusal = not_direct(known) or _refused(runtime, known, asked.input, problems)
             if refusal is None:
                 envelope = watched.outcome(
-                    _watched(watched.begun(asked), trace, is_wanted=with_trace)
+                    _watched(watched.requested(asked), trace, is_wanted=with_trace)
                 )
                 watched.show_waiting(envelope)
             else:
@@ -86,34 +86,38 @@ def call(
     else:
         say(envelope_text(envelope))
         if known is None:
-            note("`penstock tools list --direct` lists the tools that can be called")
+            note("Run `penstock tools list --direct` to see the tools that you can call.")
     raise typer.Exit(watched.code(envelope))
 
 
 def not_direct(tool: Tool | None) -> ToolNotFound | None:
-    """Return why a tool that is there may not be called by hand: who runs this may know."""
+    """Return why an existing tool does not allow direct calls; None if it does.
+
+    Over HTTP such a tool is answered like an unknown one. At the terminal the owner of the project
+    sees the reason and the fix.
+    """
     if tool is None or tool.spec.direct_call:
         return None
-    said = f"the tool {tool.spec.tool_id!r} is there, but"
-    trial = "`penstock run-tool` tries it out"
+    subject = f"the tool {tool.spec.tool_id!r} exists but"
+    trial = "to try it, use `penstock run-tool`"
     if tool.spec.is_broken:
-        return ToolNotFound(f"{said} it is broken: `penstock check` says why")
+        return ToolNotFound(f"{subject} is broken; `penstock check` shows why")
     match tool.spec.kind:
         case "builtin":
-            return ToolNotFound(f"{said} it is built in, for models and scripts alone; {trial}")
+            return ToolNotFound(f"{subject} is built in, only for models and scripts; {trial}")
         case "plugin":
-            return ToolNotFound(f"{said} a plugin has it, for agents of flows alone")
+            return ToolNotFound(f"{subject} belongs to a plugin, only for agents of flows")
         case "script":
             fix = "add `direct_call: true` to its manifest"
         case _:
-            fix = "write @tool(…, direct_call=True) above it"
-    return ToolNotFound(f"{said} does not allow direct calls: {fix}; {trial}")
+            fix = "declare it with @tool(…, direct_call=True)"
+    return ToolNotFound(f"{subject} does not allow direct calls: {fix}; {trial}")
 
 
 def _refused(
     runtime: Runtime, tool: Tool | None, input: dict[str, Any], problems: Sequence[Problem]
 ) -> InvalidInput | None:
-    """Return all that is wrong with an input that cannot be read as it is written."""
+    """Return all problems of the input, if any KEY=VALUE pair cannot be parsed."""
     if tool is None or not problems:
         return None
     try:
@@ -124,17 +128,20 @@ def _refused(
 
 
 def _members(tool: Tool | None, pairs: list[str]) -> Read:
-    """Read `key=value`s by the schema of the tool; a list may be several of them."""
+    """Parse KEY=VALUE pairs by the tool's schema. A repeated key is a list."""
     split = [pair.partition("=") for pair in pairs]
     for (key, equals, _), pair in zip(split, pairs, strict=True):
         if not equals or not key:
-            raise typer.BadParameter(f"an input is key=value, found {pair!r}")
+            raise typer.BadParameter(f"an input has the form KEY=VALUE, found {pair!r}")
     schema = tool.spec.input_schema if tool else {}
     return read_pairs(schema, [(key, text) for key, _, text in split])
 
 
 class WatchedCall:
-    """A call on its way, with the person who waits for it."""
+    """A running call: shows its events, asks its questions, and cancels it at Ctrl-C.
+
+    The methods run in the main thread; the coroutines run in the background event loop.
+    """
 
     def __init__(self, runtime: Runtime, background: Background, *, is_asking: bool) -> None:
         self._runtime = runtime
@@ -144,13 +151,13 @@ class WatchedCall:
         self._timeline = Timeline(runtime, self._task_id, asks=False)
         self._stopper: TaskStopper | None = None
 
-    async def begun(self, asked: NewCall) -> Envelope:
-        """Make the call, and wait until it is settled or waits for a person."""
+    async def requested(self, asked: NewCall) -> Envelope:
+        """Start the call, and wait until it is settled or waits for a person."""
         await self._runtime.request(asked, task_id=self._task_id)
         return await self._now()
 
     def outcome(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
-        """Wait for the outcome, and ask the person what the call waits for."""
+        """Wait for the outcome. Puts the call's questions to the person if there is one."""
         envelope = self._settled(work)
         while self._asker is not None and envelope.status is Status.SUSPENDED:
             try:
@@ -162,7 +169,7 @@ class WatchedCall:
         return envelope
 
     def show_waiting(self, envelope: Envelope) -> None:
-        """Show what the call waits for, if it does."""
+        """Show the questions that the call still waits for, and how to answer them."""
         found = (self._question(each) for each in _waiting(envelope))
         show_waiting([each for each in found if each is not None])
 
@@ -173,7 +180,11 @@ class WatchedCall:
         return OF_CALLS.get(envelope.status, FAILED)
 
     def _settled(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
-        """Wait until the call is settled or waits for a person; Ctrl-C cancels it, once."""
+        """Wait until the call is settled or waits for a person.
+
+        The first Ctrl-C cancels the call and limits the wait; a second one, or the end of that
+        time, exits the process.
+        """
         feed = self._background.feed(_alone(work))
         with on_interrupt(feed.interrupt):
             while True:
@@ -190,7 +201,7 @@ class WatchedCall:
         self._stopper = TaskStopper(self._runtime, self._background, self._task_id)
 
     def _answer(self, asker: Asker, envelope: Envelope) -> bool:
-        """Ask what the call waits for; False when the person answers later."""
+        """Ask the questions of the call; False if the person answers later."""
         found = (self._question(each) for each in _waiting(envelope))
         return any(asker.meet(each) for each in found if each is not None)
 
@@ -199,10 +210,7 @@ class WatchedCall:
         return self._background.do(find)
 
     async def _now(self) -> Envelope:
-        """Return how the call stands when nothing more happens in it by itself.
-
-        What it tells on its way is shown meanwhile.
-        """
+        """Show events until the call ends or waits for a person; return its outcome."""
         await self._timeline.show()
         reply = await self._runtime.wait(self._task_id)
         return outcome_of(cast("Reply", reply))

@@ -1,4 +1,4 @@
-"""Calls one tool with its scripts under a debugger, which DevTools of a browser attach to."""
+"""Calls one tool with its scripts under a debugger. DevTools of a browser attach to it."""
 
 import sys
 from typing import Annotated
@@ -25,23 +25,23 @@ from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
 
 USUAL_PORT = 9229
-"""Where DevTools look by themselves."""
+"""The port that DevTools search by default."""
 Name = Annotated[
     str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=direct_tools)
 ]
 Port = Annotated[
     int,
     typer.Option(
-        min=0, max=65535, help="Where DevTools attach; if it is taken the next one, 0 is any."
+        min=0, max=65535, help="The port for DevTools; if in use, the next one. 0: any free port."
     ),
 ]
-_SAID = """{number}. script waits for a debugger at {place}. In Chrome or Edge, either open
+_ATTACH = """Script {number} waits for a debugger at {place}. In Chrome or Edge, either open
    devtools://devtools/bundled/js_app.html?ws={address}&v8only=true
-   or chrome://inspect, and choose "inspect" where it stands under "Remote Target";
-   {found}
-It stops in front of its first line; its files stand under tool:///. Ctrl-C cancels the call."""
-_IS_FOUND = "if it does not, add {place} there under Configure…"
-_IS_TO_ADD = "there, add {place} under Configure… first: it is not the usual port"
+   or chrome://inspect, and choose "inspect" below the script under "Remote Target";
+   {port_advice}
+The script stops before its first line; its files are under tool:///. Ctrl-C cancels the call."""
+_IS_FOUND = "if it is not listed, add {place} under Configure…"
+_IS_TO_ADD = "first add {place} under Configure…, because it is not the default port"
 
 
 def debug(
@@ -52,23 +52,23 @@ def debug(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call one tool that allows direct calls; each script in it waits until DevTools attach.
+    """Call one tool that allows direct calls. Each of its scripts waits until DevTools attach.
 
-    The scripts run in the engine deno, whatever they wish for, and no limit of time holds for an
-    hour. Ctrl-C cancels the call. Exit codes are those of `penstock call`.
+    All scripts run in the deno engine, and every time limit is raised to one hour. Ctrl-C cancels
+    the call. Exit codes are those of `penstock call`.
     """
     if missing := missing_deno():
         raise typer.BadParameter(missing)
     found = find(project)
     tell_findings(found.project, tool)
-    told: list[str] = []
+    addresses: list[str] = []
 
-    def tell(address: str) -> None:
-        told.append(address)
-        note(where(len(told), address))
+    def announce(address: str) -> None:
+        addresses.append(address)
+        note(where(len(addresses), address))
 
     if found.project.sandbox is not None:
-        found.project.sandbox.debug(tell, port)
+        found.project.sandbox.debug(announce, port)
     _lift_timeouts(found.project)
     envelope, code = _called(found, tool, read_object(given, "--input"), is_asking=not as_json)
     if as_json:
@@ -79,7 +79,7 @@ def debug(
 
 
 def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> tuple[Envelope, int]:
-    """Call the tool; returns the outcome, and the exit code."""
+    """Call the tool; return the outcome and the exit code."""
     context = visit_project(found.settings, found.project)
     with Background() as background:
         runtime = background.enter(context)
@@ -88,9 +88,10 @@ def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> t
             refusal = not_direct(runtime.parts.invoker.registry.find(tool))
             if refusal is not None:
                 envelope = refusal.envelope()
-                note("`penstock tools list --direct` lists the tools that can be called")
+                note("Run `penstock tools list --direct` to see the tools that you can call.")
             else:
-                envelope = watched.outcome(watched.begun(NewCall(tool_id=tool, input=dict(given))))
+                request = NewCall(tool_id=tool, input=dict(given))
+                envelope = watched.outcome(watched.requested(request))
                 watched.show_waiting(envelope)
             return envelope, watched.code(envelope)
         finally:
@@ -101,8 +102,8 @@ def where(number: int, address: str) -> str:
     """Return how to attach to a script that waits at `HOST:PORT/ID`."""
     place = address.partition("/")[0]
     is_usual = place.endswith(f":{USUAL_PORT}")
-    said = (_IS_FOUND if is_usual else _IS_TO_ADD).format(place=place)
-    return _SAID.format(number=number, place=place, address=address, found=said)
+    advice = (_IS_FOUND if is_usual else _IS_TO_ADD).format(place=place)
+    return _ATTACH.format(number=number, place=place, address=address, port_advice=advice)
 
 
 def _lift_timeouts(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Who may call a tool: every reason there could be, which of them hold, and what comes of it."""
+"""Shows which callers may use a tool: every possible grant, whether it holds, and the verdict."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -26,11 +26,11 @@ ToolName = Annotated[
 Root = Annotated[
     str | None,
     typer.Option(
-        "--root", metavar="TOOL", help="As if called by a script inside a direct call of this tool."
+        "--root", metavar="TOOL", help="Assume that a script in a direct call of this tool calls."
     ),
 ]
 From = Annotated[
-    Origin | None, typer.Option("--origin", help="Where the call comes from; else each is shown.")
+    Origin | None, typer.Option("--origin", help="The origin of the call. Default: show all.")
 ]
 
 
@@ -43,7 +43,7 @@ def show_grants(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who may call a tool, and why."""
+    """Show which callers may use a tool, and why."""
     found = find(project).project
     tell_findings(found, tool)
     registry = Registry(found.every_tool)
@@ -67,7 +67,7 @@ def show_grants(
 def _caller(
     project: Project, registry: Registry, selected: Sequence[str], root: str | None
 ) -> Caller:
-    """Return the assistant's model, or what runs inside of it, with these skills."""
+    """Return the caller to check: the assistant's model, or a script that it runs."""
     skills = Skills(project.every_skill)
     own = [each.settings.enabled_tools for each in project.agents if each.name == ASSISTANT]
     names = own[0] if own else None

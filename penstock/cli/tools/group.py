@@ -1,4 +1,4 @@
-"""Tools: which there are, and what each wants."""
+"""The commands of `penstock tools`: list the tools, and show one with its schemas."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -46,22 +46,22 @@ State = Annotated[
     bool | None,
     typer.Option(
         "--direct/--broken",
-        help="Only those that `penstock call` may call; or only those that cannot be called.",
+        help="Only tools that `penstock call` can call, or only tools with errors.",
     ),
 ]
-Builtin = Annotated[bool, typer.Option("--builtin", help="Only the built-in ones.")]
+Builtin = Annotated[bool, typer.Option("--builtin", help="Only built-in tools.")]
 OfSkill = Annotated[
-    str | None, typer.Option("--skill", metavar="ID", help="Only those that this skill grants.")
+    str | None, typer.Option("--skill", metavar="ID", help="Only tools that this skill grants.")
 ]
 Label = Annotated[
-    str | None, typer.Option("--label", metavar="LABEL", help="Only those with this label.")
+    str | None, typer.Option("--label", metavar="LABEL", help="Only tools with this label.")
 ]
 Offered = Annotated[
     str | None,
     typer.Option(
         "--offered",
         metavar="AGENT",
-        help="What the model of this agent gets in a chat, with the tokens of each tool.",
+        help="Only tools that the model of this agent is offered in a chat, with their tokens.",
         autocompletion=every_agent,
     ),
 ]
@@ -69,7 +69,7 @@ Offered = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions:
-    """What `penstock tools list` takes."""
+    """Options of `penstock tools list`."""
 
     skill: OfSkill = None
     label: Label = None
@@ -82,7 +82,7 @@ class ListOptions:
 
 @taking(ListOptions)
 def list_tools(options: ListOptions) -> None:
-    """List the tools of the project, and the built-in ones."""
+    """List the tools of the project and the built-in tools."""
     read = find(options.project)
     tell_findings(read.project)
     wanted = None if options.skill is None else _granted(read.project, options.skill)
@@ -105,7 +105,7 @@ def list_tools(options: ListOptions) -> None:
 
 
 def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Show what a tool wants and gives, with defaults filled in."""
+    """Show a tool: its schemas, effect and limits, with defaults filled in."""
     read = find(project)
     found = read.project
     chosen = Registry(found.every_tool).get(tool)
@@ -113,7 +113,7 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
     part = spec_part(chosen.spec) | {"defined": _place(chosen, manifests)}
     manifest, findings = manifests.get(tool), findings_of(found, tool)
     is_whole = isinstance(chosen, ScriptTool) and manifest is not None
-    tell_findings(found, tool, said=findings if is_whole else ())
+    tell_findings(found, tool, reported=findings if is_whole else ())
     if isinstance(chosen, ScriptTool) and manifest is not None:
         part |= {
             "manifest": _plain(_filled_in(manifest, read.settings)),
@@ -127,7 +127,7 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
 
 
 class ProjectTools(Struct, frozen=True, kw_only=True):
-    """The tools of a project that is read, with its rules."""
+    """The tools and rules of a project that was read but not opened."""
 
     registry: Registry
     rules: Rules
@@ -156,7 +156,7 @@ def spec_part(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _granted(project: Project, skill_id: str) -> frozenset[str]:
-    """Return what a skill, with all that it requires, grants. Raises NotFound."""
+    """Return the tools that a skill and its required skills grant. Raises NotFound."""
     skills = Skills(project.every_skill)
     selection = skills.select([skills.get(skill_id).skill_id])
     return selection.tools | selection.inline | selection.script_tools
@@ -174,7 +174,7 @@ def _is_wanted(spec: ToolSpec, options: ListOptions, granted: Collection[str] | 
 
 
 def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_json: bool) -> None:
-    """Show what the model of an agent is sent when a conversation begins, as chats make it."""
+    """Show the tools in the first request of a chat with an agent, built by the code of chats."""
     agents = Catalog()
     agents.take(read.project.agent_files)
     shelf = ProjectTools(
@@ -228,7 +228,7 @@ def _manifests(project: Project) -> dict[str, ToolManifest]:
 
 
 def _filled_in(manifest: ToolManifest, settings: Settings) -> ToolManifest:
-    """Return a manifest with what the project says where it is silent."""
+    """Return a manifest with the project's defaults for omitted limits and egress."""
     limits = settings.all_limits
     own = {name: each for name, each in asdict(manifest.limits).items() if each is not None}
     usual = {
@@ -246,7 +246,7 @@ def _filled_in(manifest: ToolManifest, settings: Settings) -> ToolManifest:
 
 
 def _place(tool: Tool, manifests: Mapping[str, ToolManifest]) -> str:
-    """Return where a tool is defined."""
+    """Return the file and line of a tool's definition."""
     if isinstance(tool, FunctionTool):
         name = tool.__module__.rpartition(".")[2]
         return f"{FOLDER}/{name}.py:{tool.line}"

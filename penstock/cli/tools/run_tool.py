@@ -1,4 +1,4 @@
-"""Tries one tool out: everything is real but for what a mocks file says."""
+"""Runs one tool for real, except for what a mocks file replaces."""
 
 import json
 import sys
@@ -49,15 +49,15 @@ from penstock.core.task import TaskStatus
 from penstock.tools.registry import Registry
 
 NOT_DIRECT = (
-    "This call cannot be answered later: `penstock answer` resumes only tools that allow direct "
-    "calls (`direct_call: true`)."
+    "This call cannot be answered later, because `penstock answer` resumes only tools that allow "
+    "direct calls (`direct_call: true`)."
 )
-NOT_KEPT = "With --store the question is kept, and `penstock answer` answers it later."
-BINDINGS_NOTE = 'The mocks have "state_bindings": they are passed over, the manifest counts.'
+NOT_KEPT = "With --store the question is stored, so that `penstock answer` can answer it later."
+BINDINGS_NOTE = 'The mocks\' "state_bindings" are ignored; those of the manifest apply.'
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the command takes."""
+    """Options of `penstock run-tool`."""
 
     tool: Annotated[
         str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=every_tool)
@@ -66,7 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
     mocks: Annotated[
         Path | None,
         typer.Option(
-            "--mocks", metavar="FILE", help="What stands in for secrets, values, tools and servers."
+            "--mocks", metavar="FILE", help="Mocked secrets, values, state, tools and servers."
         ),
     ] = None
     skill: SkillNames = None
@@ -75,18 +75,18 @@ class Options(Struct, frozen=True, kw_only=True):
         typer.Option(
             "--permission",
             metavar="NAME",
-            help="Give the caller this permission alone; may be repeated. Else it has all.",
+            help="Give the caller only this permission; repeatable. Default: all permissions.",
         ),
     ] = None
     answer: Annotated[
         list[str] | None,
         typer.Option(
-            "--answer", metavar="TEXT", help="Answer the next question so; may be repeated."
+            "--answer", metavar="TEXT", help="The answer to the next question; repeatable."
         ),
     ] = None
     store: Annotated[
         bool,
-        typer.Option("--store", help="Use the project's store and vault, not those in memory."),
+        typer.Option("--store", help="Use the project's store and vault instead of memory."),
     ] = False
     write_state: Annotated[
         bool, typer.Option("--write-state", help="Write the state back into the mocks file.")
@@ -98,11 +98,11 @@ class Options(Struct, frozen=True, kw_only=True):
 
 @taking(Options)
 def run_tool(options: Options) -> None:
-    """Run one tool for real, and print its envelope.
+    """Run one tool and print its envelope.
 
-    What it tells on the way goes to stderr. `--answer` answers what it asks, in order (approve or
-    reject for approvals); with a terminal the rest is asked. Exit codes: 0 success, 1 failed or
-    timed out, 2 wrong usage, 3 the input is not valid, 4 it waits for a person.
+    Logs and events of the tool go to stderr. Each `--answer` answers one question, in order
+    (approve or reject for approvals); at a terminal you are prompted for the rest. Exit codes: 0
+    success, 1 failed or timed out, 2 wrong usage, 3 invalid input, 4 waiting for a person.
     """
     given = read_object(options.given, "--input")
     root = find_root(Path()) if options.project is None else check_root(options.project)
@@ -128,12 +128,13 @@ def run_tool(options: Options) -> None:
 
 
 def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
-    """Return what is tried out, the project, and a trial to be opened."""
+    """Return the plan of the trial, the project, and the context that opens the trial."""
     raw = {} if options.mocks is None else read_object(f"@{options.mocks}", "--mocks")
     if options.write_state and (options.mocks is None or options.store):
-        raise typer.BadParameter("--write-state writes into the file of --mocks, without --store")
+        raise typer.BadParameter("--write-state needs --mocks, and cannot be used with --store")
     settings, project = load_for_trial(root, _texts(raw.get("runtime_config")), options.engine)
-    tell_findings(project, options.tool, said=project.bundle.broken_tools.get(options.tool, ()))
+    in_outcome = project.bundle.broken_tools.get(options.tool, ())
+    tell_findings(project, options.tool, reported=in_outcome)
     try:
         mocks = read_mocks(raw, [each.spec.tool_id for each in project.every_tool])
     except ConfigError as error:
@@ -141,14 +142,15 @@ def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
     if mocks.has_state_bindings:
         note(BINDINGS_NOTE)
     if mocks.state and options.store:
-        said = 'with --store the state is the project\'s: take "state" out of the mocks'
-        raise typer.BadParameter(said)
+        raise typer.BadParameter(
+            '--store uses the state of the project: remove "state" from the mocks'
+        )
     plan = TrialPlan(tool_id=options.tool, mocks=mocks, keeps=options.store)
     return plan, project, open_trial(settings, project, plan)
 
 
 def _texts(given: Any) -> dict[str, str]:
-    """Return the texts that mocks give to scripts; what is none is told with all else of them."""
+    """Return the configuration texts of the mocks. `read_mocks` reports values of other types."""
     found = given if isinstance(given, dict) else {}
     return {key: each for key, each in found.items() if isinstance(each, str)}
 
@@ -157,13 +159,13 @@ def _missing(project: Project, tool_id: str) -> Envelope | None:
     try:
         Registry(project.every_tool).get(tool_id)
     except ToolNotFound as error:
-        note("`penstock tools list` lists those there are")
+        note("Run `penstock tools list` to see all tools.")
         return error.envelope()
     return None
 
 
 class _OneTrial:
-    """A call on its way, with whoever answers its questions."""
+    """One call of the tool under trial, and where the answers to its questions come from."""
 
     def __init__(
         self, trial: Trial, background: Background, options: Options, *, is_direct: bool
@@ -182,7 +184,7 @@ class _OneTrial:
             self._profile = Profile(permissions=frozenset(options.permission))
 
     def outcome(self, given: dict[str, Any]) -> Envelope:
-        """Make the call, and return how it stands when nobody answers any more."""
+        """Make the call; return its outcome once it ends or a question stays unanswered."""
         runtime, task_id = self._trial.runtime, self._trial.task_id
         skills = selected(runtime, ASSISTANT, self._skills, self._profile)
         call = NewCall(tool_id=self._tool_id, input=given, selected_skills=skills)
@@ -197,17 +199,17 @@ class _OneTrial:
                 return outcome_of(reply)
 
     def _how(self, reply: Reply) -> str | None:
-        """Return how to answer, where `penstock answer` finds nothing to go on with."""
+        """Return how to answer, if `penstock answer` cannot resume this call."""
         if not reply.questions or self._goes_on:
             return None
         ways = " or ".join(pasted("--answer", each) for each in answers_to(reply.questions[0]))
-        again = f"Nobody answered. Run it again with {ways}, or at a terminal, which asks you."
+        again = f"No answer was given. Run it again with {ways}, or at a terminal to be prompted."
         if self._keeps:
             return f"{again} {NOT_DIRECT}"
         return f"{again} {NOT_KEPT if self._is_direct else NOT_DIRECT}"
 
     def _answered(self, reply: Reply) -> bool:
-        """Answer the first question; False when nobody does."""
+        """Answer the first question from the options or the person; False if it stays open."""
         record = reply.questions[0]
         if self._answers:
             note(question_line(record.question))
@@ -217,12 +219,12 @@ class _OneTrial:
         return self._asker is not None and any(map(self._asker.meet, reply.questions))
 
 
-def _body(record: QuestionRecord, said: str) -> dict[str, Any]:
+def _body(record: QuestionRecord, text: str) -> dict[str, Any]:
     if record.question.kind is not QuestionKind.APPROVAL:
-        return text_answer(question_record(record), said)
-    word = said.strip().lower()
+        return text_answer(question_record(record), text)
+    word = text.strip().lower()
     if word not in YES | NO:
-        raise typer.BadParameter(f"--answer to an approval is approve or reject, found {said!r}")
+        raise typer.BadParameter(f"--answer to an approval is approve or reject, found {text!r}")
     return {"decision": "approve" if word in YES else "reject"}
 
 

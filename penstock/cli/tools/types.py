@@ -1,4 +1,4 @@
-"""Writes what scripts may rely on as TypeScript declarations, for editors and type checkers."""
+"""Writes TypeScript declarations of what scripts can use, for editors and type checkers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +14,10 @@ from penstock.cli.terminal.output import note, print_json, say
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Write one file with everything instead."),
+    typer.Option("--out", metavar="FILE", help="Write all declarations into this one file."),
 ]
 Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; exit code 1 if a file is stale.")
+    bool, typer.Option("--check", help="Write nothing; exit with 1 if a file is stale.")
 ]
 
 
@@ -29,9 +29,9 @@ def types(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write flo.d.ts into each folder that holds manifests.
+    """Write flo.d.ts into each folder with manifests.
 
-    It declares `flo`, the globals, and the tools in reach with their inputs and outputs.
+    It declares `flo`, the globals, and the inputs and outputs of all tools that scripts may call.
     """
     found = find(path or project).project
     tell_findings(found)
@@ -45,7 +45,7 @@ def types(
     else:
         for each in stale:
             say(f"  {each.path}")
-        done = "stale; write them with `penstock types`" if check else "written"
+        done = "stale; run `penstock types` to write them" if check else "written"
         note(f"{len(stale)} of {len(files)} files {done}")
     if check and stale:
         raise typer.Exit(FAILED)

@@ -29,7 +29,7 @@ def test_half_a_character_is_none(tmp_path: Path) -> None:
     [
         ("{", "--input must be JSON: "),
         ("[]", "--input must be a JSON object, found array"),
-        ('{"a": ' + "[" * 100_000, "--input is nested too deeply"),
+        ('{"a": ' + "[" * 100_000, "--input is too deeply nested JSON"),
         ("@nowhere.json", "--input cannot read nowhere.json: "),
     ],
 )

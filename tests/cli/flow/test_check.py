@@ -121,6 +121,6 @@ def test_agents_handbooks_and_any_flow_can_be_named(
 def test_what_is_nothing_of_a_project_is_refused(flows: Path, run: Run, name: str) -> None:
     code, out, told = run("flow", "check", name)
     assert (code != 0, out) == (True, "")
-    assert "name its file, from the project's folder, or a flow's command" in " ".join(
+    assert "give a path in the project folder, or a flow's command" in " ".join(
         told.replace("│", "").split()
     )

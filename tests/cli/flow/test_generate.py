@@ -25,7 +25,10 @@ def test_a_template_is_written_for_each_step_without_a_module(flows: Path, run: 
     """`penstock flow generate` writes `ID.ts.default`."""
     code, out, _ = run("flow", "generate", "/sums")
     assert code == 0
-    assert out == f"wrote {FIRST}\nwrote {SECOND}\nmend each, and take .default off its name\n"
+    assert (
+        out
+        == f"wrote {FIRST}\nwrote {SECOND}\nedit each file, then remove .default from its name\n"
+    )
     assert "n: number;" in (flows / FIRST).read_text()
     (flows / FIRST).rename(flows / FIRST.removesuffix(".default"))
     code, out, _ = run("flow", "check", "sums")

@@ -31,7 +31,7 @@ def test_a_flow_that_wants_a_text_gets_it_as_it_was_written() -> None:
 
 
 def test_what_is_no_pair_is_refused() -> None:
-    with pytest.raises(typer.BadParameter, match="an input is key=value, found 'n'"):
+    with pytest.raises(typer.BadParameter, match="an input has the form KEY=VALUE, found 'n'"):
         read_pairs(["n"])
 
 

@@ -51,7 +51,7 @@ def flows(project: Path) -> Path:
         (["needy"], 3, "the inputs do not fit: /inputs/n"),
         (["needy", "--input", "n=x"], 3, "the inputs do not fit: /inputs/n"),
         (["needy", "--input", "n=3"], 0, "The offline model made this up for"),
-        (["needy", "--input", "n"], 2, "an input is key=value, found 'n'"),
+        (["needy", "--input", "n"], 2, "an input has the form KEY=VALUE, found 'n'"),
         (["asks"], 4, "answer it: penstock answer q_"),
         (["asks", "--auto"], 0, "The offline model made this up for"),
         (["lok", "--detach"], 2, "Did you mean 'look'?"),

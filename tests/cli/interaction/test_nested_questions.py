@@ -1,4 +1,4 @@
-"""Questions of the runs that a task started."""
+"""Questions of the runs that a task started and waits for."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,13 +32,13 @@ async def runtime(project: Path) -> AsyncIterator[Runtime]:
 
 
 @pytest.mark.parametrize("command", ["one", "two"])
-async def test_what_is_asked_below_a_task_is_reported_once(runtime: Runtime, command: str) -> None:
-    """At any depth; what other tasks ask, and what the task itself asks, is not."""
+async def test_a_question_below_a_task_is_reported_once(runtime: Runtime, command: str) -> None:
+    """At any depth. Questions of other tasks, and of the task itself, are not reported."""
     other, task_id = TaskId("task_other"), TaskId("task_mine")
     await runtime.start_flow(NewRun(command="one"), task_id=other)
     await runtime.wait(other)
     await runtime.start_flow(NewRun(command=command), task_id=task_id)
-    questions = asked_below(runtime, task_id)
+    questions = asked_below(runtime, task_id, poll_seconds=0.01)
     asked = await anext(questions)
     assert asked.question.text == "Go on?"
     (waiting,) = (await runtime.wait(task_id) or pytest.fail("it is gone")).questions
@@ -62,11 +62,11 @@ async def numbers(*, fails: bool = False) -> AsyncIterator[int]:
     yield 2
 
 
-async def test_items_end_whatever_may_still_be_asked() -> None:
+async def test_the_end_of_the_items_ends_the_wait_for_questions() -> None:
     assert [each async for each in with_questions(numbers(), nothing())] == [1, 2]
 
 
-async def test_what_fails_among_the_items_is_raised() -> None:
+async def test_an_error_of_the_items_is_raised() -> None:
     with pytest.raises(StoreCorrupt):
         [each async for each in with_questions(numbers(fails=True), nothing())]
 
@@ -82,8 +82,9 @@ async def test_a_question_comes_between_items(runtime: Runtime) -> None:
         yield 2
 
     seen: list[int | str] = []
-    async for each in with_questions(waits(), asked_below(runtime, task_id)):
-        seen.append(each.question.text if isinstance(each, QuestionRecord) else each)
-        if each != 1:
+    questions = asked_below(runtime, task_id, poll_seconds=0.01)
+    async for item in with_questions(waits(), questions):
+        seen.append(item.question.text if isinstance(item, QuestionRecord) else item)
+        if item != 1:
             held.set()
     assert seen == [1, "Go on?", 2]

@@ -1,4 +1,4 @@
-"""What a person types, on a pseudo terminal."""
+"""Lines that a person types, on a pseudo terminal."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ from penstock.core.errors import QuestionClosed
 
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The person's end of the terminal that stdin is."""
+    """The person's end of a pseudo terminal whose other end is stdin."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "r") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
@@ -30,7 +30,7 @@ def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         (b"half\x04\x04", "half"),
     ],
 )
-def test_a_line_is_what_stands_before_its_end(
+def test_a_line_is_the_text_before_its_end(
     person: int, typed: bytes, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.write(person, typed)
@@ -38,27 +38,26 @@ def test_a_line_is_what_stands_before_its_end(
     assert capsys.readouterr() == ("", "answer> ")
 
 
-def test_ctrl_d_at_the_beginning_is_the_end(person: int) -> None:
+def test_ctrl_d_at_the_start_of_a_line_raises_eof(person: int) -> None:
     os.write(person, b"\x04")
     with pytest.raises(EOFError):
         read_line("answer> ")
 
 
 @pytest.mark.parametrize("early", [b"yes\n", b"ye", b"yes\nno\n"])
-def test_what_was_typed_before_a_question_is_forgotten(person: int, early: bytes) -> None:
+def test_text_typed_before_a_question_is_discarded(person: int, early: bytes) -> None:
     os.write(person, early)
     forget_typed()
     os.write(person, b"blue\n")
     assert read_line("answer> ") == "blue"
 
 
-@pytest.mark.slow("waits until the prompt looks up")
-def test_a_prompt_ends_when_nobody_waits_for_the_answer_any_more(person: int) -> None:
+def test_a_prompt_ends_when_its_question_is_closed(person: int) -> None:
     os.write(person, b"half a l")
     with pytest.raises(QuestionClosed):
-        read_line("answer> ", is_over=lambda: True)
+        read_line("answer> ", is_over=lambda: True, poll_seconds=0.01)
 
 
-def test_a_line_that_is_there_counts_although_the_prompt_could_end(person: int) -> None:
+def test_a_complete_line_counts_although_the_prompt_could_end(person: int) -> None:
     os.write(person, b"blue\n")
     assert read_line("answer> ", is_over=lambda: True) == "blue"

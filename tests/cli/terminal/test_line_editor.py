@@ -24,7 +24,9 @@ def is_over():
 draft = "a draft" if "draft" in sys.argv else ""
 while True:
     try:
-        line = read_line("answer> ", complete=complete, draft=draft, is_over=is_over)
+        line = read_line(
+            "answer> ", complete=complete, draft=draft, is_over=is_over, poll_seconds=0.05
+        )
     except (EOFError, KeyboardInterrupt, QuestionClosed) as error:
         print("ended by", type(error).__name__, flush=True)
         sys.exit()

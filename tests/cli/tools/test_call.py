@@ -40,7 +40,7 @@ def test_an_input_may_be_json_a_file_or_stdin(
 
 
 WRONG = [
-    (("name",), 2, "an input is key=value, found 'name'"),
+    (("name",), 2, "an input has the form KEY=VALUE, found 'name'"),
     (("--input", "{"), 2, "--input must be JSON: "),
     (("--input", "[]"), 2, "--input must be a JSON object, found array"),
     (("--input", "@missing.json"), 2, "--input cannot read missing.json: "),
@@ -64,7 +64,7 @@ def test_an_unknown_tool_is_a_failed_call_with_the_nearest_name(run: Run) -> Non
     assert code == 1
     assert out.startswith("failed: TOOL_NOT_FOUND: ")
     assert "'hello'" in out
-    assert told == "`penstock tools list --direct` lists the tools that can be called\n"
+    assert told == "Run `penstock tools list --direct` to see the tools that you can call.\n"
 
 
 def test_skills_may_be_selected_for_the_call(run: Run) -> None:
@@ -103,9 +103,9 @@ def more(project: Path) -> None:
 
 BROKEN = "name: broken\ndescription: Is broken.\ndirect_call: perhaps\n"
 CLOSED = {
-    "closed": "write @tool(…, direct_call=True) above it",
-    "read_text_file": "it is built in",
-    "broken": "it is broken: `penstock check` says why",
+    "closed": "declare it with @tool(…, direct_call=True)",
+    "read_text_file": "is built in",
+    "broken": "is broken; `penstock check` shows why",
 }
 
 
@@ -116,7 +116,7 @@ def test_a_tool_that_may_not_be_called_by_hand_is_there_all_the_same(
 ) -> None:
     code, out, _ = run("call", tool, "x=1")
     assert code == 1
-    assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} is there, but")
+    assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} exists but")
     assert said in out
     assert out.count("\n") == 1
 

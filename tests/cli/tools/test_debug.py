@@ -92,8 +92,8 @@ async def test_ctrl_c_cancels_a_call_that_waits_for_a_debugger(
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("127.0.0.1:9229/x-1", "if it does not, add 127.0.0.1:9229 there under Configure…"),
-        ("127.0.0.1:9230/x-2", "there, add 127.0.0.1:9230 under Configure… first"),
+        ("127.0.0.1:9229/x-1", "if it is not listed, add 127.0.0.1:9229 under Configure…"),
+        ("127.0.0.1:9230/x-2", "first add 127.0.0.1:9230 under Configure…"),
     ],
 )
 def test_it_is_said_where_to_attach(address: str, said: str) -> None:

@@ -24,7 +24,7 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
-MEANT = "Did you mean 'hello'? `penstock tools list` lists those there are."
+MEANT = "Did you mean 'hello'? Run `penstock tools list` to see all tools."
 
 
 def test_the_tools_of_a_project_stand_beside_the_built_in_ones(run: Run) -> None:

@@ -133,9 +133,9 @@ def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
 @pytest.mark.parametrize(
     ("options", "direct", "later"),
     [
-        ([], "false", "This call cannot be answered later: `penstock answer` resumes only"),
-        (["--store"], "false", "This call cannot be answered later: `penstock answer` resumes"),
-        ([], "true", "With --store the question is kept, and `penstock answer` answers it"),
+        ([], "false", "This call cannot be answered later, because `penstock answer` resumes"),
+        (["--store"], "false", "This call cannot be answered later, because `penstock answer`"),
+        ([], "true", "With --store the question is stored, so that `penstock answer`"),
     ],
 )
 def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
@@ -147,7 +147,7 @@ def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
     *_, text, what, last = told.splitlines()
     assert (code, text) == (4, '? Run "send"? Does what it is for.')
     assert what == "  send {}"
-    again = "Nobody answered. Run it again with --answer approve or --answer reject, or at a "
+    again = "No answer was given. Run it again with --answer approve or --answer reject, or at a "
     assert last.startswith(f"{again}terminal, which asks you. {later}")
     assert told.count("Does what it is for.") == 1
 
@@ -187,7 +187,7 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
     mocks.write_text(json.dumps({"state_bindings": [], "state": {"session": {"s": {"n": entry}}}}))
     _, out, told = run("run-tool", "count", "--mocks", str(mocks))
     assert json.loads(out)["output"] == 7
-    assert told.startswith('The mocks have "state_bindings": they are passed over')
+    assert told.startswith('The mocks\' "state_bindings" are ignored')
     assert json.loads(mocks.read_text())["state"]["session"]["s"]["n"] == entry
     run("run-tool", "count", "--mocks", str(mocks), "--write-state")
     written = json.loads(mocks.read_text())
@@ -199,8 +199,8 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
     ("mocks", "options", "said"),
     [
         ({"tool": {}}, [], "Did you mean 'tools'?"),
-        ({"state": {"task": {}}}, ["--store"], "the state is the project's"),
-        ({}, ["--store", "--write-state"], "--write-state writes into the file of --mocks"),
+        ({"state": {"task": {}}}, ["--store"], "--store uses the state of the project"),
+        ({}, ["--store", "--write-state"], "--write-state needs --mocks"),
         ({}, ["--skill", "read_dri"], "--skill: no skill 'read_dri'. Did you mean 'read_dir'?"),
         ({"runtime_config": {"a": 1}}, [], '/runtime_config/a: 1 is not of type "string"'),
         ({}, ["--input", "[]"], "--input must be a JSON object, found array"),
@@ -256,7 +256,7 @@ def test_a_skill_that_the_assistant_may_not_select_is_told(
     code, out, told = run("run-tool", "hello", "--skill", "lab", "--permission", "p.y")
     words = " ".join(told.replace("│", " ").split())
     assert (code, out) == (2, "")
-    assert "the skill 'lab' is there, but cannot be selected: " in words
+    assert "the skill 'lab' exists but cannot be selected: " in words
     assert "the agent 'assistant' lacks the label 'gpu', the profile lacks" in words
     write_skill(scripts, "lab", requires_permissions="[p.x]")
     assert run("run-tool", "hello", "--skill", "lab", "--permission", "p.x")[0] == 3

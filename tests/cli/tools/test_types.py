@@ -31,7 +31,7 @@ def test_stale_files_are_told_and_left(run: Run, scripts: Path) -> None:
     """`--check`: writes nothing, exit 1 when a file is stale."""
     code, out, told = run("types", "--check")
     assert (code, out.count("flo.d.ts")) == (1, 2)
-    assert told == "2 of 2 files stale; write them with `penstock types`\n"
+    assert told == "2 of 2 files stale; run `penstock types` to write them\n"
     assert not (scripts / "a/flo.d.ts").exists()
     run("types")
     assert run("types", "--check")[0] == 0
