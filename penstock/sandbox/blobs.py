@@ -1,8 +1,10 @@
-"""The wasm that the sandbox is made of: whether it is the pinned one, and its machine code.
+"""The wasm blobs of the sandbox: their pins, and the cache of their machine code.
 
-The blobs are fetched by `make setup` and stand in the wheel; `blobs.json` pins them. Compiling one
-takes a second or two, so what came of it is kept in a folder. That is machine code which runs in
-this process: nobody else may be able to write there.
+`make setup` fetches the blobs, and the wheel contains them; `blobs.json` pins each by SHA-256, and
+`blob` refuses any other content. Compiling a blob takes a second or two, so the machine code is
+kept in a cache folder. That code runs in this process with all of its rights, unchecked: so the
+folder must belong to this user, and others must not be able to write to it. Files are replaced in
+one step, because several processes may start at the same time. Proof: tests/sandbox/test_blobs.py.
 """
 
 import hashlib
@@ -25,18 +27,18 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64", "ARM64": "aarch64"}
 
 
 def blob(name: str, folder: Path = FOLDER) -> bytes:
-    """Return the bytes of one blob, which are those that blobs.json pins."""
+    """Return the bytes of one blob. Raises ConfigError unless they match their pin."""
     try:
         content = (folder / name).read_bytes()
     except OSError as error:
         raise ConfigError(
             f"the sandbox needs {name}, which is not in {folder}: run `make setup`"
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != pinned(name):
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != pinned(name):
         raise ConfigError(
             f"{name} in {folder} is not the pinned one: wanted SHA-256 {pinned(name)}, "
-            f"found {found}: delete it and run `make setup`"
+            f"found {actual}: delete it and run `make setup`"
         )
     return content
 
@@ -48,26 +50,26 @@ def pinned(name: str) -> str:
 
 
 def machine_code(name: str, cache: Path) -> Path:
-    """Return where the machine code of a blob is kept; wasmtime of another version has its own."""
+    """Return the path of the machine code of a blob, for the installed version of wasmtime."""
     open_cache(cache)
     version = importlib.metadata.version("wasmtime")
     return cache / f"{Path(name).stem}-{pinned(name)[:32]}-{version}.cwasm"
 
 
 def open_cache(folder: Path) -> None:
-    """Make a folder for the user alone; one that somebody else may write to is refused."""
+    """Create a folder for this user only. Raises ConfigError if others may write to it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    is_ours = os.name == "nt" or found.st_uid == os.geteuid()
-    if not is_ours or (os.name != "nt" and found.st_mode & _OTHERS_MAY_WRITE):
+    status = folder.stat()  # checked after `mkdir`: the folder may have existed
+    is_ours = os.name == "nt" or status.st_uid == os.geteuid()
+    if not is_ours or (os.name != "nt" and status.st_mode & _OTHERS_MAY_WRITE):
         raise ConfigError(
-            f"{folder} holds machine code, so nobody else may write to it; found owner "
-            f"{found.st_uid}, mode {stat.S_IMODE(found.st_mode):o}: make it yours, with mode 700"
+            f"{folder} holds machine code, so only you may write to it; found owner "
+            f"{status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}: make it yours, with mode 700"
         )
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is never seen half written; who comes second replaces the same content."""
+    """Write a file in one step. Concurrent writers replace it with the same content."""
     descriptor, part = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -79,9 +81,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def check_engine() -> None:
-    """Raise unless the installed wasmtime has an engine for this machine.
+    """Raise ConfigError unless the installed wasmtime has an engine for this machine.
 
-    Where it has none, importing it fails with the name of a file; so this comes first.
+    Importing wasmtime without one fails with the name of a file; this check comes first and says
+    what to do.
     """
     spec = importlib.util.find_spec("wasmtime")
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""What a script may ask of its host, and nothing else."""
+"""The port between a script and its host: every host call goes through a Bridge."""
 
 from collections.abc import Awaitable
 from typing import Any, Protocol
@@ -12,69 +12,70 @@ class Refusal(Struct, frozen=True, kw_only=True):
     """Why a host call rejects."""
 
     name: str
-    """Of the error that the script sees: `FloError`, `TypeError`, `AbortError`, `RangeError`."""
+    """The class of the error in the script: `FloError`, `TypeError`, `AbortError`, `RangeError`."""
     detail: ErrorDetail
 
 
 class HostCallResult(Struct, frozen=True, kw_only=True):
-    """How a host call ended."""
+    """The result of a host call: a value or a refusal."""
 
     value: Any = None
     """JSON, or bytes, which the script sees as a Uint8Array."""
     refusal: Refusal | None = None
     at_ms: int
-    """What the script's clock shows from then on, in ms since 1970."""
+    """The time that the script's clock shows from then on, in ms since 1970."""
     order: int | None = None
-    """The place among what was recorded before this entry; None has just happened."""
+    """The position among the results recorded in earlier entries; None for a new result."""
 
 
 class Bridge(Protocol):
-    """The host's side of one entry of one script: the capability that the script holds.
+    """The host's side of one entry of one script: all that the script can reach.
 
-    Contract: whoever runs the script trusts nothing it sends, and hands every host call over as it
-    comes. What is recorded is delivered one at a time, the lowest `order` of what was asked first,
-    with all jobs of the script done in between, and before anything that has just happened.
+    Contract for the sandbox: it trusts nothing that the script sends, and passes each host call on
+    as it comes. Recorded results are delivered one at a time, the lowest `order` first, with all
+    jobs of the script run in between, and before any new result.
     """
 
     @property
     def seed(self) -> bytes:
-        """32 bytes for the script's chance: the same in every entry of one call."""
+        """32 bytes that seed the script's randomness: the same in every entry of one call."""
         ...
 
     @property
     def task(self) -> str:
-        """Whose entry it is: where processes are scarce, tasks take turns."""
+        """The id of the task. Where processes are scarce, tasks take turns."""
         ...
 
     @property
     def begins_ms(self) -> int:
-        """What the script's clock shows until the first host call is delivered."""
+        """The time that the script's clock shows until the first delivery, in ms since 1970."""
         ...
 
     def ask(self, name: str, arguments: Any) -> HostCallResult | Awaitable[HostCallResult]:
-        """Begin a host call, such as `callTool` or `state.get`; `arguments` is parsed JSON.
+        """Start a host call, such as `callTool` or `state.get`; `arguments` is parsed JSON.
 
-        A Settled is known at once. An awaitable may raise a Signal: that call settles in another
-        entry, and the script is driven on as long as anything else in it can move.
+        Returns the result if it is known already. The awaitable may raise a Suspend signal: that
+        call settles in a later entry, and this entry continues while other calls can settle. Any
+        other Signal ends the entry.
         """
         ...
 
     def refuse(self, name: str, problem: str) -> HostCallResult:
-        """Answer a host call that is refused for its arguments, which were not even read."""
+        """Refuse a host call for its arguments, which were not parsed."""
         ...
 
     def answer(self, name: str, arguments: Any) -> HostCallResult:
-        """Answer at once, such as `time.formatUnixTimestamp`; nothing is recorded."""
+        """Answer a synchronous host call, such as `time.formatUnixTimestamp`. Not recorded."""
         ...
 
     def print(self, level: str, text: str) -> None:
-        """Take a line of the console: level `info`, `warning` or `error`."""
+        """Receive a line of the console. `level` is `info`, `warning` or `error`."""
         ...
 
     def warn(self, event_type: str, message: str) -> None:
-        """Note what an author should know, such as `script.unhandled_rejection`."""
+        """Receive a warning for the author, such as `script.unhandled_rejection`."""
         ...
 
     def computed(self, ms: int) -> None:
-        """Note how long the script computed in this entry, which is over."""
+        """Receive the computing time of this entry, after its end."""
         ...

@@ -1,4 +1,16 @@
-"""The host calls of one entry: asked, open, parked, and what is to be delivered next."""
+"""The host calls of one entry, and the order in which their results are delivered.
+
+Guarantees the order on which replay depends: results that an earlier entry recorded come first, the
+lowest `order` first and one at a time, with the script run in between; new results follow in the
+order in which they settled. A call is in exactly one state: open (a future), parked (it suspended
+and settles in a later entry), settled but not delivered (`_recorded`, `_fresh`, `_waiting`), or
+forgotten (delivered or dropped, no longer in `_asked`).
+
+`can_move` decides when the entry suspends: no call is open but idle timers, and at least one is
+parked. A failure other than Suspend (a Signal, a defect) ends the entry at the next `check`.
+
+Everything runs on the event loop, so nothing is locked. Proof: tests/sandbox/test_calls.py.
+"""
 
 import asyncio
 import heapq
@@ -11,11 +23,11 @@ from penstock.sandbox.eager_call import begin
 from penstock.sandbox.messages import Delivery, Message
 
 DROPPED_AT_THE_END = {"sleep", "timer"}
-"""Calls that nobody needs when the script has returned."""
+"""Calls without effects: dropped when the script has returned."""
 
 
 class OpenCalls:
-    """Knows what the script waits for. Everything in it happens on the loop."""
+    """The host calls that a script waits for."""
 
     def __init__(self, bridge: Bridge, wake: Callable[[], None]) -> None:
         self._bridge = bridge
@@ -28,38 +40,39 @@ class OpenCalls:
         self._parked: dict[int, Suspend] = {}
         self._failure: BaseException | None = None
         self.held = 0
-        """Bytes of the arguments of calls that are not settled."""
+        """Bytes of the arguments of calls that have not settled."""
 
     def ask(self, message: Message) -> None:
-        """Begin a host call."""
+        """Start a host call."""
         number = message.number
         if number in self._asked:
             raise ScriptError("the script asked its host twice under one number")
         self._asked[number] = message
         self.held += message.size
         try:
-            found = self._ask(message)
-            begun = found if isinstance(found, HostCallResult) else begin(found)
+            result = self._ask(message)
+            started = result if isinstance(result, HostCallResult) else begin(result)
         except Suspend as signal:
             self._parked[number] = signal
             return
-        if isinstance(begun, HostCallResult):
-            self._settle(number, begun)
+        if isinstance(started, HostCallResult):
+            self._settle(number, started)
             return
-        self._open[number] = begun
-        begun.add_done_callback(lambda done: self._done(number, done))
+        self._open[number] = started
+        started.add_done_callback(lambda task: self._done(number, task))
 
     def drop(self, number: int) -> None:
-        """Give up a call that the script does not want any more."""
+        """Cancel a call that the script no longer needs."""
         self._forget(number)
         self._parked.pop(number, None)
         if task := self._open.pop(number, None):
             task.cancel("the script ended")
 
     def take(self) -> list[Delivery]:
-        """Hand out what is ready, in order.
+        """Return the results that can be delivered now, in order.
 
-        What is recorded goes one at a time: it may lead to more that was recorded before the rest.
+        A recorded result is returned alone: the script may react with a call whose recorded result
+        comes before the rest.
         """
         self.check()
         while self._recorded:
@@ -68,48 +81,52 @@ class OpenCalls:
                 return [_delivery(number, settled)]
         fresh, self._fresh = self._fresh, []
         waiting, self._waiting = self._waiting, []
-        known = [each for each in fresh if self._forget(each[0])]
-        return waiting + [_delivery(number, settled) for number, settled in known]
+        awaited = [each for each in fresh if self._forget(each[0])]  # the rest was dropped
+        return waiting + [_delivery(number, settled) for number, settled in awaited]
 
     def put_back(self, rest: Sequence[Delivery]) -> None:
-        """Keep for later what could not be delivered: what the script asked then may go first."""
+        """Keep deliveries for later. Recorded results of calls made meanwhile may come first."""
         self._waiting = [*rest, *self._waiting]
 
     def check(self) -> None:
-        """Raise what a host call failed with: a Signal that ends the entry at once, or a fault."""
+        """Raise the failure of a host call: a Signal that ends the entry, or a defect."""
         if self._failure is not None:
             raise self._failure
 
     @property
     def can_move(self) -> bool:
-        """Whether anything may yet settle in this entry; beside what parks no idle timer counts."""
+        """Whether a call can still settle in this entry.
+
+        If a call is parked, idle timers do not count: an interval would keep the entry in memory
+        until the parked call is answered, which may take days.
+        """
         if not self._parked:
             return bool(self._open)
         return not all(map(self._is_idle, self._open))
 
     def parking(self) -> Signal | None:
-        """Return the signal that ends an entry in which nothing can move."""
+        """Return the Suspend that ends the entry: one that waits for all parked calls."""
         signals = [self._parked[number] for number in sorted(self._parked)]
         if len(signals) <= 1:
             return signals[0] if signals else None
         return Suspend(*(awaited for each in signals for awaited in each.awaited))
 
     def unawaited(self) -> list[str]:
-        """Drop what nobody needs now, and return the names of what is still open or parked."""
+        """Drop calls without effects; return the names of the others that are open or parked."""
         for number in [*self._open, *self._parked]:
             if self._asked[number].name in DROPPED_AT_THE_END:
                 self.drop(number)
         return [self._asked[number].name for number in sorted({*self._open, *self._parked})]
 
     async def finish(self) -> None:
-        """Wait for what is open; what parks now is passed over."""
+        """Wait for the open calls. Calls that suspend meanwhile are ignored."""
         self.check()
         while self._open:
             await asyncio.wait(self._open.values(), return_when=asyncio.FIRST_COMPLETED)
             self.check()
 
     async def close(self) -> None:
-        """Cancel what is open, and wait until it has ended."""
+        """Cancel the open calls and wait until they have ended."""
         tasks = list(self._open.values())
         self._open.clear()
         for task in tasks:
@@ -130,7 +147,7 @@ class OpenCalls:
         was_open = self._open.pop(number, None) is not None
         if task.cancelled():
             return
-        failure = task.exception()
+        failure = task.exception()  # retrieved also for a dropped call, or asyncio logs it
         if not was_open:
             return
         if failure is None:
@@ -142,7 +159,7 @@ class OpenCalls:
         self._wake()
 
     def _forget(self, number: int) -> bool:
-        """Tell whether the script still waits for this call, which is over."""
+        """Remove a call that is over; return whether the script still waited for it."""
         message = self._asked.pop(number, None)
         self.held -= message.size if message else 0
         return message is not None

@@ -1,4 +1,4 @@
-"""Scripts under a debugger: each waits in a process of Deno until DevTools have attached."""
+"""Runs scripts under a debugger: each waits in a Deno process until DevTools have attached."""
 
 import asyncio
 import re
@@ -23,68 +23,69 @@ from penstock.sandbox.processes.process_guest import ProcessGuest
 from penstock.sandbox.script import DENO, Bounds, Script
 
 PATIENCE = 3600.0
-"""Seconds that a person may look at a script; none of its own limits of time hold."""
+"""Seconds that a debugging session may take. The script's own time limits do not apply."""
 _LISTENING = re.compile(rb"ws://(\S+)")
 _THREADS = 4
 _PORTS = 20
-"""So many are tried: scripts that run at once have one each."""
+"""Number of ports to try: scripts that run at the same time need one each."""
 
 
 def free_port(port: int) -> int:
-    """Return this port, or the next one that nobody listens at; 0 if there is none near."""
-    for each in range(port, port + _PORTS if port else port):
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Return this port or the next free one; 0 if none of the next 20 is free."""
+    for candidate in range(port, port + _PORTS if port else port):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                tried.bind(("127.0.0.1", each))
+                probe.bind(("127.0.0.1", candidate))
             except (OSError, OverflowError):
                 continue
-            return each
+            return candidate
     return 0
 
 
 class DebugSandbox:
-    """Runs scripts in the main realm of a process, where DevTools see them.
+    """Runs scripts in the main realm of a Deno process, where DevTools see them.
 
-    There is still no permission, but no confinement and no realm apart: for scripts of one's own.
+    Deno still grants no permission, but the operating system does not confine the process, and the
+    script shares its realm with the guest sources. Use it for your own scripts only.
     """
 
     def __init__(
-        self, clock: Clock, cache: Path, told: Callable[[str], None], *, port: int = 0
+        self, clock: Clock, cache: Path, show_address: Callable[[str], None], *, port: int = 0
     ) -> None:
         self._clock = clock
         self._folder = folder_of(cache)
-        self._told = told
-        """Takes the address at which a debugger may attach, `HOST:PORT/ID`."""
+        self._show_address = show_address
+        """Receives the address for the debugger, `HOST:PORT/ID`."""
         self._port = port
-        """The first one that a debugger is to attach at; 0 is any."""
+        """The first port to try; 0 for any."""
         self._threads = ThreadPoolExecutor(_THREADS)
         self._running: set[Process] = set()
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
-        """Enter the script as soon as somebody has attached; returns its output."""
+        """Run the script as soon as a debugger has attached; return its output."""
         patient = replace(bounds, seconds=PATIENCE, cpu_ms=int(PATIENCE * 1000))
         timer = EntryTimer(self._clock, PATIENCE, patient.cpu_ms)
         request = EntryRequest(script=script, bridge=bridge, bounds=patient, timer=timer)
         return await Entry(request, ProcessGuest(request, self._attached)).run(input)
 
     def engine_for(self, wish: str | None) -> str:
-        """Return the one name: it runs whatever it is given."""
+        """Return `deno` for any wish: this sandbox has one engine."""
         return DENO
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """Kill all processes."""
         for process in self._running:
             process.kill()
         self._threads.shutdown()
 
     async def _attached(self, _memory_mb: int, _task: str, **_: bool) -> Process:
-        """Return a process that somebody looks at; these are not counted."""
-        at = f"127.0.0.1:{free_port(self._port)}"
-        process = Process(command(self._folder, 512, inspect=at), self._threads)
+        """Return a process with a debugger. It takes no slot: it may live for an hour."""
+        address = f"127.0.0.1:{free_port(self._port)}"
+        process = Process(command(self._folder, 512, inspect=address), self._threads)
         self._running.add(process)
         try:
-            self._told(await self._address(process))
+            self._show_address(await self._address(process))
             send_world(process)
             await process.flush()
             await process.read()
@@ -96,6 +97,6 @@ class DebugSandbox:
     async def _address(self, process: Process) -> str:
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(self._threads, process.line):
-            if found := _LISTENING.search(line):
-                return found[1].decode()
+            if match := _LISTENING.search(line):
+                return match[1].decode()
         raise ConfigError(f"deno did not start its inspector: {await process.last_words()}")

@@ -1,4 +1,17 @@
-"""One entry of a script: from its first line until it ends, parks, or is stopped."""
+"""Drives one entry of a script: from its first line until it ends, suspends, or is stopped.
+
+An entry alternates between two sides. The guest computes until the script makes host calls
+(`Guest.advance`); the entry starts these calls, waits for results, and delivers them. Guarantees:
+
+- recorded results are delivered before new ones, in their recorded order, so that a replay takes
+  the same path through the script (`OpenCalls`, decided there);
+- the guest is freed and every open call has ended before `run` returns or raises, however it ends;
+- a script that waits for nothing that can settle ends with ScriptError instead of its timeout;
+- console lines that were sent before a failure are kept.
+
+Relies on the guest being deterministic and on its timer to stop it. Proof:
+tests/sandbox/test_entry.py, and the contract of all sandboxes in tests/contracts/test_sandbox.py.
+"""
 
 import asyncio
 from collections import deque
@@ -18,7 +31,7 @@ NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
 
 
 class Entry:
-    """Drives one guest: hands it what has settled, asks what it asks."""
+    """Drives one guest: delivers settled results, makes the host calls of the script."""
 
     def __init__(self, request: EntryRequest, guest: Guest) -> None:
         self._request = request
@@ -27,33 +40,34 @@ class Entry:
         self._woken = asyncio.Event()
         self._calls = OpenCalls(self._bridge, self._woken.set)
         self._console = Console(self._bridge, request.bounds)
-        self._said: deque[Message] = deque()
-        """What the script said, and was not done yet."""
+        self._received: deque[Message] = deque()
+        """Messages of the script that are not handled yet."""
         self._turn_began = asyncio.get_running_loop().time()
 
     async def run(self, input: Any) -> Any:
-        """Return the output."""
+        """Run the script and return its output."""
         deliveries: Sequence[Delivery] = [beginning(self._request, input)]
         try:
             while True:
                 self._calls.put_back(await self._advance(deliveries))
-                if ending := await self._take():
+                if ending := await self._handle_messages():
                     return await self._end(ending)
-                await self._let_others()
+                await self._yield_loop()
                 deliveries = await self._next()
         finally:
-            self._take_prints()
+            # Free the guest before waiting for open calls: its memory or process is scarce.
+            self._print_rest()
             self._guest.free()
             self._bridge.computed(self._timer.computed_ms)
             await self._calls.close()
 
     def stop(self) -> None:
-        """End the entry from outside."""
+        """Stop the entry from outside."""
         self._guest.stop("closed")
         self._woken.set()
 
     async def _advance(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """Compute what follows from these; returns those that have to wait."""
+        """Let the guest compute; translate the ways in which it can break."""
         try:
             return await self._guest.advance(deliveries, self._calls.held)
         except TimeoutError as stopped:
@@ -61,34 +75,36 @@ class Entry:
         except (RuntimeError, ValueError, LookupError) as trap:
             raise crashed(str(trap)) from None
 
-    async def _take(self) -> Message | None:
-        """Do what the script said; returns how it ended, if it has."""
-        self._said.extend(self._guest.take())
-        while self._said:
-            message = self._said.popleft()
+    async def _handle_messages(self) -> Message | None:
+        """Handle what the script sent; return its last message if it has ended."""
+        self._received.extend(self._guest.take())
+        while self._received:
+            message = self._received.popleft()
             match message.kind:
                 case "ask":
                     self._calls.ask(message)
-                    await self._let_others()
+                    # Eager calls may do all of their work here, and a script may make thousands.
+                    await self._yield_loop()
                 case "drop":
                     self._calls.drop(message.number)
                 case "print":
                     self._console.print(message.name, message.value)
                 case "rejected":
-                    pass  # said when nobody asked for it
+                    pass  # `rejections` takes these; a script that sends one itself is ignored
                 case _:
                     return message
         return None
 
-    def _take_prints(self) -> None:
-        """Say what was said before the script was stopped."""
-        for message in (*self._said, *self._guest.take()):
+    def _print_rest(self) -> None:
+        """Print the lines that were sent before the script was stopped."""
+        for message in (*self._received, *self._guest.take()):
             if message.kind == "print":
                 self._console.print(message.name, message.value)
 
     async def _next(self) -> Sequence[Delivery]:
-        """Return what is to be delivered, as soon as there is something."""
+        """Wait for the next deliveries. Raises what ends an entry in which nothing can settle."""
         while True:
+            # Cleared before looking: a call that settles after this line sets it again.
             self._woken.clear()
             if self._timer.ended:
                 raise self._timer.error(self._timer.ended)
@@ -97,38 +113,40 @@ class Entry:
             if not self._calls.can_move:
                 if signal := self._calls.parking():
                     raise signal
-                await self._tell_rejections()
+                await self._warn_of_rejections()
                 raise ScriptError(NOTHING_SETTLES)
             await self._within_time(self._woken.wait())
             self._turn_began = asyncio.get_running_loop().time()
 
-    async def _let_others(self) -> None:
-        """Give the loop to others if this entry has held it for a while."""
+    async def _yield_loop(self) -> None:
+        """Let the loop run other work if this entry has held it for a while."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._turn_began < TURN:
             return
+        # Like `sleep(0)`, but `stop` ends it, too.
         self._woken.clear()
         loop.call_soon(self._woken.set)
         await self._woken.wait()
         self._turn_began = loop.time()
 
     async def _end(self, ending: Message) -> Any:
-        """Settle what is open, then return the output or raise the error."""
+        """Wait for open calls, then return the output or raise the script's error."""
         names = self._calls.unawaited()
-        await self._tell_rejections()
+        await self._warn_of_rejections()
         self._guest.free()
+        # Calls that were not awaited still have effects, so they run to their end and are recorded.
         if names:
-            said = ", ".join(sorted(set(names)))
+            listed = ", ".join(sorted(set(names)))
             self._bridge.warn(
                 "script.unawaited_calls",
-                f"the script returned before {len(names)} of its host calls: {said}",
+                f"the script returned before {len(names)} of its host calls: {listed}",
             )
             await self._within_time(self._calls.finish())
         return conclude(ending, self._request.script, self._request.bounds)
 
-    async def _tell_rejections(self) -> None:
-        for said in await self._guest.rejections():
-            self._bridge.warn("script.unhandled_rejection", said)
+    async def _warn_of_rejections(self) -> None:
+        for line in await self._guest.rejections():
+            self._bridge.warn("script.unhandled_rejection", line)
 
     async def _within_time(self, waiting: Awaitable[Any]) -> None:
         limit = asyncio.timeout(max(self._timer.left, 0))
@@ -136,13 +154,14 @@ class Entry:
             async with limit:
                 await waiting
         except TimeoutError:
+            # A host call may raise a TimeoutError of its own: only ours is the script's timeout.
             if not limit.expired():
                 raise
             raise self._timer.error("timeout") from None
 
 
 class Console:
-    """Hands lines to the bridge; the script's own caps are not trusted."""
+    """Passes console lines to the bridge, within bounds: the guest's own bounds are not trusted."""
 
     def __init__(self, bridge: Bridge, bounds: Bounds) -> None:
         self._bridge = bridge
@@ -151,7 +170,7 @@ class Console:
         self._longest = bounds.log_line_bytes
 
     def print(self, level: str, text: str) -> None:
-        """Hand over one line."""
+        """Pass on one line; drop it when the bounds of the entry are used up."""
         content = text.encode("utf-8", "replace")[: self._longest]
         line = content.decode("utf-8", "ignore")
         self._lines_left -= 1

@@ -1,22 +1,26 @@
-"""How long a script may compute: asked at every epoch, in the thread that computes."""
+"""The time limits of one entry: wall time, computing time, and the slice on the event loop.
+
+`alarm` is the one place that decides whether a running script must stop, and why. The engine calls
+it at every epoch (about 5 ms), in the thread that computes, while the event loop may set `ended`.
+No lock is needed: the computing side alone changes the rest, between `begin` and `end`, and `ended`
+is a single assignment. Only time between `begin` and `end` counts as computing: waiting for the
+host or for a thread does not. Proof: tests/sandbox/test_entry_timer.py.
+"""
 
 from penstock.core.call_errors import Cancelled, ToolTimeout
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 
 SLICE = 0.03
-"""Seconds that one step of a script may hold up the loop, before it is moved to a thread."""
+"""Seconds that one step of a script may hold up the event loop before it moves to a thread."""
 TURN = 0.005
-"""Seconds after which an entry lets others have the loop, wherever it can."""
+"""Seconds after which an entry yields the event loop at the next opportunity."""
 IS_LONG = "slice"
-"""Why a step is stopped that is to be computed in a thread instead."""
+"""The reason for which a step is stopped on the loop, to be computed in a thread."""
 
 
 class EntryTimer:
-    """The wall time and the computing time of one entry.
-
-    Only what computes counts as computing: waiting for the host, or for a thread, does not.
-    """
+    """The wall time and the computing time of one entry."""
 
     def __init__(self, clock: Clock, seconds: float, cpu_ms: int, *, spent_ms: int = 0) -> None:
         self._clock = clock
@@ -24,71 +28,73 @@ class EntryTimer:
         self._deadline = clock.monotonic() + seconds
         self._cpu_ms = cpu_ms
         self._cpu_given = self._cpu_left = max(cpu_ms - spent_ms, 0) / 1000
-        self._begun = 0.0
+        self._began = 0.0
         self._is_sliced = False
         self._slice = SLICE
         self.ended: str | None = None
-        """`cancelled` or `closed`; set from any thread, it stops the script at the next epoch."""
+        """`cancelled` or `closed`. May be set from any thread; stops the script at the next epoch.
+        """
 
     @property
     def left(self) -> float:
-        """Seconds of wall time."""
+        """Seconds of wall time that are left."""
         return self._deadline - self._clock.monotonic()
 
     @property
     def computed_ms(self) -> int:
-        """How long it has computed by now, in this entry."""
+        """Computing time of this entry so far."""
         return round(1000 * (self._cpu_given - self._cpu_left))
 
     @property
     def computing_left(self) -> float:
-        """Seconds that a script which computes now may go on, by the wall or by computing."""
+        """Seconds until a script that computes now must stop, by wall or computing time."""
         now = self._clock.monotonic()
-        return min(self._deadline - now, self._begun + self._cpu_left - now)
+        return min(self._deadline - now, self._began + self._cpu_left - now)
 
     @property
     def has_had_its_turn(self) -> bool:
-        """Whether it computes for so long now that others should have the loop, if it has it."""
-        return self._is_sliced and self._clock.monotonic() - self._begun >= TURN
+        """Whether a script on the event loop has computed so long that others should run."""
+        return self._is_sliced and self._clock.monotonic() - self._began >= TURN
 
     def begin(self, *, is_sliced: bool, crowd: int = 0) -> None:
-        """Note that the script computes from now on, while so many others compute in threads."""
-        self._begun = self._clock.monotonic()
+        """Record that the script computes from now on; `crowd` scripts compute in threads."""
+        self._began = self._clock.monotonic()
         self._is_sliced = is_sliced
-        # Where many are long the next is likely to be, and what it computes here is for nothing.
+        # Where many scripts are long the next one probably is, too, and its slice is repeated in
+        # a thread: so the slice shrinks with the crowd.
         self._slice = SLICE / (1 + crowd)
 
     def end(self) -> float:
-        """Note that it has stopped; returns how long it computed."""
-        took = self._clock.monotonic() - self._begun
+        """Record that the script has stopped; return how many seconds it computed."""
+        took = self._clock.monotonic() - self._began
         self._cpu_left -= took
         return took
 
     def forgive(self, seconds: float) -> None:
-        """Give computing time back that was taken for others: it will be computed again."""
+        """Return computing time for a step that another process repeats."""
         self._cpu_left += seconds
 
     def alarm(self) -> str | None:
-        """Return why the script must stop now, if it must."""
+        """Return the reason why the script must stop now, or None."""
         now = self._clock.monotonic()
         if self.ended:
             return self.ended
         if now >= self._deadline:
             return "timeout"
-        if now - self._begun >= self._cpu_left:
+        if now - self._began >= self._cpu_left:
             return "cpu"
-        return IS_LONG if self._is_sliced and now - self._begun >= self._slice else None
+        return IS_LONG if self._is_sliced and now - self._began >= self._slice else None
 
     def error(self, reason: str) -> PenstockError:
-        """Return what a script that was stopped ends with."""
+        """Return the error of a script that was stopped for this reason."""
         if reason == "cpu":
             return ToolTimeout(
                 f"the script computed for more than {self._cpu_ms} ms", details={"reason": "cpu"}
             )
         if reason == "queued":
             return ToolTimeout(
-                f"the script waited {self._seconds:g} s for a process: as many as "
-                "limits.processes allows are at work",
+                f"the script waited {self._seconds:g} s for a process: all that "
+                "limits.processes allows are busy",
                 details={"reason": "queued"},
             )
         if reason in {"cancelled", "closed"}:

@@ -1,4 +1,9 @@
-"""Where an error was made: some engines show the end of its arguments, authors want its `new`."""
+"""Corrects the position of an error on its stack: from its arguments to its `new`.
+
+QuickJS reports the end of the arguments of `new Error(…)`, V8 the `new`. Authors look for the
+`new`, and both engines should report the same, so the source is searched backwards from the
+reported position. The search is textual and bounded: if it finds nothing, the frame stays as it is.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,22 +17,22 @@ _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 _MADE = re.compile(r"(?:\bnew\s+)?(?P<callee>[\w$][\w$.]*)\s*$")
 _CALLEE = re.compile(r"[\w$.]+")
 _FARTHEST = 4000
-"""Characters between an error's `new` and what is shown of it."""
+"""Most characters between the `new` and the reported position."""
 _LONGEST_NAME = 200
 
 
 def point_at_new(frames: Sequence[str], name: str, modules: Mapping[str, Module]) -> list[str]:
-    """Return the frames of an error of this name, the first of them at the `new` that made it."""
-    found = list(frames)
-    while len(found) > 1 and (within := _within(found[0])):
-        moved = _moved(found[1], within, modules)
+    """Return the frames of an error of this name, the first one at the `new` of the error."""
+    kept = list(frames)
+    while len(kept) > 1 and (within := _within(kept[0])):
+        moved = _moved(kept[1], within, modules)
         if moved is None or not _is_new(moved, modules):
             break
-        # The constructor of a class of errors: who made the error says more.
-        name, found = within, found[1:]
-    if found:
-        found[0] = _moved(found[0], name, modules) or found[0]
-    return found
+        # The top frame is the constructor of an error class: its caller is more useful.
+        name, kept = within, kept[1:]
+    if kept:
+        kept[0] = _moved(kept[0], name, modules) or kept[0]
+    return kept
 
 
 def _within(frame: str) -> str | None:
@@ -36,17 +41,17 @@ def _within(frame: str) -> str | None:
 
 
 def _moved(frame: str, name: str, modules: Mapping[str, Module]) -> str | None:
-    """Return the frame at the `new` of what it is in, if that makes something of this name."""
+    """Return the frame moved to the `new` of its expression, if that constructs this name."""
     matched = _FRAME.match(frame)
     module = modules.get(matched["file"]) if matched else None
     if matched is None or module is None:
         return None
-    place = _making(module.source, int(matched[4]), int(matched[5]), name)
-    return None if place is None else f"{matched[1]}:{place[0]}:{place[1]}{matched[6]}"
+    position = _construction(module.source, int(matched[4]), int(matched[5]), name)
+    return None if position is None else f"{matched[1]}:{position[0]}:{position[1]}{matched[6]}"
 
 
 def _is_new(frame: str, modules: Mapping[str, Module]) -> bool:
-    """Whether a frame shows a `new`: a function may be called as it is, and is shown then."""
+    """Whether a frame is at a `new`: a function may also be called without it."""
     matched = _FRAME.match(frame)
     if matched is None:
         return False
@@ -54,43 +59,44 @@ def _is_new(frame: str, modules: Mapping[str, Module]) -> bool:
     return line.startswith("new", int(matched[5]) - 1)
 
 
-def _making(source: str, line: int, column: int, name: str) -> tuple[int, int] | None:
+def _construction(source: str, line: int, column: int, name: str) -> tuple[int, int] | None:
     lines = source.split("\n")
     if line > len(lines):
         return None
-    at = sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
-    begun = _begun(source, at, name)
-    if begun is None:
+    offset = sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+    start = _start(source, offset, name)
+    if start is None:
         return None
-    before = source[:begun]
-    return before.count("\n") + 1, begun - before.rfind("\n")
+    before = source[:start]
+    return before.count("\n") + 1, start - before.rfind("\n")
 
 
-def _begun(source: str, at: int, name: str) -> int | None:
-    """Return where the making begins that a character is in."""
-    if source.startswith("new", at):
-        return at
-    least = max(at - _FARTHEST, 0)
-    if callee := _CALLEE.match(source, at):
-        whole = source[least : callee.end()]
+def _start(source: str, offset: int, name: str) -> int | None:
+    """Return where the `new` expression around an offset starts."""
+    if source.startswith("new", offset):
+        return offset
+    least = max(offset - _FARTHEST, 0)
+    if callee := _CALLEE.match(source, offset):
+        text = source[least : callee.end()]
     else:
-        whole = source[least:at]
-    if callee and (made := _made(whole, name)) is not None:
-        return least + made
-    before = _TEXT.sub(lambda text: " " * len(text[0]), source[least:at])
+        text = source[least:offset]
+    if callee and (start := _start_of_callee(text, name)) is not None:
+        return least + start
+    # Blank strings, so that their parentheses do not count; then walk back over closed pairs.
+    before = _TEXT.sub(lambda text: " " * len(text[0]), source[least:offset])
     closed = 0
-    for place in range(len(before) - 1, -1, -1):
-        if before[place] == ")":
+    for index in range(len(before) - 1, -1, -1):
+        if before[index] == ")":
             closed += 1
-        elif before[place] == "(" and closed:
+        elif before[index] == "(" and closed:
             closed -= 1
-        elif before[place] == "(" and (made := _made(before[:place], name)) is not None:
-            return least + made
+        elif before[index] == "(" and (start := _start_of_callee(before[:index], name)) is not None:
+            return least + start
     return None
 
 
-def _made(text: str, name: str) -> int | None:
-    """Return where the making of something of this name begins that a text ends with."""
+def _start_of_callee(text: str, name: str) -> int | None:
+    """Return where `new NAME` (or `NAME`) starts at the end of a text, or None."""
     skipped = max(len(text) - _LONGEST_NAME, 0)
     matched = _MADE.search(text[skipped:])
     if matched is None or matched["callee"].rpartition(".")[2] != name:

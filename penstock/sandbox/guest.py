@@ -1,4 +1,4 @@
-"""What computes a script, wherever it does: its port, and what it is told of the world."""
+"""The port of what computes a script (in this process or another), and what it starts with."""
 
 import hashlib
 import json
@@ -15,13 +15,14 @@ from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds, Script
 
 _MESSAGES_PER_CALL = 2
-"""It is asked, and it is dropped."""
+"""A host call may be asked and dropped."""
 MIB = 1 << 20
 _BLOCK = 64
+"""Bytes of a BLAKE2b hash, and the most of a key."""
 
 
 class EntryRequest(Struct, frozen=True, kw_only=True):
-    """What one entry of a script is made of."""
+    """One entry of a script: what runs, what it can reach, and how much it may use."""
 
     script: Script
     bridge: Bridge
@@ -32,37 +33,37 @@ class EntryRequest(Struct, frozen=True, kw_only=True):
 class Guest(Protocol):
     """Computes one script.
 
-    Contract: the same deliveries give the same messages on each; one that raised is only to be
-    freed, and does not compute when it is.
+    Contract: a guest is deterministic: the same deliveries lead to the same messages. After
+    `advance` raised, only `free` may be called, and the script computes no more.
     """
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
-        """Hand these over until the script asks for something; returns those that have to wait.
+        """Deliver until the script makes a host call; return the deliveries that are left.
 
-        `held` are the bytes of the host calls that are open. Raises TimeoutError with the reason
-        of the timer, and RuntimeError with what broke.
+        `held` is the number of bytes of open host calls. Raises TimeoutError with a reason of the
+        timer, and RuntimeError if the engine broke.
         """
         ...
 
     def take(self) -> list[Message]:
-        """Return what the script has said since the last time."""
+        """Return the messages of the script since the last call."""
         ...
 
     async def rejections(self) -> list[str]:
-        """Return a line for each rejection that nobody took."""
+        """Return a line for each unhandled rejection."""
         ...
 
     def stop(self, reason: str) -> None:
-        """End what it computes, from outside."""
+        """Stop the script, from outside of its entry."""
         ...
 
     def free(self) -> None:
-        """Free everything."""
+        """Release the memory or the process."""
         ...
 
 
 def world_of(request: EntryRequest) -> MachineWorld:
-    """Return what a guest is told of the world."""
+    """Return a new world for a guest of this entry, with its limits."""
     bridge, bounds = request.bridge, request.bounds
 
     def answer(name: str, arguments: Any) -> str:
@@ -85,7 +86,7 @@ def world_of(request: EntryRequest) -> MachineWorld:
 
 
 def beginning(request: EntryRequest, input: Any) -> Delivery:
-    """Return the first that is handed over."""
+    """Return the first delivery: it starts the script."""
     script, bridge = request.script, request.bridge
     value = {
         "entry": script.entry,
@@ -99,7 +100,7 @@ def beginning(request: EntryRequest, input: Any) -> Delivery:
 
 
 def begin_step(world: MachineWorld, bounds: Bounds, held: int) -> None:
-    """Note that a step begins: only so much may be held besides what is held already."""
+    """Start to count the bytes of new host calls. With the open ones they share the memory."""
     world.held, world.most_held = 0, bounds.memory_mb * MIB - held
 
 
@@ -109,7 +110,10 @@ def _camel(name: str) -> str:
 
 
 class SeededBytes:
-    """Bytes from a seed, one after the other."""
+    """The randomness of one call: an endless sequence of bytes from a seed.
+
+    Each entry of a call starts at the beginning of the same sequence, so a replay repeats it.
+    """
 
     def __init__(self, seed: bytes) -> None:
         self._seed = seed[:_BLOCK]
@@ -119,17 +123,17 @@ class SeededBytes:
     def take(self, count: int) -> bytes:
         """Return the next bytes."""
         pieces = [self._left]
-        have = len(self._left)
-        while have < count:
+        size = len(self._left)
+        while size < count:
             number = self._block.to_bytes(8, "little")
             pieces.append(hashlib.blake2b(number, key=self._seed).digest())
             self._block += 1
-            have += _BLOCK
-        found = b"".join(pieces)
-        self._left = found[count:]
-        return found[:count]
+            size += _BLOCK
+        content = b"".join(pieces)
+        self._left = content[count:]
+        return content[:count]
 
     def words(self) -> list[int]:
-        """Return four numbers of 32 bits for the script's own generator; nothing is taken."""
-        found = hashlib.blake2b(b"words", key=self._seed, digest_size=16).digest()
-        return [int.from_bytes(found[at : at + 4], "little") for at in range(0, 16, 4)]
+        """Return four 32-bit numbers that seed Math.random. Does not advance the sequence."""
+        content = hashlib.blake2b(b"words", key=self._seed, digest_size=16).digest()
+        return [int.from_bytes(content[at : at + 4], "little") for at in range(0, 16, 4)]

@@ -1,4 +1,11 @@
-"""What crosses between a script and its engine: JSON, and bytes beside it; nothing is trusted."""
+"""The messages between a script and its engine: JSON, with bytes as attachments.
+
+Guarantees that a message from a script either becomes a `Message` with a known kind, finite JSON of
+bounded depth and a bounded number, or raises ScriptError. A script controls every character: it may
+replace the functions that our guest sources call, or break its engine. Arguments that are nested
+too deeply are an error of the author, so only that host call is refused; any other malformed
+message cannot come from our sources and ends the script. Proof: tests/sandbox/test_messages.py.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,39 +17,39 @@ from penstock.core.call_errors import ScriptError
 from penstock.core.json_values.json_text import parse_json
 
 ENDINGS = {"done", "large", "missing", "fail"}
-"""How a script can end; the last it says."""
+"""The kinds of a script's last message."""
 KINDS = ENDINGS | {"ask", "drop", "print", "rejected"}
 _MOST_DIGITS = 9
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """What a script told its engine."""
+    """A message from a script to its engine."""
 
     kind: str
     """`ask`, `drop`, `print`, `rejected`, or one of ENDINGS."""
     number: int
-    """Of the host call."""
+    """The number of the host call."""
     name: str = ""
-    """Of the host call, or the level of a line."""
+    """The name of the host call, or the level of a console line."""
     value: Any = None
     problem: str = ""
-    """Why no host call may have these arguments, if so."""
+    """Why the arguments are refused; empty if they are not."""
     size: int = 0
     """Bytes that are held until the host call settles."""
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """What an engine tells its script."""
+    """A message from an engine to its script."""
 
     kind: str
     """`run`, `settle`, `refuse`."""
     number: int
     value: Any
     at_ms: int
-    """What the clock shows from then on."""
+    """The time that the script's clock shows from then on, in ms since 1970."""
 
     def to_wire(self) -> tuple[str, list[bytes]]:
-        """Return the text of it, and the bytes beside it."""
+        """Return the text, and the attachments."""
         attachments: list[bytes] = []
         try:
             text = _PLAIN.encode(self.value)
@@ -52,11 +59,11 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 def read_message(text: str, attachments: Sequence[bytes], depth: int) -> Message:
-    """Read what a script sent. Raises ScriptError for what our part of its world never sends."""
+    """Parse a message of a script. Raises ScriptError for one that the guest sources never send."""
     kind, _, after = text.partition("\n")
-    digits, found, rest = after.partition("\n")
-    if kind not in KINDS or not found or not _is_number(digits):
-        raise ScriptError(f"the script sent its host a message of no form: {text[:40]!r}")
+    digits, newline, rest = after.partition("\n")
+    if kind not in KINDS or not newline or not _is_number(digits):
+        raise ScriptError(f"the script sent its host a malformed message: {text[:40]!r}")
     number = int(digits)
     if kind == "ask":
         return _read_ask(number, rest, attachments, depth)
@@ -73,12 +80,12 @@ def read_message(text: str, attachments: Sequence[bytes], depth: int) -> Message
 
 
 def read_json(text: str, depth: int, what: str) -> Any:
-    """Return what a JSON text says: not nested too deeply, finite numbers, well-formed text."""
+    """Parse JSON of bounded depth, with finite numbers. `what` names it in the error."""
     try:
         value = parse_json(text)
     except (RecursionError, ValueError) as error:
-        said = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ScriptError(f"{what} cannot be read as JSON: {said}") from None
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ScriptError(f"{what} cannot be read as JSON: {reason}") from None
     if _may_be_deeper(text, depth) and _is_deeper(value, depth):
         raise ScriptError(f"{what} may be nested {depth} deep; it is nested deeper")
     return value
@@ -89,21 +96,21 @@ def _is_number(digits: str) -> bool:
 
 
 def _read_ask(number: int, text: str, attachments: Sequence[bytes], depth: int) -> Message:
-    """Read a host call. What is nested too deeply is a mistake of the script, which goes on."""
-    name, _, spelled = text.partition("\n")
+    """Parse a host call. Arguments that are nested too deeply refuse the call, nothing more."""
+    name, _, arguments = text.partition("\n")
     size = len(text) + sum(map(len, attachments))
     try:
-        value = parse_json(spelled)
+        value = parse_json(arguments)
     except RecursionError:
         return _too_deep(number, name, depth)
     except ValueError as error:
         raise ScriptError(f"the arguments of {name[:80]} cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise ScriptError(f"the arguments of {name[:80]} are no object")
-    # The object around the arguments is ours.
-    if _may_be_deeper(spelled, depth + 1) and _is_deeper(value, depth + 1):
+        raise ScriptError(f"the arguments of {name[:80]} are not an object")
+    # The guest sources wrap the arguments in an object: that level does not count.
+    if _may_be_deeper(arguments, depth + 1) and _is_deeper(value, depth + 1):
         return _too_deep(number, name, depth)
-    value.pop("attachments", None)
+    value.pop("attachments", None)  # only real attachments may use this key
     if attachments:
         value["attachments"] = list(attachments)
     return Message(kind="ask", number=number, name=name, value=value, size=size)
@@ -115,12 +122,12 @@ def _too_deep(number: int, name: str, depth: int) -> Message:
 
 
 def _may_be_deeper(text: str, depth: int) -> bool:
-    """Whether there are brackets enough: to walk a value costs as much as to read it."""
+    """Whether there are enough brackets. A cheap test: walking a value costs as much as parsing."""
     return text.count("[") + text.count("{") > depth
 
 
 class _Attached:
-    """Takes bytes out of a value, and leaves the place of each among the attachments."""
+    """Moves bytes of a value into the attachments; the value keeps the index of each."""
 
     def __init__(self, attachments: list[bytes]) -> None:
         self._attachments = attachments
@@ -147,4 +154,4 @@ def _is_deeper(value: Any, depth: int) -> bool:
 
 
 _PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-"""Made once: to make one costs more than to read a message."""
+"""Shared, because creating an encoder costs more than parsing a message."""

@@ -1,4 +1,4 @@
-"""A script that is ready to run, and what runs it."""
+"""A script that is ready to run, its limits, and the port of a sandbox that runs it."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -10,9 +10,9 @@ from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
 
 WASM, DENO = "wasm", "deno"
-"""The engines."""
+"""The names of the engines: QuickJS in wasm, and V8 in Deno."""
 RUNTIME = "flo:runtime"
-"""The one specifier that names no file: the members of the global `flo`."""
+"""The only specifier that names no file: a module with the members of the global `flo`."""
 RUNTIME_NAMES = (
     "callTool",
     "sleep",
@@ -28,17 +28,17 @@ RUNTIME_NAMES = (
     "ToolError",
     "FloError",
 )
-"""Those members."""
+"""The members of `flo` and exports of RUNTIME."""
 
 
 class Module(Struct, frozen=True, kw_only=True):
-    """One file of a script: JavaScript, every position as it stands in what the author wrote."""
+    """One file of a script as JavaScript, with every position as in the author's source."""
 
     name: str
     """Relative to the folder of the manifest, with `/`; on stacks `tool:///{name}`."""
     source: str
     imports: Mapping[str, str]
-    """Specifier, as it is written, to the name of a module, or to RUNTIME."""
+    """Maps each specifier, as written, to the name of a module, or to RUNTIME."""
     is_json: bool = False
 
 
@@ -46,42 +46,42 @@ class Script(Struct, frozen=True, kw_only=True):
     """The modules that one tool runs, checked and stripped of types."""
 
     entry: str
-    """The module to begin with."""
+    """The name of the module that is entered."""
     entrypoint: str
-    """The function it exports."""
+    """The exported function that is called."""
     modules: Mapping[str, Module]
     digest: str
-    """Another one when any source is another."""
+    """SHA-256 of the sources, the entry and the entrypoint."""
     engine: str | None = None
-    """The engine that its author wants; None is the project's."""
+    """The engine that the author requests; None for the project's."""
     file: str = ""
-    """Where authors look for the entry: relative to the project; none knows it here."""
+    """The file of the entry relative to the project, for messages; empty if not known."""
 
 
 class LoadResult(Struct, frozen=True, kw_only=True):
-    """What came of reading modules: a script; or problems, by file and line."""
+    """The result of loading a script: the script, or its problems by file and line."""
 
     script: Script | None = None
     problems: tuple[Diagnostic, ...] = ()
-    """Why there is none."""
+    """Errors; empty if there is a script."""
     warnings: tuple[Diagnostic, ...] = ()
-    """What will not do in a script that is whole."""
+    """Findings in a script that can run."""
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """What one entry may use."""
+    """Limits of one entry."""
 
     seconds: float
-    """Wall time that is left of the timeout."""
+    """Wall time that is left of the call's timeout."""
     cpu_ms: int = 30_000
-    """Computing time of one attempt."""
+    """Computing time of one attempt, over all of its entries."""
     spent_ms: int = 0
-    """Of it, what earlier entries took."""
+    """Computing time of earlier entries."""
     memory_mb: int = 64
     stack_kb: int = 200
     host_calls: int = 10_000
     message_bytes: int = 8 * 1024 * 1024
-    """The arguments of one host call, as JSON."""
+    """Size of the arguments of one host call, as JSON."""
     output_bytes: int = 1024 * 1024
     json_depth: int = 200
     log_bytes: int = 262_144
@@ -91,24 +91,24 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(Protocol):
-    """Runs scripts of strangers.
+    """Runs untrusted scripts.
 
-    Contract: a script reaches nothing but its Bridge, holds up no other, and is gone when `run`
-    ends, whatever it does. Cancelling `run` ends it within 50 ms.
+    Contract: a script reaches only its Bridge, does not block other scripts, and has ended when
+    `run` returns or raises. Cancelling `run` ends the script within 50 ms.
     """
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
-        """Enter the script from its top; returns its output, which is JSON.
+        """Run the script from its first line; return its output, which is JSON.
 
         Raises ScriptError, ScriptLoadError, ToolTimeout, OutOfMemory, OutputTooLarge, the CallError
-        of an uncaught FloError, and the Signal that a host call met when nothing else can move.
+        of an uncaught FloError, and the Signal of a host call when no other call can settle.
         """
         ...
 
     def engine_for(self, wish: str | None) -> str:
-        """Return the name of the engine that runs a script with this wish, or with none."""
+        """Return the name of the engine for a script that requests this engine, or None."""
         ...
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """Stop all scripts and wait until they have ended."""
         ...

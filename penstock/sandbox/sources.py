@@ -1,4 +1,4 @@
-"""The sources that an engine reads: our part of the world of scripts, and modules as they run."""
+"""The sources that an engine evaluates: the guest sources in `sdk/` and a script's modules."""
 
 import json
 import re
@@ -8,42 +8,46 @@ from pathlib import Path
 from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES, Module, Script
 
 GUEST = "flo:guest"
-"""The name of our own source on stacks: what stands in it is cut from them."""
+"""The name of the guest sources on stacks. Their frames are removed from the stacks of errors."""
 TOOL = "tool:///"
-"""What the names of modules begin with on stacks."""
+"""The prefix of module names on stacks."""
 SDK = Path(__file__).with_name("sdk")
 HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "chance")
-"""What our part of the world calls of its engine."""
+"""The functions of the engine that the guest sources call."""
 _PARTS = (
     *("begin", "json", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),
     *("url_parser", "url", "abort", "blob", "fetch", "crypto", "clone", "flo", "task"),
     *("seal", "run"),
 )
-"""Files of ours, in order: they make one text, so each may use what stands before."""
+"""The files of the guest sources, in order. They form one text: each may use the ones before."""
 _DECLARATIONS = ("flo.d.ts", "builtins.d.ts", "globals.d.ts")
 _OUTPUT = re.compile(r"^  (\w+): ", re.MULTILINE)
 
 
 def guest_source() -> str:
-    """Return a function of HOST_FUNCTIONS that makes the world, and returns what hears the host."""
+    """Return the source of a function that sets up the globals of scripts.
+
+    It takes HOST_FUNCTIONS and returns the function that receives messages of the host.
+    """
     parts = [(SDK / f"guest_{part}.js").read_text("utf-8") for part in _PARTS]
     return f'(function ({", ".join(HOST_FUNCTIONS)}) {{\n"use strict";\n{"".join(parts)}}})'
 
 
 def url_of(name: str) -> str:
-    """Return the name of a module as stacks show it."""
+    """Return the URL of a module, as stacks show it."""
     return name if name == RUNTIME else f"{TOOL}{name}"
 
 
 def source_of(module: Module) -> str:
-    """Return what the engine compiles."""
+    """Return the JavaScript of a module."""
     if module.is_json:
+        # JSON.parse of a string literal: in an object literal `__proto__` would set a prototype.
         return f"export default JSON.parse({json.dumps(module.source)});"
     return module.source
 
 
 def runtime_source() -> str:
-    """Return the source of `flo:runtime`: the members of the global, by name."""
+    """Return the source of `flo:runtime`, which exports the members of the global `flo`."""
     return "".join(f"export const {name} = flo.{name};" for name in RUNTIME_NAMES)
 
 
@@ -62,12 +66,12 @@ def plan_of(script: Script) -> str:
 
 @cache
 def fixed_part() -> str:
-    """Return the declarations of `flo`, of what built-in tools return, and of the globals."""
+    """Return the declarations that all scripts share: `flo`, outputs of built-in tools, globals."""
     return "\n".join((SDK / name).read_text("utf-8") for name in _DECLARATIONS)
 
 
 @cache
 def known_outputs() -> frozenset[str]:
-    """Return the tools whose outputs `FloBuiltInOutputs` of the fixed part declares."""
+    """Return the ids of the tools whose outputs `FloBuiltInOutputs` declares."""
     text = (SDK / "builtins.d.ts").read_text("utf-8")
     return frozenset(_OUTPUT.findall(text.partition("interface FloBuiltInOutputs")[2]))

@@ -55,7 +55,7 @@ def test_a_cache_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) 
     with pytest.raises(ConfigError) as refused:
         machine_code("lexer.wasm", folder)
     assert str(refused.value) == (
-        f"{folder} holds machine code, so nobody else may write to it; found owner "
+        f"{folder} holds machine code, so only you may write to it; found owner "
         f"{os.geteuid()}, mode {mode:o}: make it yours, with mode 700"
     )
     assert list(folder.iterdir()) == []

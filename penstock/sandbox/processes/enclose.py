@@ -1,17 +1,19 @@
-"""Started before a shell command: makes a small world around it, and runs it there.
+"""Runs a shell command in namespaces of its own, with bounded memory and processes.
 
-`python -I -m penstock.sandbox.processes.enclose PLAN` sees a root of its own with the system's
-programs, the project, a home and nothing else; no processes but its own; the network only if the
-plan says so. Landlock then bounds what it may write. What cannot be had ends it, and it says so.
+`python -I -m penstock.sandbox.processes.enclose PLAN` gives the command a root of its own with the
+system's programs, the project and a home, nothing else; it sees only its own processes, and the
+network only if the plan allows it. Landlock then restricts where it may write. If any part cannot
+be set up, nothing runs, and the reason is reported.
 
-The project in there is an overlayfs mount: the command reads the real files, and all that it
-changes is kept in `changes/upper` of its scratch folder; its starter takes over what may be. A
-mount inside the project is not seen by overlayfs; it is bound there read-only. What is protected is
-read-only in there as well, so that a command learns at once what would be refused in the end.
+Inside, the project is an overlayfs mount: the command reads the real files, and its changes go to
+`changes/upper` of its scratch folder; the caller takes over the permitted ones. overlayfs does not
+show mounts inside the project; each is bound read-only. Protected files are read-only inside, too,
+so that a command learns at once what would be refused in the end.
 
-The first process in there counts the memory, the processes and the threads of the others five times
-a second, and ends all of them over the bounds of the plan. The system's own limits hold beside it:
-data of each process, and, unless penstock runs as root, the number of processes.
+The first process inside (pid 1) counts the memory, processes and threads of the others five times a
+second; beyond the bounds of the plan it ends, and the kernel kills the whole pid namespace with it.
+The limits of the system hold as well: data of each process, and, unless penstock runs as root, the
+number of processes. Proof: tests/sandbox/processes/test_enclose.py.
 """
 
 import ctypes
@@ -29,7 +31,7 @@ from typing import Any, NoReturn
 from penstock.sandbox.processes.confine import LAYERS
 from penstock.sandbox.processes.home import HOME
 
-_TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  its own, which nobody else sees
+_TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  private to the namespace
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
 _SETTINGS = (
     *("alternatives", "bash.bashrc", "ca-certificates", "group", "hosts", "inputrc"),
@@ -37,7 +39,7 @@ _SETTINGS = (
     *("ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki"),
     *("profile", "protocols", "python3", "resolv.conf", "services", "shells", "ssl", "terminfo"),
 )
-"""Of /etc: what programs want, and none of the rest."""
+"""The entries of /etc that programs need; the rest may hold secrets."""
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 _LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 _NEW_USER, _NEW_MOUNTS, _NEW_PROCESSES = 0x10000000, 0x00020000, 0x20000000
@@ -45,24 +47,24 @@ _NEW_IPC, _NEW_UTS, _NEW_NET = 0x08000000, 0x04000000, 0x40000000
 _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _DEEP, _PRIVATE, _DETACH = 16384, 1 << 18, 2
 _KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
-"""What a mount that is bound anew may not lose."""
+"""Flags that a remount must keep: the kernel refuses to drop them in a user namespace."""
 _LOWER, _CHANGES, _WHOLE = ".lower", ".changes", ".whole"
-"""Where mounts are prepared in the new root; they are gone before the command begins."""
+"""Where mounts are prepared in the new root; unmounted before the command starts."""
 _PR_SET_PDEATHSIG, _PR_SET_SECUREBITS = 1, 28
 _NO_ROOT = 0x3
 _ENDED = {signal.SIGCHLD}
 _LOOK_SECONDS = 0.2
-"""Between two looks at what the processes of the command take together."""
+"""Seconds between two counts of memory, processes and threads."""
 _MARGIN = 2
-"""The system's limit of processes, where it holds, leaves it to the bound to say what happened."""
+"""Factor of RLIMIT_NPROC over the bound: the count then ends the command with a clear message."""
 _THREADS = 17
-"""Of the fields of /proc/PID/stat behind the name."""
+"""Index of num_threads among the fields of /proc/PID/stat after the name."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enclose(plan: Mapping[str, Any]) -> NoReturn:
-    """Run the command of a plan, and report how it ended."""
+    """Run the command of a plan and report how it ended."""
     fcntl.fcntl(plan["report"], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     with _refusing(plan):
         _follow(plan["parent"])
@@ -77,10 +79,11 @@ def enclose(plan: Mapping[str, Any]) -> NoReturn:
 
 
 def _begin(plan: Mapping[str, Any]) -> NoReturn:
-    """Be the first process in there: all others end with it."""
+    """Run as pid 1 of the namespace: when it ends, the kernel kills all others."""
     with _refusing(plan):
         _call(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _make_root(plan)
+        # Blocked before the fork: a SIGCHLD that comes before `sigtimedwait` stays pending.
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDED)
         command = os.fork()
         if not command:
@@ -96,7 +99,7 @@ def _begin(plan: Mapping[str, Any]) -> NoReturn:
 
 
 def _reaped(command: int) -> int | None:
-    """Reap all that has ended; returns the code of the command, if it is among them."""
+    """Reap all ended children; return the exit code of the command if it is among them."""
     code = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -106,12 +109,13 @@ def _reaped(command: int) -> int | None:
 
 
 def _over(plan: Mapping[str, Any]) -> str:
-    """Return which bound the processes in here exceed together, or nothing."""
+    """Return a message about the bound that the processes exceed together, or an empty text."""
     threads = memory = 0
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
-            _, resident, shared, *_ = (place / "statm").read_text().split()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may end between the two reads
+            # The name is in parentheses and may contain spaces and parentheses itself.
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            _, resident, shared, *_ = (process / "statm").read_text().split()
             threads += int(fields[_THREADS])
             memory += (int(resident) - int(shared)) * _PAGE
     if threads > plan["processes"]:
@@ -144,16 +148,17 @@ def _become(plan: Mapping[str, Any]) -> NoReturn:
 
 
 def _limit(kind: int, most: int) -> None:
-    """Set a limit of the system for each process, unless a lower one holds already."""
+    """Set a resource limit for each process, unless a lower one holds already."""
     _, hard = resource.getrlimit(kind)
-    found = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(kind, (found, found))
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (limit, limit))
 
 
 def _enter_namespaces(*, network: bool) -> None:
     user, group = os.getuid(), os.getgid()
     parts = _NEW_USER | _NEW_MOUNTS | _NEW_PROCESSES | _NEW_IPC | _NEW_UTS
     _call(_libc.unshare(parts | (0 if network else _NEW_NET)))
+    # The kernel accepts `gid_map` from an unprivileged user only after this.
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -188,7 +193,7 @@ def _make_root(plan: Mapping[str, Any]) -> None:
 
 
 def _lay_project(plan: Mapping[str, Any], root: Path, inside: Path) -> None:
-    """Put the project in its place, so that what is changed there is kept apart."""
+    """Mount the project at its path, with changes in a separate folder."""
     project, writable = Path(plan["project"]), [*map(Path, plan["writable"])]
     if not writable:
         _bind(project, inside)
@@ -196,17 +201,18 @@ def _lay_project(plan: Mapping[str, Any], root: Path, inside: Path) -> None:
         return
     _bind(project, _made_folder(root / _LOWER))
     _bind(plan["changes"], _made_folder(root / _CHANGES))
-    os.chdir(root)  # relative paths have no characters that are options
+    os.chdir(root)  # relative paths: a comma or colon in the project's path would end an option
     options = f"lowerdir={_LOWER},upperdir={_CHANGES}/upper,workdir={_CHANGES}/work,userxattr"
     _mount("overlay", inside, "overlay", _NO_SUID | _NO_DEV, options=options.encode())
-    for place in _mounts_below(project):
-        _bind(place, _in(root, place))
-        _freeze(_in(root, place))
+    for mount in _mounts_below(project):
+        _bind(mount, _in(root, mount))
+        _freeze(_in(root, mount))
     if project not in writable:
+        # Keep a writable view of the overlay, freeze the project, then bind the writable folders.
         _bind(inside, _made_folder(root / _WHOLE))
         _freeze(inside)
-        for place in writable:
-            _bind(root / _WHOLE / place.relative_to(project), _in(root, place))
+        for folder in writable:
+            _bind(root / _WHOLE / folder.relative_to(project), _in(root, folder))
     for name in (_WHOLE, _CHANGES, _LOWER):
         with suppress(FileNotFoundError):
             _call(_libc.umount2(os.fsencode(root / name), _DETACH), name)
@@ -217,21 +223,21 @@ def _mounts_below(project: Path) -> list[Path]:
     """Return the mounts inside the project, the outer ones first."""
     lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     named = {line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines}
-    places = [Path(os.fsdecode(each)) for each in named]
-    return sorted(each for each in places if project in each.parents)
+    paths = [Path(os.fsdecode(each)) for each in named]
+    return sorted(each for each in paths if project in each.parents)
 
 
 def _show(root: Path, path: Path, *, resolved: bool = False) -> None:
-    """Let a file or folder of the system be seen at its own place."""
-    place = _in(root, path)
-    if place.is_symlink() or place.exists() or not path.exists():
+    """Bind a file or folder of the system at its own path."""
+    target = _in(root, path)
+    if target.is_symlink() or target.exists() or not path.exists():
         return
     if path.is_symlink() and not resolved:
-        _made_folder(place.parent)
-        place.symlink_to(path.readlink())
+        _made_folder(target.parent)
+        target.symlink_to(path.readlink())
         return
     source = path.resolve()
-    _bind(source, _made_folder(place) if source.is_dir() else _made_file(place))
+    _bind(source, _made_folder(target) if source.is_dir() else _made_file(target))
 
 
 def _make_devices(root: Path) -> None:
@@ -243,20 +249,20 @@ def _make_devices(root: Path) -> None:
         (root / "dev" / name).symlink_to(f"/proc/self/fd{end}")
 
 
-def _hide(place: Path) -> None:
-    if place.is_dir():
+def _hide(path: Path) -> None:
+    if path.is_dir():
         flags = _READ_ONLY | _NO_SUID | _NO_DEV
-        _mount("tmpfs", place, "tmpfs", flags, options=b"size=4k,mode=555")
-    elif place.exists():
-        _bind("/dev/null", place)
+        _mount("tmpfs", path, "tmpfs", flags, options=b"size=4k,mode=555")
+    elif path.exists():
+        _bind("/dev/null", path)
 
 
-def _freeze(place: Path) -> None:
-    """Let what is there be read, and not be written."""
-    if place.exists():
-        _bind(place, place)
-        flags = os.statvfs(place).f_flag & _KEPT_FLAGS
-        _mount(None, place, None, _REMOUNT | _BIND | _READ_ONLY | flags)
+def _freeze(path: Path) -> None:
+    """Make a file or folder read-only. It takes two mounts: a bind ignores the flag."""
+    if path.exists():
+        _bind(path, path)
+        flags = os.statvfs(path).f_flag & _KEPT_FLAGS
+        _mount(None, path, None, _REMOUNT | _BIND | _READ_ONLY | flags)
 
 
 def _in(root: Path, path: str | Path) -> Path:
@@ -291,15 +297,16 @@ def _mount(
 
 
 def _follow(parent: int) -> None:
-    """End when the parent does."""
+    """Die with the parent."""
     _call(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    # It may have ended before the call above.
     if os.getppid() != parent:
-        raise OSError("whoever started this has ended")
+        raise OSError("the parent process has ended")
 
 
 @contextmanager
 def _refusing(plan: Mapping[str, Any]) -> Iterator[None]:
-    """Report what cannot be had: then nothing runs, rather than less enclosed than it should."""
+    """Report an error and end: the command must not run less enclosed than planned."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -307,12 +314,12 @@ def _refusing(plan: Mapping[str, Any]) -> Iterator[None]:
         os._exit(1)
 
 
-def _report(plan: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-    os.write(plan["report"], f"{json.dumps(said)}\n".encode())
+def _report(plan: Mapping[str, Any], report: Mapping[str, Any]) -> None:
+    os.write(plan["report"], f"{json.dumps(report)}\n".encode())
 
 
-def _call(found: int, what: str | Path = "") -> None:
-    if found < 0:
+def _call(result: int, what: str | Path = "") -> None:
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(what) or None)
 

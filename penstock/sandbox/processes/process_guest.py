@@ -62,7 +62,7 @@ class ProcessGuest:
         """Return the deliveries that have to wait; None if the process was ended for others."""
         self._mark_busy(process)
         begin_step(self._world, self._request.bounds, held)
-        said, messages = len(self._world.said), self._world.messages
+        said, messages = len(self._world.outbox), self._world.messages
         self._timer.begin(is_sliced=False)
         try:
             return await self._step_in_time(process, deliveries)
@@ -72,7 +72,7 @@ class ProcessGuest:
         finally:
             took = self._timer.end()
         # Nothing said in this step was delivered; the replay says it again.
-        del self._world.said[said:]
+        del self._world.outbox[said:]
         self._world.messages = messages
         self._timer.forgive(took)
         self.free()
@@ -104,7 +104,7 @@ class ProcessGuest:
 
     def take(self) -> list[Message]:
         """Return what the script has said since the last time."""
-        said, self._world.said = self._world.said, []
+        said, self._world.outbox = self._world.outbox, []
         return said
 
     async def rejections(self) -> list[str]:
@@ -196,7 +196,7 @@ class ProcessGuest:
         for delivery in self._delivered:
             await self._step(process, [delivery])
         self._world.is_muted = False
-        self._world.messages, self._world.said = before.messages, before.said
+        self._world.messages, self._world.outbox = before.messages, before.outbox
 
     def _give_way(self) -> None:
         """End the process for others; the script goes on in another one."""
@@ -237,7 +237,7 @@ class ProcessGuest:
         kind, parts = await process.read()
         match kind, parts:
             case "post", [text, *attachments]:
-                self._world.hear(text.decode("utf-8", "replace"), attachments)
+                self._world.receive(text.decode("utf-8", "replace"), attachments)
             case "idle", [counts]:
                 done, self._rejected = map(int, counts.split())
                 self._is_idle = True

@@ -31,30 +31,30 @@ _PER_CORE, _FEWEST, _EACH_MB = 4, 4, 256
 _PATIENCE, _MOST_PATIENCE = 0.05, 2.0
 """Seconds that a holder which only waits keeps its slot from others."""
 _SLICE = 0.2
-"""Seconds that one which computes does. Each eviction doubles both."""
+"""The same for a holder that computes. Each eviction doubles both."""
 _MOST_DOUBLINGS = 16
-"""Patience for most of a day; more would not fit a float in the end."""
+"""Patience for most of a day. Without a bound the power would overflow a float in the end."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _CLOSED = "the sandbox is closed"
 
 
 class Timer(Protocol):
-    """What was planned for a time."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Cancel the callback."""
         ...
 
 
 class Timers(Protocol):
-    """The time, and what happens at one: an event loop."""
+    """A clock that schedules callbacks: an event loop."""
 
     def time(self) -> float:
-        """Return seconds since some moment."""
+        """Return seconds since an arbitrary moment."""
         ...
 
     def call_at(self, when: float, callback: Callable[[], None], /) -> Timer:
-        """Call it at this time."""
+        """Schedule a callback."""
         ...
 
 
@@ -64,15 +64,15 @@ class Slot:
     def __init__(self, slots: "ProcessSlots") -> None:
         self._slots = slots
         self.evict: Callable[[], None] | None = None
-        """Ends the process of the holder; None for one that cannot begin again."""
+        """Ends the process of the holder; None for a holder that cannot be evicted."""
         self.patient_until = 0.0
 
     def idle(self, evict: Callable[[], None], evictions: int, *, cost: float = 0) -> None:
-        """Note that the holder waits. It was evicted `evictions` times; a replay takes `cost` s."""
+        """Mark the holder as waiting. It was evicted `evictions` times; a replay takes `cost` s."""
         self._keep(evict, max(min(_doubled(_PATIENCE, evictions), _MOST_PATIENCE), cost))
 
     def busy(self, evict: Callable[[], None], evictions: int, *, cost: float = 0) -> None:
-        """Note that the holder computes: a script that never ends would keep others waiting."""
+        """Mark the holder as computing. It can still be evicted: a script may never end."""
         self._keep(evict, max(_doubled(_SLICE, evictions), cost))
 
     def _keep(self, evict: Callable[[], None], seconds: float) -> None:
@@ -81,13 +81,16 @@ class Slot:
         self._slots.make_room()
 
     def release(self) -> None:
-        """Let another holder have the slot. Further calls do nothing."""
+        """Release the slot. Further calls do nothing."""
         self.evict = None
         self._slots.held.discard(self)
         self._slots.make_room()
 
     def release_from(self, loop: asyncio.AbstractEventLoop) -> Callable[[Any], None]:
-        """Return what releases the slot from another thread, also if the loop has ended."""
+        """Return a function that releases the slot from another thread.
+
+        If the loop has ended, the slot stays in `left` until the next loop looks at `free`.
+        """
 
         def leave(_: Any) -> None:
             self._slots.left.append(self)
@@ -98,7 +101,7 @@ class Slot:
 
 
 class ProcessSlots:
-    """At most so many slots; 0 is what cores and memory of this machine allow."""
+    """`most` slots; 0 for the number that fits the cores and memory of this machine."""
 
     def __init__(
         self, most: int = 0, *, timers: Callable[[], Timers] = asyncio.get_running_loop
@@ -109,13 +112,13 @@ class ProcessSlots:
         self.left: deque[Slot] = deque()
         """Released by threads; the loop takes them out of `held`."""
         self._wanted: dict[str, deque[asyncio.Future[Slot]]] = {}
-        """Queues by task, the next one first."""
-        self._look: Timer | None = None
+        """The queue of each task. The first task gets the next free slot."""
+        self._next_check: Timer | None = None
         self._is_closed = False
 
     @property
     def free(self) -> int:
-        """How many slots nobody holds."""
+        """Number of free slots."""
         while self.left:
             self.held.discard(self.left.popleft())
         return self.most - len(self.held)
@@ -129,91 +132,94 @@ class ProcessSlots:
         if self._is_closed:
             raise Cancelled(_CLOSED)
         granted: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        line = self._wanted.setdefault(task, deque())
-        (line.appendleft if again else line.append)(granted)
+        queue = self._wanted.setdefault(task, deque())
+        (queue.appendleft if again else queue.append)(granted)
         self.make_room()
         try:
             return await granted
         except asyncio.CancelledError:
+            # Granted and cancelled in the same iteration of the loop: release the slot, or it
+            # is lost.
             if not granted.done() or granted.cancelled():
-                self._leave_line(task, granted)
+                self._leave_queue(task, granted)
             elif granted.exception() is None:
                 slot = granted.result()
                 slot.release()
             raise
 
     def close(self) -> None:
-        """End every wait with Cancelled, and refuse further requests."""
+        """End every wait with Cancelled; refuse further requests."""
         self._is_closed = True
-        for line in self._wanted.values():
-            for granted in line:
+        for queue in self._wanted.values():
+            for granted in queue:
                 if not granted.done():
                     granted.set_exception(Cancelled(_CLOSED))
         self._wanted.clear()
 
     def make_room(self) -> None:
-        """Grant free slots; where there are none, evict holders whose patience is over."""
+        """Grant free slots; if there are none, evict holders whose patience is over."""
         while self.free > 0 and self._wanted:
             self._grant_next()
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        if self._next_check is not None:
+            self._next_check.cancel()
+            self._next_check = None
         if wanted := sum(map(len, self._wanted.values())):
             self._evict(wanted)
 
     def _grant_next(self) -> None:
-        """Grant a slot to the first task, which then goes behind the others."""
-        task, line = next(iter(self._wanted.items()))
+        """Grant a slot to the first task and move the task to the end."""
+        task, queue = next(iter(self._wanted.items()))
         del self._wanted[task]
-        while line and line[0].done():
-            del line[0]
-        if line:
+        while queue and queue[0].done():
+            del queue[0]
+        if queue:
             slot = Slot(self)
             self.held.add(slot)
-            line.popleft().set_result(slot)
-        if line:
-            self._wanted[task] = line
+            queue.popleft().set_result(slot)
+        if queue:
+            self._wanted[task] = queue
 
-    def _leave_line(self, task: str, granted: asyncio.Future[Slot]) -> None:
-        """Forget a request that was cancelled: nobody is evicted for it."""
-        line = self._wanted.get(task, deque())
-        if granted in line:
-            line.remove(granted)
-        if not line:
+    def _leave_queue(self, task: str, granted: asyncio.Future[Slot]) -> None:
+        """Remove a cancelled request, so that no holder is evicted for it."""
+        queue = self._wanted.get(task, deque())
+        if granted in queue:
+            queue.remove(granted)
+        if not queue:
             self._wanted.pop(task, None)
 
     def _evict(self, wanted: int) -> None:
-        """Evict as many as are wanted of those whose patience is over; look again for the others.
+        """Evict up to `wanted` holders whose patience is over; schedule a check for the next one.
 
         An evicted holder keeps its slot until its process is reaped, and is not evicted twice.
         """
         timers = self.timers()
-        leaving = sum(slot.evict is _gone for slot in self.held)
-        resting = [slot for slot in self.held if slot.evict not in {None, _gone}]
-        for slot in sorted(resting, key=_patience)[: max(wanted - leaving, 0)]:
+        leaving = sum(slot.evict is _evicted for slot in self.held)
+        evictable = [slot for slot in self.held if slot.evict not in {None, _evicted}]
+        for slot in sorted(evictable, key=_patience)[: max(wanted - leaving, 0)]:
             if slot.patient_until > timers.time():
-                self._look = timers.call_at(slot.patient_until, self.make_room)
+                self._next_check = timers.call_at(slot.patient_until, self.make_room)
                 return
-            evict, slot.evict = slot.evict, _gone
+            # Marked first: `evict` may release the slot, which calls `make_room` again.
+            evict, slot.evict = slot.evict, _evicted
             if evict is not None:
                 evict()
 
 
 def usual() -> int:
-    """Return how many processes a machine can well have at once, by its cores and memory."""
+    """Return how many processes fit this machine, by its cores and memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     by_cores = _PER_CORE * (cores or 1)
     return max(_FEWEST, min(by_cores, _memory() // 2 // (_EACH_MB << 20)))
 
 
 def _memory() -> int:
-    """Return the bytes of memory that this process may have, as far as the system says it."""
-    found = (
+    """Return the bytes of memory of this machine, or of its container if that has less."""
+    memory = (
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if os.name == "posix" else 1 << 34
     )
     with suppress(OSError, ValueError):
-        found = min(found, int(_CGROUP.read_text()))
-    return found
+        memory = min(memory, int(_CGROUP.read_text()))
+    return memory
 
 
 def _doubled(seconds: float, evictions: int) -> float:
@@ -224,5 +230,5 @@ def _patience(slot: Slot) -> float:
     return slot.patient_until
 
 
-def _gone() -> None:
-    """Mark who was evicted."""
+def _evicted() -> None:
+    """Mark a slot whose holder was evicted."""

@@ -66,7 +66,7 @@ class RemoteWorld(MachineWorld, kw_only=True):
     pipe: Pipe
     has_asked: bool = False
 
-    def hear(self, text: str, attachments: Sequence[bytes]) -> None:
+    def receive(self, text: str, attachments: Sequence[bytes]) -> None:
         """Hand on what the script says."""
         if self.is_over:
             return
@@ -113,7 +113,7 @@ class Worker:
                     self._idle()
             case "rejections", []:
                 if self._machine is not None:
-                    self._machine.tell_rejections()
+                    self._machine.post_rejections()
                 self._idle()
             case _:
                 raise ValueError(f"{kind!r} is no frame of a sandbox")

@@ -1,8 +1,11 @@
 """The binding to the wasm engine: instances, their memory, interruption and traps.
 
-The call layer of wasmtime-py costs ten times the call, so this file speaks to the library that it
-ships, through ctypes. It uses `wasmtime._bindings`, which is private: wasmtime is pinned to one
-major version, and the tests of this file are to be run whenever it is raised.
+Guarantees: a guest reads and writes its own memory only, computes no longer than its alarm allows,
+and an exception in a host function reaches the caller of `Instance.call` unchanged.
+
+How: the call layer of wasmtime-py costs ten times the call itself, so this file calls the library
+that wasmtime-py ships, through ctypes. Relies on `wasmtime._bindings`, which is private: wasmtime
+is pinned to one major version. Run tests/sandbox/wasm/test_binding.py whenever the pin changes.
 """
 
 import ctypes
@@ -27,33 +30,34 @@ PAGE = 65_536
 _STACK = 1 << 20
 """Bytes of native stack for a guest; a script's own limit is far below, and throws a RangeError."""
 _LARGEST = 640 << 20
-"""Bytes of address space for one memory. More is set aside otherwise (4 GB), for traps by signal,
-which are off; it would run out where the address space is limited."""
+"""Bytes of address space for one memory. The default reserves 4 GB for traps by signal, which are
+off; processes with a limited address space would run out."""
 _WORD = 0xFFFFFFFF
 _MOST_ARGUMENTS = 8
 _SLOT = 2
-"""Numbers of 64 bits that a value takes up: it could be a vector. The first holds what we use."""
+"""64-bit words per value (it could be a vector). Our values use the first word only."""
 
 Alarm = Callable[[], str | None]
-"""Asked at every epoch while a guest computes; a reason stops it."""
+"""Called at every epoch while a guest computes. A returned reason stops the guest."""
 
 
 class Import(Struct, frozen=True, kw_only=True):
-    """A function of the host that a guest may call: its types, `i` or `I`, and what it does."""
+    """A host function that a guest may call. `parameters` has one type letter (d, i, I) each."""
 
     module: str
     name: str
     parameters: str
     answers: bool
     call: Callable[[Any, Sequence[int]], int]
-    """Takes the owner of the instance and the arguments."""
+    """Called with the owner of the instance and the arguments."""
 
 
 class Engine:
-    """One wasm module, compiled once, from which instances are made.
+    """A wasm module, compiled once; a factory of instances.
 
-    Host functions are defined here, once: wasmtime-py keeps them in a table without a lock, so to
-    define them per instance from several threads is a race. Which instance calls, its thread knows.
+    Host functions are defined here, once: wasmtime-py keeps them in a table without a lock, so
+    defining them per instance from several threads is a race. `current`, a thread local, holds the
+    instance that calls.
     """
 
     def __init__(
@@ -66,8 +70,8 @@ class Engine:
         self.module = compiled(self.native, blob, cache)
         self._linker = wasmtime.Linker(self.native)
         self._kept: list[Any] = [config]
-        for each in imports:
-            self._define(each)
+        for function in imports:
+            self._define(function)
         self.template = ctypes.POINTER(library.wasmtime_instance_pre_t)()
         _check(
             library.wasmtime_linker_instantiate_pre(
@@ -77,16 +81,16 @@ class Engine:
         self.on_epoch = _EPOCH_CALLBACK(self._epoch)
 
     def close(self) -> None:
-        """End the ticker; instances that are still there stay usable, without deadlines."""
+        """End the ticker. Open instances stay usable, without deadlines."""
         self.ticker.close()
 
-    def _define(self, wanted: Import) -> None:
+    def _define(self, function: Import) -> None:
         kinds = {"d": wasmtime.ValType.f64, "i": wasmtime.ValType.i32, "I": wasmtime.ValType.i64}
-        results = [wasmtime.ValType.i32()] if wanted.answers else []
-        type_ = wasmtime.FuncType([kinds[each]() for each in wanted.parameters], results)
-        callback = _CALLBACK(self._entrance(wanted))
-        self._kept += [callback, type_]
-        module, name = wanted.module.encode(), wanted.name.encode()
+        results = [wasmtime.ValType.i32()] if function.answers else []
+        type_ = wasmtime.FuncType([kinds[each]() for each in function.parameters], results)
+        callback = _CALLBACK(self._entry_point(function))
+        self._kept += [callback, type_]  # the library holds bare pointers to both
+        module, name = function.module.encode(), function.name.encode()
         _check(
             library.wasmtime_linker_define_func_unchecked(
                 self._linker.ptr(),
@@ -101,29 +105,29 @@ class Engine:
             )
         )
 
-    def _entrance(self, wanted: Import) -> Callable[..., int]:
-        """Return the function that wasm calls; `Instance.call` raises again what it raises."""
-        call, answers = wanted.call, wanted.answers
-        masks = [_WORD if each == "i" else -1 for each in wanted.parameters]
+    def _entry_point(self, function: Import) -> Callable[..., int]:
+        """Return the function that wasm calls. `Instance.call` re-raises its exceptions."""
+        call, answers = function.call, function.answers
+        masks = [_WORD if kind == "i" else -1 for kind in function.parameters]
 
         def enter(_environment: Any, _caller: Any, values: Any, _count: int) -> int:
             instance: Instance = self.current.instance
-            given = [values[_SLOT * at] & mask for at, mask in enumerate(masks)]
+            arguments = [values[_SLOT * at] & mask for at, mask in enumerate(masks)]
             if answers:
                 values[0] = 0
-            with _Kept(instance):
-                found = call(instance.owner, given)
+            with _KeepError(instance):
+                result = call(instance.owner, arguments)
                 if answers:
-                    values[0] = found
+                    values[0] = result
             return 0 if instance.failure is None else _new_trap()
 
         return enter
 
     def _epoch(self, _context: Any, _payload: Any, delta: Any, kind: Any) -> int:
         instance: Instance = self.current.instance
-        delta[0] = 1  # and `kind` is to go on, unless it is set
-        instance.stopped = "failed"
-        with _Kept(instance):
+        delta[0] = 1  # epochs until the next call; `kind` stays at its default, continue
+        instance.stopped = "failed"  # stays if the alarm itself raises
+        with _KeepError(instance):
             instance.stopped = instance.alarm()
         if instance.stopped is None:
             return 0
@@ -132,21 +136,21 @@ class Engine:
 
 
 class Instance:
-    """One guest: its memory and its functions. Used by one thread at a time, any thread.
+    """One guest: its memory and its functions. Any thread may use it, one at a time.
 
-    What its alarm stops raises TimeoutError, with the reason; any other trap raises RuntimeError.
-    After either it is broken and only to be closed.
+    A call that the alarm stops raises TimeoutError with the reason; any other trap raises
+    RuntimeError. After either the instance is broken: close it.
     """
 
     def __init__(self, engine: Engine, owner: Any, memory_bytes: int) -> None:
         self._engine = engine
         self.owner = owner
-        """Given to host functions."""
+        """The first argument of host functions."""
         self.alarm: Alarm = _never
         self.stopped: str | None = None
         self.failure: BaseException | None = None
         self.depth = 0
-        """How many host functions are on the stack."""
+        """Number of host functions on the stack."""
         self._store = wasmtime.Store(engine.native)
         self._store.set_limits(memory_size=memory_bytes)
         self._context = library.wasmtime_store_context(self._store.ptr())
@@ -174,20 +178,20 @@ class Instance:
         self._store.close()
 
     def call(self, name: str, *arguments: int) -> int:
-        """Call a function of the guest that may run a script; other threads run meanwhile."""
+        """Call a function of the guest that may run a script. Releases the GIL."""
         return self._call(_LONG, name, arguments)
 
     def quick(self, name: str, *arguments: int) -> int:
-        """Call a function that ends soon: other threads wait, which costs less than to let them."""
+        """Call a function that ends soon. Keeps the GIL: releasing it costs more than the call."""
         return self._call(_SHORT, name, arguments)
 
     def read(self, address: int, size: int) -> bytes:
-        """Return a piece of memory. The address comes from the guest: it may be anything."""
+        """Return a piece of memory. The guest chooses the address, so it is checked."""
         self._check_inside(address, size)
         return ctypes.string_at(self._begins + address, size)
 
     def write(self, address: int, content: bytes) -> None:
-        """Put bytes into memory."""
+        """Write bytes into memory."""
         self._check_inside(address, len(content))
         ctypes.memmove(self._begins + address, content, len(content))
 
@@ -196,9 +200,9 @@ class Instance:
         return int.from_bytes(self.read(address, 4), "little")
 
     def read_text(self, address: int, limit: int = 4096) -> str:
-        """Return a text that ends in a zero byte."""
-        found = self.read(address, min(limit, max(0, self.size - address)))
-        return found.partition(b"\0")[0].decode("utf-8", "replace")
+        """Return a text that ends with a zero byte."""
+        content = self.read(address, min(limit, max(0, self.size - address)))
+        return content.partition(b"\0")[0].decode("utf-8", "replace")
 
     @property
     def size(self) -> int:
@@ -206,7 +210,7 @@ class Instance:
         return int(_MEMORY_SIZE(self._context, self._memory))
 
     def grow_to(self, size: int) -> None:
-        """Make memory at least so large."""
+        """Grow memory to at least `size` bytes."""
         pages, before = -(-(size - self.size) // PAGE), ctypes.c_uint64()
         if pages > 0:
             grown = library.wasmtime_memory_grow(
@@ -224,7 +228,7 @@ class Instance:
     @stack_pointer.setter
     def stack_pointer(self, address: int) -> None:
         value = library.wasmtime_val_t()
-        value.of.i32 = address  # and its kind is i32, which is 0
+        value.of.i32 = address  # its kind is i32, which is 0, the default
         _check(library.wasmtime_global_set(self._context, self._stack(), ctypes.byref(value)))
 
     def _stack(self) -> Any:
@@ -233,6 +237,7 @@ class Instance:
 
     def _call(self, invoke: Any, name: str, arguments: Sequence[int]) -> int:
         function = self._functions.get(name) or self._function(name)
+        # A call inside a host function needs its own array: the outer call still uses the shared.
         values = _Values() if self.depth else self._values
         for at, argument in enumerate(arguments):
             values[_SLOT * at] = argument
@@ -245,59 +250,59 @@ class Instance:
     def _raise(self, error: int | None) -> None:
         trap = self._trap.value
         self._trap.value = None
-        said = _message_of_error(error) if error else _message_of_trap(trap) if trap else ""
+        text = _message_of_error(error) if error else _message_of_trap(trap) if trap else ""
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
         if self.stopped is not None:
             raise TimeoutError(self.stopped)
-        raise RuntimeError(said.strip().splitlines()[-1] if said.strip() else "trap")
+        raise RuntimeError(text.strip().splitlines()[-1] if text.strip() else "trap")
 
     def _function(self, name: str) -> Any:
-        """Return one export: to ask for all 450 of them costs more than a script."""
+        """Look up one export on first use: looking up all 450 costs more than a script."""
         export = self._export(name)
-        self._functions[name] = found = (ctypes.byref(export.of.func), export)
-        return found
+        self._functions[name] = entry = (ctypes.byref(export.of.func), export)
+        return entry
 
     def _export(self, name: str) -> Any:
-        found = library.wasmtime_extern_t()
+        export = library.wasmtime_extern_t()
         if not library.wasmtime_instance_export_get(
             self._context,
             ctypes.byref(self._handle),
             _spelled(name),
             len(name),
-            ctypes.byref(found),
+            ctypes.byref(export),
         ):
             raise ConfigError(f"the wasm blob has no {name!r}: it is not the pinned one")
-        return found
+        return export
 
     def _check_inside(self, address: int, size: int) -> None:
         if address + size > self._size:
             self._size = self.size
         if address + size > self._size:
-            raise RuntimeError("the guest named a place outside its memory")
+            raise RuntimeError("the guest passed an address outside its memory")
 
 
 @cache
 def _spelled(name: str) -> Any:
-    """Return the name of an export, of which there are few, for the library."""
+    """Return the name of an export as a C string. There are few names, so the cache is bounded."""
     return ctypes.create_string_buffer(name.encode("ascii"))
 
 
 def _config() -> wasmtime.Config:
     config = wasmtime.Config()
     config.epoch_interruption = True
-    # By signals a trap ends the process if faulthandler was enabled after the engine was made.
+    # With traps by signal, a trap kills the process if faulthandler was enabled after the engine.
     library.wasmtime_config_signals_based_traps_set(config.ptr(), False)  # noqa: FBT003
     config.max_wasm_stack = _STACK
     config.memory_reservation = _LARGEST
     config.memory_guard_size = 0
-    config.memory_may_move = False  # so that where it begins need not be asked again
+    config.memory_may_move = False  # `Instance._begins` is read once
     return config
 
 
 def _new_trap() -> int:
-    """Return what ends the guest at once: it must not go on after its host said no."""
+    """Return a trap that ends the guest at once: it must not continue after the host refused."""
     message = b"the host refused"
     trap = library.wasmtime_trap_new(ctypes.create_string_buffer(message), len(message))
     return ctypes.cast(trap, ctypes.c_void_p).value or 0
@@ -329,13 +334,13 @@ def _message_of_trap(trap: int) -> str:
 
 
 def _taken(text: Any) -> str:
-    found = ctypes.string_at(text.data, text.size).decode("utf-8", "replace").rstrip("\0")
+    taken = ctypes.string_at(text.data, text.size).decode("utf-8", "replace").rstrip("\0")
     library.wasm_byte_vec_delete(ctypes.byref(text))
-    return found
+    return taken
 
 
-class _Kept:
-    """Keeps what a host function raises: nothing may be raised through native frames."""
+class _KeepError:
+    """Keeps the exception of a host function: it must not propagate through native frames."""
 
     __slots__ = ("_instance",)
 
@@ -357,9 +362,9 @@ class _Kept:
 
 
 def _function(make: Any, name: str, result: Any, *arguments: Any) -> Any:
-    """Return a function of the library under types of our own.
+    """Return a function of the library with our own types.
 
-    To set types on wasmtime-py's own functions would change wasmtime-py.
+    Setting types on wasmtime-py's function objects would change wasmtime-py.
     """
     address = ctypes.cast(dll[name], ctypes.c_void_p).value
     return make(result, *arguments)(address)
@@ -384,13 +389,8 @@ _EPOCH_CALLBACK = ctypes.CFUNCTYPE(
     ctypes.POINTER(ctypes.c_uint64),
     ctypes.POINTER(ctypes.c_uint8),
 )
+_SET_CALLBACK = (_pointer, _EPOCH_CALLBACK, _pointer, _pointer)
 _ON_EPOCH = _function(
-    ctypes.CFUNCTYPE,
-    "wasmtime_store_epoch_deadline_callback",
-    None,
-    _pointer,
-    _EPOCH_CALLBACK,
-    _pointer,
-    _pointer,
+    ctypes.CFUNCTYPE, "wasmtime_store_epoch_deadline_callback", None, *_SET_CALLBACK
 )
 _NO_FINALIZER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)()

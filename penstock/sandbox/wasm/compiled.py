@@ -1,4 +1,4 @@
-"""A blob of the sandbox as a module of wasmtime: from its kept machine code, or compiled."""
+"""Loads a blob as a wasmtime module: from cached machine code, or by compiling it."""
 
 import logging
 from contextlib import suppress
@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 
 
 def compiled(engine: Engine, name: str | bytes, cache: Path | None) -> Module:
-    """Return the module of one blob; without a cache it is compiled, which takes some seconds.
+    """Return the module of one blob. Without a cache it is compiled, which takes some seconds.
 
-    A module that is no blob of ours is given as its bytes. Machine code made for another machine,
-    or damaged, is deleted and compiled again.
+    Pass the bytes of a module that is not one of our blobs. Machine code that is damaged, or made
+    for another machine, is compiled again and replaced.
     """
     if isinstance(name, bytes):
         return Module(engine, name)
@@ -29,6 +29,6 @@ def compiled(engine: Engine, name: str | bytes, cache: Path | None) -> Module:
         module = Module(engine, blob(name))
         write_whole(path, bytes(module.serialize()))
     except OSError as error:
-        log.warning("%s is compiled at every start, because it cannot be kept: %s", name, error)
+        log.warning("%s is compiled at every start; the cache cannot be used: %s", name, error)
         module = Module(engine, blob(name))
     return module

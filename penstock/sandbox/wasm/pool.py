@@ -1,4 +1,11 @@
-"""The threads of scripts that compute for long."""
+"""The threads for scripts that compute for long.
+
+Guarantees that `compute` returns, raises or is cancelled only when no thread uses the memory of the
+guest any more, because the caller frees it next. Scripts that loop can fill the pool; short steps
+never come here, so they are not affected. Relies on the alarm of the guest to end a step: Python
+cannot stop a thread. The threads run below the priority of the event loop. They do not survive
+fork(), so a child process starts with none. Proof: tests/sandbox/wasm/test_pool.py.
+"""
 
 import asyncio
 import os
@@ -14,45 +21,45 @@ from penstock.sandbox.entry_timer import EntryTimer
 
 MOST_THREADS = 32
 _STACK = 4 << 20
-"""Bytes of stack: some systems give threads half a megabyte, less than a script may use."""
+"""Bytes of stack per thread. The default of some systems, 512 KB, is less than a script may use."""
 
 _NICENESS = 5
-"""A third of the share of the loop, where both want the processor."""
+"""Gives a script a third of the event loop's share when both need the processor."""
 
 _Result = TypeVar("_Result")
 
 
 class Pool:
-    """Computes steps of scripts beside the loop.
-
-    Scripts that loop can fill it; others go on, because what is short never comes here.
-    """
+    """Computes steps of scripts in threads."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self.busy = 0
-        """Steps that are computed, or wait for a thread."""
-        # Threads do not survive fork(): the child would hand them work for ever.
-        itself = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _forget(itself()))
+        """Number of steps that run or wait for a thread."""
+        # Threads do not survive fork(): steps of the child would wait for them for ever.
+        pool = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forget(pool()))
 
     async def compute(self, step: Callable[[], _Result], timer: EntryTimer) -> _Result:
-        """Return what the step returns. Cancelled, it ends when the thread has left the script.
+        """Run the step in a thread and return its result.
 
-        Raises TimeoutError when no thread was free in time, or will be any more.
+        If cancelled, waits until the thread has left the script. Raises TimeoutError with a reason
+        if no thread was free in time, or the pool was closed.
         """
         job = self._opened().submit(step)
         future = asyncio.wrap_future(job)
         self.busy += 1
         try:
             done, _ = await asyncio.wait([future], timeout=max(timer.left, 0))
+            # `cancel` succeeds only for a step that has not started. A started step ends by the
+            # alarm of the guest, which knows the same deadline.
             if not done and job.cancel():
                 raise TimeoutError("timeout")
             await asyncio.wait([future])
         except asyncio.CancelledError:
             timer.ended = "cancelled"
             job.cancel()
-            await _left(future)
+            await _wait_until_done(future)
             raise
         finally:
             self.busy -= 1
@@ -61,24 +68,25 @@ class Pool:
         return future.result()
 
     def forget(self) -> None:
-        """Begin anew in a child process."""
+        """Start without threads in a child process."""
         self._threads, self.busy = None, 0
 
     def close(self) -> None:
-        """End the threads, which compute nothing any more."""
+        """End the threads. Steps that wait for one raise TimeoutError."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _opened(self) -> ThreadPoolExecutor:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
-                MOST_THREADS, thread_name_prefix="script", initializer=_stand_back
+                MOST_THREADS, thread_name_prefix="script", initializer=_lower_priority
             )
+        # The setting is global and applies to threads as they start; the executor starts them late.
         threading.stack_size(max(_STACK, threading.stack_size()))
         return self._threads
 
 
-def _stand_back() -> None:
+def _lower_priority() -> None:
     """Lower this thread's priority below the event loop's, where threads have their own."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
@@ -94,10 +102,10 @@ def _forget(pool: Pool | None) -> None:
         pool.forget()
 
 
-async def _left(future: asyncio.Future[_Result]) -> None:
-    """Wait until the thread is out, however often this is cancelled: the memory is freed next."""
+async def _wait_until_done(future: asyncio.Future[_Result]) -> None:
+    """Wait until the thread is done, also if cancelled again: the caller frees the memory next."""
     while not future.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([future])
     if not future.cancelled():
-        future.exception()
+        future.exception()  # retrieved, or asyncio logs it as never retrieved

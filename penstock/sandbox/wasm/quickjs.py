@@ -1,4 +1,10 @@
-"""The Sandbox of this process: QuickJS in wasm, one machine for each entry."""
+"""The in-process Sandbox: QuickJS in wasm, one machine for each entry.
+
+Guarantees that `close` returns only when no entry runs, and that a failed start of the engine is
+tried again by the next script. The engine is shared; each entry gets its own machine, whose memory
+starts as a copy of one image. Proof: tests/sandbox/wasm/test_quickjs.py, and the contract of all
+sandboxes in tests/contracts/test_sandbox.py.
+"""
 
 import asyncio
 from pathlib import Path
@@ -21,10 +27,10 @@ from penstock.sandbox.wasm.wasm_guest import WasmGuest, WasmHost
 
 
 class QuickJs:
-    """Runs scripts in this process, each in a memory of its own.
+    """Runs scripts in this process, each with its own memory.
 
-    The first script pays for the engine: 0.1 s if its machine code is in the cache, 1 to 2 s if
-    not. The clock is that of the machine, whatever the clock of the script says.
+    The first script waits for the engine: 0.1 s if its machine code is cached, 1 to 2 s if not.
+    Time limits use `clock`, not the clock that the script sees.
     """
 
     def __init__(
@@ -35,7 +41,11 @@ class QuickJs:
         inline_seconds: float = 0.25,
         linger: int = LINGER,
     ) -> None:
-        """`linger` is how many ticks without a script pass until the ticker waits to be woken."""
+        """Configure the engine; it starts with the first script or with `warm`.
+
+        `inline_seconds` is the time that a script may compute on the event loop. `linger` is the
+        number of ticks without a script after which the ticker sleeps.
+        """
         self._linger = linger
         self._clock = clock
         self._cache = cache
@@ -44,15 +54,15 @@ class QuickJs:
         self._starting: asyncio.Future[WasmHost] | None = None
         self._entries: set[Entry] = set()
         self._left: asyncio.Future[None] | None = None
-        """Waits, while this closes, for the next entry to end."""
+        """Set while `close` waits for the next entry to end."""
         self._is_closed = False
 
     def warm(self) -> None:
-        """Do now what the first script would wait for; may be called in a thread."""
+        """Start the engine now. May be called in a thread."""
         self._opened()
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
-        """Enter the script from its top; returns its output, which is JSON."""
+        """Run the script from its first line; return its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
         host = self._host or await self._started()
@@ -68,12 +78,13 @@ class QuickJs:
                 self._left.set_result(None)
 
     def engine_for(self, wish: str | None) -> str:
-        """Return the one name: it runs whatever it is given."""
+        """Return `wasm` for any wish: this sandbox has one engine."""
         return WASM
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """Stop all entries and wait until they have ended."""
         self._is_closed = True
+        # A start that is under way runs in a thread and cannot be cancelled.
         if self._starting is not None and not self._starting.done():
             await asyncio.wait([self._starting])
         for entry in self._entries:
@@ -86,9 +97,12 @@ class QuickJs:
             self._host.engine.close()
 
     async def _started(self) -> WasmHost:
-        """Start the engine in a thread, once: everybody else goes on while it is compiled."""
+        """Start the engine in a thread, once: compiling takes seconds and must not block the loop.
+
+        The start is shielded: cancelling one script must not cancel it for the others.
+        """
         starting = self._starting
-        if starting is None or starting.done():  # it may have failed; then it is tried again
+        if starting is None or starting.done():  # done without a host: it failed, so try again
             starting = asyncio.ensure_future(asyncio.to_thread(self._opened))
             self._starting = starting
         host = await asyncio.shield(starting)

@@ -1,4 +1,4 @@
-"""What QuickJS may call of its host: modules, our functions, a clock that stands still; no file."""
+"""The imports of QuickJS in wasm: modules, our host functions, a clock and randomness; no files."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ _NS_PER_MS = 1_000_000
 
 
 def start_engine(clock: Clock, cache: Path | None, *, linger: int = LINGER) -> Engine:
-    """Return the engine that machines are made in."""
+    """Return the engine for machines. These imports are all that QuickJS can call."""
     env, wasi = "env", "wasi_snapshot_preview1"
     imports = [
         _import(env, "host_get_timezone_offset", "ii", _zero),
@@ -48,50 +48,51 @@ def _import(
     return Import(module=module, name=name, parameters=parameters, call=call, answers=answers)
 
 
-def _zero(_machine: Machine, _given: Sequence[int]) -> int:
+def _zero(_machine: Machine, _arguments: Sequence[int]) -> int:
     return 0
 
 
-def _on_rejection(machine: Machine, given: Sequence[int]) -> int:
-    promise, reason, is_handled = given
+def _on_rejection(machine: Machine, arguments: Sequence[int]) -> int:
+    promise, reason, is_handled = arguments
     machine.note_rejection(promise, reason, is_handled=bool(is_handled))
     return 0
 
 
-def _on_name(machine: Machine, given: Sequence[int]) -> int:
-    above, specifier = (machine.instance.read_text(at) for at in given)
-    return machine.name_module(above, specifier)
+def _on_name(machine: Machine, arguments: Sequence[int]) -> int:
+    importer, specifier = (machine.instance.read_text(address) for address in arguments)
+    return machine.name_module(importer, specifier)
 
 
-def _on_load(machine: Machine, given: Sequence[int]) -> int:
-    name, length_at = given
+def _on_load(machine: Machine, arguments: Sequence[int]) -> int:
+    name, length_at = arguments
     return machine.load_module(machine.instance.read_text(name), length_at)
 
 
-def _on_call(machine: Machine, given: Sequence[int]) -> int:
-    name_at, name_size, _this, count, values_at = given
+def _on_call(machine: Machine, arguments: Sequence[int]) -> int:
+    name_at, name_size, _this, count, values_at = arguments
     instance = machine.instance
     name = instance.read(name_at, name_size).decode("utf-8", "replace")
     values = struct.unpack(f"<{count}I", instance.read(values_at, 4 * count))
-    return machine.hear(name, values)
+    return machine.answer_call(name, values)
 
 
-def _on_clock(machine: Machine, given: Sequence[int]) -> int:
-    _which, _precision, at = given
-    moment = machine.world.now_ms * _NS_PER_MS
-    machine.instance.write(at, moment.to_bytes(8, "little"))
+def _on_clock(machine: Machine, arguments: Sequence[int]) -> int:
+    # Every clock shows the time of the last delivery, so that a replay sees the same time.
+    _which, _precision, address = arguments
+    time_ns = machine.world.now_ms * _NS_PER_MS
+    machine.instance.write(address, time_ns.to_bytes(8, "little"))
     return 0
 
 
-def _on_random(machine: Machine, given: Sequence[int]) -> int:
-    at, size = given
-    machine.instance.write(at, machine.world.draw(size))
+def _on_random(machine: Machine, arguments: Sequence[int]) -> int:
+    address, size = arguments
+    machine.instance.write(address, machine.world.draw(size))
     return 0
 
 
-def _no_file(_machine: Machine, _given: Sequence[int]) -> int:
+def _no_file(_machine: Machine, _arguments: Sequence[int]) -> int:
     return _NO_SUCH_FILE
 
 
-def _not_permitted(_machine: Machine, _given: Sequence[int]) -> int:
+def _not_permitted(_machine: Machine, _arguments: Sequence[int]) -> int:
     return _NOT_PERMITTED

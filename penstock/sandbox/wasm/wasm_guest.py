@@ -1,4 +1,15 @@
-"""A guest in this process: a machine whose steps are computed on the loop, or in threads."""
+"""A guest in this process: a machine whose steps run on the event loop, then in threads.
+
+Guarantees that one step of a script holds up the loop for at most a slice (30 ms), while short
+steps do not pay for a thread.
+
+A script starts on the loop. A step that takes longer than the slice is stopped there; its machine
+is dropped, and a new one in a thread repeats all deliveries so far. From then on the script stays
+in threads, also once its steps on the loop took `inline_seconds` in total. Repeating is safe
+because a script is deterministic: its clock, its randomness and the order of its answers are those
+of the deliveries, and the messages that it sends again are muted. A source of nondeterminism in the
+guest would break this. Proof: tests/sandbox/wasm/test_wasm_guest.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,27 +26,24 @@ from penstock.sandbox.wasm.machine import Machine, MachineImage
 from penstock.sandbox.wasm.pool import Pool
 
 _MOMENT = 0.00025
-"""Seconds more that a script may compute on the loop for each answer of its host: one that asks and
-asks computes little at a time, and a thread for each step would cost more than the step."""
+"""Additional seconds on the loop per answer of the host: a script with many host calls computes
+little at a time, and a thread for each step would cost more than the step."""
 
 
 class WasmHost(Struct, frozen=True, kw_only=True):
-    """Where scripts run in this process."""
+    """What the guests of this process share."""
 
     engine: Engine
     image: MachineImage
     pool: Pool
     turn: LoopTurn
     inline_seconds: float
-    """What a script may compute on the loop by itself, in slices; then it goes on in threads."""
+    """Seconds that a script may compute on the event loop in total; after that it runs in threads.
+    """
 
 
 class WasmGuest:
-    """Computes the steps of one machine.
-
-    Short steps are computed on the loop. One that is long is stopped there, and computed again in a
-    thread from the beginning, which is the same: the clock, chance and the order of answers repeat.
-    """
+    """Computes the steps of one machine."""
 
     def __init__(self, host: WasmHost, request: EntryRequest) -> None:
         self._host = host
@@ -44,12 +52,12 @@ class WasmGuest:
         self._machine: Machine | None = None
         self._world = world_of(request)
         self._delivered: list[Delivery] = []
-        """To bring another machine to where this one is."""
+        """All deliveries so far, to repeat in another machine."""
         self._is_inline = host.inline_seconds > 0
         self._computed = 0.0
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
-        """Hand these over until the script asks for something; returns those that have to wait."""
+        """Deliver until the script makes a host call; return the deliveries that are left."""
         if self._is_inline:
             if self._host.turn.is_held:
                 await self._host.turn.come()
@@ -60,24 +68,26 @@ class WasmGuest:
                     raise
             self._host.turn.hold()
             self._is_inline = False
-            return await self._host.pool.compute(lambda: self._again(deliveries, held), self._timer)
-        self._delivered.clear()
+            return await self._host.pool.compute(
+                lambda: self._replay(deliveries, held), self._timer
+            )
+        self._delivered.clear()  # in a thread no step is stopped for its length
         return await self._host.pool.compute(lambda: self._step(deliveries, held), self._timer)
 
     def take(self) -> list[Message]:
-        """Return what the script has said since the last time."""
-        said, self._world.said = self._world.said, []
-        return said
+        """Return the messages of the script since the last call."""
+        messages, self._world.outbox = self._world.outbox, []
+        return messages
 
     async def rejections(self) -> list[str]:
-        """Return a line for each rejection that nobody took."""
+        """Return a line for each unhandled rejection."""
         machine = self._machine
         if machine is None or not machine.unhandled:
             return []
         self._timer.begin(is_sliced=True)
         try:
             with self._computing():
-                machine.tell_rejections()
+                machine.post_rejections()
         except (TimeoutError, RuntimeError, PenstockError):
             return []  # the script's own error says more
         finally:
@@ -85,7 +95,7 @@ class WasmGuest:
         return [message.value for message in self.take() if message.kind == "rejected"]
 
     def stop(self, reason: str) -> None:
-        """End what it computes, at the next epoch."""
+        """Stop the script at the next epoch."""
         self._timer.ended = self._timer.ended or reason
 
     def free(self) -> None:
@@ -95,16 +105,18 @@ class WasmGuest:
             self._machine = None
 
     def _step(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
-        """Hand over one after the other, until the script asks for something or had its turn."""
+        """Deliver one by one, until the script makes a host call or has used its turn."""
         begin_step(self._world, self._request.bounds, held)
         self._timer.begin(is_sliced=self._is_inline, crowd=self._host.pool.busy)
         try:
-            for at, delivery in enumerate(deliveries, 1):
-                self._hand_over(delivery)
+            for count, delivery in enumerate(deliveries, 1):
+                self._deliver(delivery)
                 if self._is_inline:
                     self._delivered.append(delivery)
-                if self._is_heard or self._timer.has_had_its_turn:
-                    return deliveries[at:]
+                # A host call must be made before the next delivery: its recorded result may
+                # come before the rest.
+                if self._waits_for_host or self._timer.has_had_its_turn:
+                    return deliveries[count:]
         finally:
             self._computed += self._timer.end()
             most = self._host.inline_seconds + _MOMENT * len(self._delivered)
@@ -112,12 +124,11 @@ class WasmGuest:
         return ()
 
     @property
-    def _is_heard(self) -> bool:
-        """Whether the script has said something that is to be done before it goes on."""
-        return self._world.is_over or any(said.kind == "ask" for said in self._world.said)
+    def _waits_for_host(self) -> bool:
+        return self._world.is_over or any(said.kind == "ask" for said in self._world.outbox)
 
-    def _again(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
-        """Bring another machine to where the stopped one was, and go on in it."""
+    def _replay(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
+        """Bring a new machine to the state before the stopped step, and continue in it."""
         self.free()
         before = self._world
         self._world = world_of(self._request)
@@ -125,14 +136,15 @@ class WasmGuest:
         self._timer.begin(is_sliced=False)
         try:
             for delivery in self._delivered:
-                self._hand_over(delivery)
+                self._deliver(delivery)
         finally:
             self._timer.end()
         self._delivered.clear()
-        self._world.is_muted, self._world.messages = False, before.messages - len(before.said)
+        # The messages of the stopped step were not taken: the step sends and counts them again.
+        self._world.is_muted, self._world.messages = False, before.messages - len(before.outbox)
         return self._step(deliveries, held)
 
-    def _hand_over(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: Delivery) -> None:
         self._world.now_ms = delivery.at_ms
         text, attachments = delivery.to_wire()
         with self._computing():
@@ -140,7 +152,7 @@ class WasmGuest:
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """Let epochs come: without them nothing stops a script."""
+        """Keep the ticker running: without epochs nothing stops a script."""
         ticker = self._host.engine.ticker
         ticker.begin(self)
         try:

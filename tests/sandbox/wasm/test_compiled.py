@@ -39,4 +39,4 @@ def test_a_place_that_cannot_be_written_costs_time_and_nothing_else(
 ) -> None:
     (tmp_path / "file").touch()
     assert "parse" in names(tmp_path / "file" / "cache")
-    assert "lexer.wasm is compiled at every start, because it cannot be kept" in caplog.text
+    assert "lexer.wasm is compiled at every start; the cache cannot be used" in caplog.text

@@ -58,4 +58,4 @@ def heard(machine: Machine, now_ms: int) -> list[Message]:
     machine.enter(world, "m")
     machine.send(*Delivery(kind="run", number=0, value=value, at_ms=now_ms).to_wire())
     machine.close()
-    return world.said
+    return world.outbox
