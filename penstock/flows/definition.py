@@ -1,7 +1,7 @@
-"""A flow as its author wrote it: steps in the order of the file, each of one of nine kinds.
+"""A flow as its file declares it: steps in file order, each of one of nine kinds.
 
-The fields are those of the flow files. A definition is text that was understood, not yet checked
-against anything outside the file.
+The fields mirror the fields of flow files. A definition has been parsed, but not yet checked
+against anything outside its file.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from msgspec import Struct, field
 from penstock.core.events.step import Output, ValueType
 
 AGENTS_AT_ONCE = 4
-"""Agent steps of a segment at the same time, unless the flow says otherwise."""
+"""Default of `max_concurrent`: agent steps of a segment that work at once."""
 SHELL_SECONDS = 1800
 CODE_MS = 60_000
 DECIDER = "flow-decision"
-"""The agent that decides a fork when no person does and the step names none."""
+"""The built-in agent that decides a fork if no person does and the step names no agent."""
 
 
 class StepKind(StrEnum):
@@ -44,11 +44,11 @@ ROUTERS = frozenset(
         StepKind.CODE_DECISION,
     }
 )
-"""The kinds that say which step is next."""
+"""Kinds of steps that decide which step is next."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
-    """A value that a run of the flow takes."""
+    """A typed input of a flow."""
 
     name: str
     value_type: ValueType
@@ -58,15 +58,15 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
 
 class StepRetry(Struct, frozen=True):
-    """How often a step that failed is tried again, and how far apart."""
+    """Retries after a soft failure."""
 
     attempts: int = 3
     delay: int = 60
-    """Seconds."""
+    """Seconds between attempts."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What every step may have; what a kind does not know stays as it is here."""
+    """Fields that every step may have. A kind without a field leaves it at its default."""
 
     step_id: str
     kind: StepKind
@@ -76,14 +76,14 @@ class Step(Struct, frozen=True, kw_only=True):
     on_complete: str | None = None
     on_error: str | None = None
     is_last: bool = False
-    """After it, and after the rest of its segment, the flow ends with success."""
+    """The flow ends with success after this step and the rest of its segment."""
     retry: StepRetry | None = None
     max_iterations: int | None = None
-    """How often a way back may be taken."""
+    """Limit on how often a way back may be taken."""
 
     @property
     def is_router(self) -> bool:
-        """Whether it says which step is next."""
+        """Whether the step decides which step is next."""
         return self.kind in ROUTERS
 
 
@@ -93,32 +93,32 @@ class AgentStep(Step, frozen=True, kw_only=True):
     kind: StepKind = StepKind.AGENT
     agent: str
     task: str | None = None
-    """A template; None is the task of the run."""
+    """A template; None means the task of the run."""
     outputs: tuple[Output, ...] = ()
-    """Besides those of the agent, and instead of those of the same name."""
+    """Added to the outputs that the agent declares; an equal name overrides."""
     output: str | None = None
-    """A hint at the file that it is to write."""
+    """Hint for the agent: the file to write."""
     model: str | None = None
 
 
 class Fork(Step, frozen=True, kw_only=True):
-    """A person chooses; where none may be asked, an agent does."""
+    """A person chooses a branch. If no person may be asked, an agent chooses."""
 
     kind: StepKind = StepKind.FORK
     question: str
     branches: Mapping[str, str]
-    """Option -> step."""
+    """Option -> step id."""
     options: tuple[str, ...]
     is_multiple: bool = False
     allows_custom: bool = False
     allows_notes: bool = True
     agent: str | None = None
-    """Who decides instead of a person; None is the built-in one."""
+    """The agent that decides instead of a person; None means the built-in one."""
     task: str | None = None
 
 
 class Conditional(Step, frozen=True, kw_only=True):
-    """Whether something was found decides."""
+    """Chooses a branch by whether a result has a value."""
 
     kind: StepKind = StepKind.CONDITIONAL
     check: str
@@ -128,7 +128,7 @@ class Conditional(Step, frozen=True, kw_only=True):
 
 
 class AgentDecision(Step, frozen=True, kw_only=True):
-    """An agent picks one of the branches."""
+    """An agent chooses one branch."""
 
     kind: StepKind = StepKind.AGENT_DECISION
     agent: str
@@ -138,7 +138,7 @@ class AgentDecision(Step, frozen=True, kw_only=True):
 
 
 class LoopDecision(Step, frozen=True, kw_only=True):
-    """An agent says whether to go round once more."""
+    """An agent decides whether to repeat."""
 
     kind: StepKind = StepKind.LOOP_DECISION
     agent: str
@@ -149,15 +149,15 @@ class LoopDecision(Step, frozen=True, kw_only=True):
 
 
 class FlowRef(Step, frozen=True, kw_only=True):
-    """Other flows, one after another."""
+    """Runs other flows, one after another."""
 
     kind: StepKind = StepKind.FLOW_REF
     path: str
-    """A template: a path, or a glob."""
+    """A template that expands to a path or a glob."""
 
 
 class Shell(Step, frozen=True, kw_only=True):
-    """A command of the system."""
+    """Runs a command of the operating system."""
 
     kind: StepKind = StepKind.SHELL
     command: str
@@ -168,12 +168,12 @@ class Shell(Step, frozen=True, kw_only=True):
 
 
 class Code(Step, frozen=True, kw_only=True):
-    """A handler in the sandbox."""
+    """Runs a TypeScript module in the sandbox."""
 
     kind: StepKind = StepKind.CODE
     outputs: tuple[Output, ...] = ()
     target: str | None = None
-    """The handler's file; None is the one beside the flow."""
+    """File of the module; None means the default place beside the flow."""
     timeout: int = CODE_MS
     """Milliseconds."""
     tools: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ class Code(Step, frozen=True, kw_only=True):
 
 
 class CodeDecision(Code, frozen=True, kw_only=True):
-    """A handler in the sandbox that picks one of the branches."""
+    """Runs a TypeScript module in the sandbox that chooses one branch."""
 
     kind: StepKind = StepKind.CODE_DECISION
     branches: Mapping[str, str]
@@ -201,10 +201,10 @@ AnyStep = (
 
 
 class Flow(Struct, frozen=True, kw_only=True, dict=True):
-    """A whole flow."""
+    """A parsed flow."""
 
     name: str
-    """For people; the command comes from the path."""
+    """Display name. The command follows from the path of the file."""
     description: str
     steps: tuple[AnyStep, ...]
     max_concurrent: int = AGENTS_AT_ONCE
@@ -215,5 +215,5 @@ class Flow(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def by_id(self) -> Mapping[str, AnyStep]:
-        """Every step by its id."""
+        """Steps by id, in file order."""
         return {step.step_id: step for step in self.steps}

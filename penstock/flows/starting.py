@@ -1,4 +1,4 @@
-"""Whether a run may begin, and with what: else it is rejected, and says why."""
+"""Checks whether a run can start, and returns what it starts with or why it is rejected."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,12 +21,12 @@ FLOW_INVALID = "FLOW_INVALID"
 GATE_CLOSED = "GATE_CLOSED"
 TASK_REQUIRED = "TASK_REQUIRED"
 VALIDATION_ERROR = "VALIDATION_ERROR"
-_SAID = 3
-"""Errors that a reason names; the details have all."""
+_NAMED = 3
+"""Number of errors named in a reason; the details list all."""
 
 
 class Rejection(Struct, frozen=True, kw_only=True):
-    """Why a run never begins."""
+    """Why a run is refused before its first step."""
 
     code: str
     reason: str
@@ -34,80 +34,80 @@ class Rejection(Struct, frozen=True, kw_only=True):
 
 
 class RunStart(Struct, frozen=True, kw_only=True):
-    """What a run begins with."""
+    """What a run starts with."""
 
     flow: Flow
     started: FlowStarted
 
 
 class FlowSettings(Struct, frozen=True, kw_only=True):
-    """What a project says of all its flows."""
+    """Settings of a project for all its flows."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
-    """`${{config.KEY}}`, where neither step nor flow says it."""
+    """Values of `${{config.KEY}}` that neither the step nor the flow sets."""
     is_autonomous: bool = False
-    """What a run is of which nobody says it."""
+    """Whether runs are autonomous by default; the request can override it."""
 
 
 def begin(
-    source: FlowSource, asked: FlowRequested, settings: FlowSettings, *, no_shell: str = ""
+    source: FlowSource, request: FlowRequested, settings: FlowSettings, *, no_shell: str = ""
 ) -> RunStart | Rejection:
-    """Return what a run begins with; `no_shell` is why shell steps do not run here."""
+    """Check a request. `no_shell` is why shell steps are not available; empty if they are."""
     flow = flow_of(source.text, source.path)
     if flow is None or source.errors:
         errors = source.errors or read_flow(source.text, source.name).findings
-        return _invalid(asked.command, errors)
-    shell = next((each for each in flow.steps if isinstance(each, Shell)), None)
+        return _invalid(request.command, errors)
+    shell = next((step for step in flow.steps if isinstance(step, Shell)), None)
     if shell is not None and no_shell:
-        return _without_shell(asked.command, shell, no_shell)
-    if flow.needs_task and not (asked.task or "").strip():
-        question = _question(flow, asked.command)
+        return _without_shell(request.command, shell, no_shell)
+    if flow.needs_task and not (request.task or "").strip():
+        question = _question(flow, request.command)
         return Rejection(code=TASK_REQUIRED, reason=f"the flow needs a task. {question}")
-    inputs, problems = run_inputs(flow, asked.inputs)
+    inputs, problems = run_inputs(flow, request.inputs)
     if problems:
         return _wrong_inputs(problems)
     started = FlowStarted(
         root=source.root,
         file=source.path,
         texts=source.texts,
-        task=asked.task or "",
+        task=request.task or "",
         inputs=inputs,
         config=dict(settings.config),
-        autonomous=settings.is_autonomous if asked.autonomous is None else asked.autonomous,
-        max_concurrent=asked.max_concurrent,
+        autonomous=settings.is_autonomous if request.autonomous is None else request.autonomous,
+        max_concurrent=request.max_concurrent,
     )
     return RunStart(flow=flow, started=started)
 
 
 def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, MissingArguments]:
-    """Return what a flow needs, by its command. Raises NotFound, with the nearest one."""
+    """Return the required arguments of a flow. Raises NotFound, with the nearest command."""
     return wanted_of(library.find(command), command)
 
 
 def wanted_of(source: FlowSource, command: str) -> Mapping[str, MissingArguments]:
-    """Return what to ask a person who starts a flow without it: `task`, and inputs by their names.
+    """Return the required arguments to ask a person for: `task`, and inputs by name.
 
-    A flow that cannot run wants nothing.
+    Empty for a flow that cannot run.
     """
     flow = flow_of(source.text, source.path)
     if flow is None:
         return {}
-    wanted = {each.name: _wanted(each) for each in flow.inputs if each.is_required}
+    arguments = {item.name: _argument(item) for item in flow.inputs if item.is_required}
     task = {TASK: MissingArguments(question=_question(flow, command))} if flow.needs_task else {}
-    return {} if source.errors else task | wanted
+    return {} if source.errors else task | arguments
 
 
 def errors_text(errors: Sequence[Diagnostic]) -> str:
-    """Return what keeps a flow from running, as a reason names it: the first few, with lines."""
-    said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
-    return said + (f" and {len(errors) - _SAID} more" if len(errors) > _SAID else "")
+    """Return the first few errors with their lines, for a reason."""
+    text = "; ".join(f"line {error.line}: {error.message}" for error in errors[:_NAMED])
+    return text + (f" and {len(errors) - _NAMED} more" if len(errors) > _NAMED else "")
 
 
-def _wanted(given: RunInput) -> MissingArguments:
-    is_text = given.value_type is ValueType.STRING
-    about = one_line(given.description) or "what is it to be?"
-    form = "" if is_text else f" ({given.value_type})"
-    return MissingArguments(question=f"{given.name}{form}: {about}", is_text=is_text)
+def _argument(item: RunInput) -> MissingArguments:
+    is_text = item.value_type is ValueType.STRING
+    about = one_line(item.description) or "what is it to be?"
+    form = "" if is_text else f" ({item.value_type})"
+    return MissingArguments(question=f"{item.name}{form}: {about}", is_text=is_text)
 
 
 def _question(flow: Flow, command: str) -> str:
@@ -128,8 +128,8 @@ def _without_shell(command: str, step: Shell, why: str) -> Rejection:
 
 
 def _wrong_inputs(problems: Sequence[Problem]) -> Rejection:
-    said = "; ".join(map(str, problems))
+    text = "; ".join(map(str, problems))
     details = {"problems": [{"path": each.path, "message": each.message} for each in problems]}
     return Rejection(
-        code=VALIDATION_ERROR, reason=f"the inputs do not fit: {said}", details=details
+        code=VALIDATION_ERROR, reason=f"the inputs do not fit: {text}", details=details
     )

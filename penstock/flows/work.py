@@ -1,4 +1,14 @@
-"""The body of a task that is a run of a flow."""
+"""The task body of a flow run: starts it, continues it, and ends it.
+
+Guarantees: a run is checked before its first step, and what it was checked with (the texts of the
+flow, its inputs, its config) is stored in `FlowStarted`; later edits of the files do not change a
+run. Every request ends in a FlowResult, also one that was rejected. Only `limits` many runs work
+at once in this process; the rest wait for a slot.
+
+How: `work` is called once per activation. The first call checks and starts the run, later calls
+rebuild it from the log. Relies on the lease of the log, held by the caller. Tests:
+tests/flows/test_work.py.
+"""
 
 import asyncio
 import math
@@ -40,47 +50,49 @@ NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
 EndTask = Callable[[HeldLog, TaskState, TaskEnded], None]
 GateCheck = Callable[[str], Awaitable[str | None]]
-"""Why a run of a flow, named by its command, may not begin; None if it may."""
+"""Returns why a run of the flow with this command must not start, or None."""
 
 
 async def always_open(command: str) -> str | None:
-    """Let every run begin."""
+    """Allow every run to start."""
     return None
 
 
 class FlowWork(Struct, kw_only=True):
-    """Conducts the runs of flows, each a task of its own."""
+    """Carries out runs of flows; each run is a task."""
 
     library: FlowLibrary
     steps: StepRunner
     world: World
     key: bytes
     slots: Slots
-    """Who may work at once."""
+    """Limits how many runs work at once."""
     close: EndTask
-    """Closes what is open in a task, and ends it."""
+    """Closes open calls and questions of a task, and ends it."""
     settings: FlowSettings = field(default_factory=FlowSettings)
     gate: GateCheck = always_open
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
-        """Go on with a run, once its turn has come, until it has ended or waits."""
-        by_tool, goes_on = brief.depth > 0, task.started is not None
-        async with self.slots.taken(task.task_id, by_tool=by_tool, goes_on=goes_on):
-            await self._go_on(held, task, brief)
+        """Start or continue a run, once it has a slot, until it has ended or waits."""
+        # A run that a tool of another run started has a slot above it: making it wait could
+        # deadlock.
+        by_tool, is_resumed = brief.depth > 0, task.started is not None
+        async with self.slots.taken(task.task_id, by_tool=by_tool, goes_on=is_resumed):
+            await self._conduct(held, task, brief)
 
     async def refusal(self, brief: FlowRequested) -> Rejection | None:
-        """Return why a run of a flow would be rejected now, if it would."""
-        begun = await self._begin(brief)
-        return begun if isinstance(begun, Rejection) else None
+        """Return why a run would be rejected now, or None."""
+        start = await self._check_start(brief)
+        return start if isinstance(start, Rejection) else None
 
     def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
-        """End a run before its time: it was cancelled, or the runtime failed."""
+        """End a run early: it was cancelled, or the runtime failed."""
         started, why = _started(task), _why_ended(task, ended)
         flow_runner = None if started is None else self._flow_runner(held, task, brief, started)
         if flow_runner is None:
             self.close(held, task, _with_result(ended, _unbegun(task, brief, ended, why)))
             return
-        if flow_runner.run.plan.status is not None:
+        if flow_runner.run.plan.status is not None:  # the run ended, only its TaskEnded is missing
             pass
         elif ended.status is TaskStatus.CANCELLED:
             flow_runner.abort()
@@ -89,23 +101,25 @@ class FlowWork(Struct, kw_only=True):
         result = flow_result(flow_runner.run, task, brief.command, reason=why)
         self.close(held, task, _with_result(ended, result))
 
-    async def _go_on(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
+    async def _conduct(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         is_resumed = task.started is not None
         if not is_resumed:
             held.add(TaskStarted(), task.task_id)
         started = _started(task)
         if started is None:
-            begun = await self._begin(brief)
-            if isinstance(begun, Rejection):
-                held.add(_rejected(task, brief, begun), task.task_id)
+            start = await self._check_start(brief)
+            if isinstance(start, Rejection):
+                held.add(_rejected(task, brief, start), task.task_id)
                 return
-            started = begun.started
+            started = start.started
             held.add(started, task.task_id, CallPath(task.task_id))
-            held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
+            held.add(_started_event(start, brief.command), task.task_id, CallPath(task.task_id))
         flow_runner = self._flow_runner(held, task, brief, started, is_resumed=is_resumed)
         if flow_runner is None:
             self.end(held, task, brief, _unreadable(task))
             return
+        # What had arrived when the work began: `park` must not suspend a task whose answer came
+        # since.
         heard = task.heard
         try:
             await flow_runner.conduct()
@@ -115,11 +129,11 @@ class FlowWork(Struct, kw_only=True):
         withdraw(held, task)
         held.add(self._ended(task, brief, flow_runner.run), task.task_id)
 
-    async def _begin(self, brief: FlowRequested) -> RunStart | Rejection:
-        begun = await asyncio.to_thread(self._read, brief)
-        if isinstance(begun, RunStart) and (closed := await self.gate(brief.command)):
+    async def _check_start(self, brief: FlowRequested) -> RunStart | Rejection:
+        start = await asyncio.to_thread(self._read, brief)
+        if isinstance(start, RunStart) and (closed := await self.gate(brief.command)):
             return Rejection(code=GATE_CLOSED, reason=closed)
-        return begun
+        return start
 
     def _read(self, brief: FlowRequested) -> RunStart | Rejection:
         try:
@@ -137,7 +151,7 @@ class FlowWork(Struct, kw_only=True):
         *,
         is_resumed: bool = False,
     ) -> FlowRunner | None:
-        """Return who conducts a run; None if the flow that it keeps does not read any more."""
+        """Return the runner of a run, or None if this version cannot read the stored flow."""
         flow = started_flow(started)
         if flow is None:
             return None
@@ -153,6 +167,7 @@ class FlowWork(Struct, kw_only=True):
         )
         frame_events = FrameEvents(task)
         budget = Budget(allowance_of(self.world.limits), task, self.world.clock)
+        # Time that earlier activations spent in pauses before retries is not part of the budget.
         budget.rest(frame_events.rested_ms / 1000)
         ledger = Ledger(held, task, budget, self.key)
         context = StepContext(
@@ -187,7 +202,7 @@ class FlowWork(Struct, kw_only=True):
 
 
 def allowance_of(limits: Limits) -> Allowance:
-    """Return what one run may spend, with all that it starts."""
+    """Return the budget of one run, including everything that it starts."""
     return Allowance(
         tool_calls=limits.flow_tool_calls,
         model_calls=limits.flow_model_calls,
@@ -197,7 +212,7 @@ def allowance_of(limits: Limits) -> Allowance:
 
 
 def _why_ended(task: TaskState, ended: TaskEnded) -> str:
-    """Return why a run ended before its time, for people."""
+    """Return the reason for people why a run ended early."""
     if ended.status is not TaskStatus.CANCELLED:
         return ended.error.message if ended.error is not None else "the runtime failed"
     return f"aborted by {task.cancelled_by}" if task.cancelled_by else "the run was cancelled"
@@ -213,13 +228,13 @@ def _with_result(ended: TaskEnded, result: Json) -> TaskEnded:
 
 
 def _unbegun(task: TaskState, brief: FlowRequested, ended: TaskEnded, why: str) -> Json:
-    """Return the result of a run of which nothing is known but that it has ended."""
+    """Return the result of a run that ended before its flow was started or could be read."""
     status = RunStatus.ABORTED if ended.status is TaskStatus.CANCELLED else RunStatus.ERROR
     return unbegun(task.task_id, brief.command, status, why, task=brief.task or "")
 
 
 def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnded:
-    """Return the end of a run that never began; it is kept, so that who asked sees why."""
+    """Return the end of a rejected run. It is stored, so that the requester can read why."""
     rejected = RunStatus.REJECTED
     result = unbegun(task.task_id, brief.command, rejected, why.reason, task=brief.task or "")
     error = ErrorDetail(code=why.code, message=why.reason, details=why.details)
@@ -228,24 +243,26 @@ def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnde
 
 
 def _unreadable(task: TaskState) -> TaskEnded:
-    """Return the end of a run whose flow was written for an earlier penstock."""
-    said = "the flow that this run began with is none to this version of penstock: run it again"
-    return failed(task, ErrorDetail(code=FAILED, message=said))
+    """Return the end of a run whose stored flow this version of penstock cannot read."""
+    message = (
+        "this version of penstock cannot read the flow that this run started with: run it again"
+    )
+    return failed(task, ErrorDetail(code=FAILED, message=message))
 
 
-def _told(begun: RunStart, command: str) -> FlowNotified:
-    started, steps = begun.started, begun.flow.steps
+def _started_event(start: RunStart, command: str) -> FlowNotified:
+    started, steps = start.started, start.flow.steps
     body = {
         "flowName": command,
         "task": started.task,
         "inputs": dict(started.inputs),
         "autonomous": started.autonomous,
-        "steps": [_card(each) for each in steps],
+        "steps": [_card(step) for step in steps],
     }
     return FlowNotified(kind="flow_started", body=body)
 
 
 def _card(step: AnyStep) -> dict[str, str]:
     agent = getattr(step, "agent", None)
-    named = {"agent": agent} if agent else {}
-    return {"id": step.step_id, "type": step.kind.value} | named
+    optional = {"agent": agent} if agent else {}
+    return {"id": step.step_id, "type": step.kind.value} | optional

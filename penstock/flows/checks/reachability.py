@@ -1,7 +1,16 @@
-"""The ways through a flow: what may run after what, by dependencies, falling through and jumps.
+"""Which steps of a flow may run after which: dependencies, falling through, and jumps.
 
-A segment is entered as a whole, or by a jump to one step of it. Each such arrival has the steps
-that are active then, and leads on to others; sets of steps are bits of a number.
+Guarantees: the answer is conservative. Every order that a run can have is covered; some that no
+run has may be included, because conditions are not evaluated. A check that reports "never" is
+therefore right. tests/flows/checks/test_reachability.py compares it with plans of random flows.
+
+How: a run moves between segment entries. A segment is entered as a whole, or by a jump to one of
+its steps, which activates that step and its dependents. Each entry has the steps that it
+activates and the entries it may lead to; this graph is built once. Reachability is its transitive
+closure, computed on strongly connected components in reverse topological order, so that loops
+cost one pass. Sets of steps are bits of one integer: unions of sets with thousands of steps are
+single operations. Relies on `Segments` and on the same rules for jumps as `runs/plan.py`; a rule
+changed in one must change in the other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,33 +34,33 @@ LOOP_TARGET, EXIT_TARGET, BRANCHES = "loop_target", "exit_target", "branches"
 
 
 Graph = Sequence[Sequence[int]]
-"""Where each node leads to."""
+"""Node -> the nodes it leads to."""
 
 
 class Route(Struct, frozen=True):
-    """A step that another one may jump to."""
+    """A jump that a step may make."""
 
     field: str
     target: str
     branch: str = ""
-    """The name of the branch, if it is one."""
+    """Name of the branch, if the jump is one."""
 
 
 class SegmentEntry(Struct):
-    """A way to enter a segment."""
+    """A way to enter a segment: from the segment before, or by a jump."""
 
     segment: int
     active: int
-    """The steps that run then."""
+    """Bits of the steps that it activates."""
     steps: tuple[AnyStep, ...]
     falls: bool = False
-    """Control may go on to the next segment."""
+    """Control may continue with the next segment."""
     is_bound: bool = False
-    """Who goes round by it does so a limited number of times, or asks a person."""
+    """A loop through this entry is limited, or a person is asked in each iteration."""
 
 
 def routes_of(step: AnyStep) -> Iterator[Route]:
-    """Yield where a step may jump to, whether or not there is such a step."""
+    """Yield the jumps that a step declares, including those to steps that do not exist."""
     if step.on_complete is not None:
         yield Route(ON_COMPLETE, step.on_complete)
     if step.on_error is not None:
@@ -68,110 +77,113 @@ def routes_of(step: AnyStep) -> Iterator[Route]:
 
 
 def branches_of(step: AnyStep) -> Mapping[str, str]:
-    """Return the branches of a fork or a decision; of other steps there are none."""
+    """Return the branches of a fork or a decision; empty for other kinds."""
     return step.branches if isinstance(step, Fork | AgentDecision | CodeDecision) else {}
 
 
 class Reachability:
-    """What may run after what."""
+    """Answers which steps of a flow may run after which."""
 
     def __init__(self, steps: Sequence[AnyStep]) -> None:
         self.segments = Segments(steps)
         self.order = {step.step_id: number for number, step in enumerate(steps)}
         self._members = [
-            tuple(steps[self.order[each.step_id]] for each in segment)
+            tuple(steps[self.order[step.step_id]] for step in segment)
             for segment in self.segments.all
         ]
-        self._dependents = self._waiting(steps)
-        self._routes = {step.step_id: tuple(self._made(step)) for step in steps}
+        # The order of these assignments matters: each uses the ones before it.
+        self._dependents = self._dependents_of(steps)
+        self._routes = {step.step_id: tuple(self._possible_routes(step)) for step in steps}
         self._falling = {step.step_id for step in steps if self._may_fall(step)}
-        self._arrivals = [
-            self._arrival(number, members) for number, members in enumerate(self._members)
+        self._entries = [
+            self._entry(number, members) for number, members in enumerate(self._members)
         ]
-        made = dict.fromkeys(each.target for routes in self._routes.values() for each in routes)
-        self._jumps = {target: len(self._arrivals) + n for n, target in enumerate(made)}
-        self._arrivals += [self._jumped(target) for target in made]
-        self._exits = [self._exits_of(each) for each in self._arrivals]
+        targets = dict.fromkeys(
+            route.target for routes in self._routes.values() for route in routes
+        )
+        self._jumps = {target: len(self._entries) + n for n, target in enumerate(targets)}
+        self._entries += [self._jump_entry(target) for target in targets]
+        self._exits = [self._exits_of(entry) for entry in self._entries]
         self._of_segment: dict[int, list[int]] = {}
-        for number, arrival in enumerate(self._arrivals):
-            self._of_segment.setdefault(arrival.segment, []).append(number)
+        for number, entry in enumerate(self._entries):
+            self._of_segment.setdefault(entry.segment, []).append(number)
 
     def routes(self, step: AnyStep) -> Sequence[Route]:
-        """Return the jumps of a step that are made: to steps that are there, and do not wait."""
+        """Return the jumps of a step that a run can make. Their targets exist."""
         return self._routes[step.step_id]
 
     def waits(self, later: str, step_id: str) -> bool:
-        """Whether a step comes after the other one anyway, in the same segment."""
+        """Whether `later` depends on the step within their segment, so that no jump is needed."""
         return later != step_id and bool(self._dependents[step_id] & self._bit(later))
 
     def is_back(self, target: str, step_id: str) -> bool:
-        """Whether a step stands at or before another one."""
+        """Whether the target is the step itself or comes before it in the file."""
         return self.order[target] <= self.order[step_id]
 
     def may_precede(self, first: str, then: str) -> bool:
-        """Whether there is a way from one step to the start of another one."""
+        """Whether a run can get from one step to the start of another."""
         if self.waits(then, first):
             return True
-        bit, wanted = self._bit(first), self._bit(then)
+        first_bit, then_bit = self._bit(first), self._bit(then)
         return any(
-            self._arrivals[each].active & bit and self._after[each] & wanted
-            for each in self._of_segment[self.segments.of[first]]
+            self._entries[number].active & first_bit and self._after[number] & then_bit
+            for number in self._of_segment[self.segments.of[first]]
         )
 
     def leads_back(self, target: str, step_id: str) -> bool:
-        """Whether a jump to a step leads to another one, by whatever way."""
+        """Whether a run can get from a jump to `target` back to the step."""
         return self._is_within(self._jumps[target], step_id, self._after)
 
     def is_unbounded(self, target: str, step_id: str) -> bool:
-        """Whether a jump to a step leads to another one past everything that bounds a loop."""
-        arrival = self._jumps[target]
-        is_bound = self._arrivals[arrival].is_bound
-        return not is_bound and self._is_within(arrival, step_id, self._after_unbound)
+        """Whether it can do so without passing anything that limits a loop."""
+        number = self._jumps[target]
+        is_bound = self._entries[number].is_bound
+        return not is_bound and self._is_within(number, step_id, self._after_unbound)
 
     def falls_from(self, target: str) -> Iterator[tuple[Sequence[AnyStep], Sequence[AnyStep]]]:
-        """Yield each segment that runs after a jump without another one, and what ran before."""
-        arrival, ran = self._arrivals[self._jumps[target]], list[AnyStep]()
-        while arrival.falls and not arrival.steps[0].is_router:
-            ran += arrival.steps
-            if arrival.segment + 1 == len(self._members):
+        """Yield the segments that run after a jump without another jump, with the steps before."""
+        entry, ran = self._entries[self._jumps[target]], list[AnyStep]()
+        while entry.falls and not entry.steps[0].is_router:
+            ran += entry.steps
+            if entry.segment + 1 == len(self._members):
                 return
-            arrival = self._arrivals[arrival.segment + 1]
-            yield tuple(ran), arrival.steps
+            entry = self._entries[entry.segment + 1]
+            yield tuple(ran), entry.steps
 
     def follows(self, segment: int) -> bool:
         """Whether the next segment may run after this one without a jump to it.
 
-        Of a segment that nothing leads to, whether it would.
+        For a segment that is never entered: whether it could, if it were entered.
         """
-        here = self._of_segment[segment]
-        entered = [each for each in here if each in self._entered]
+        numbers = self._of_segment[segment]
+        entered = [number for number in numbers if number in self._entered]
         is_last = segment + 1 == len(self._members)
-        return not is_last and any(self._arrivals[each].falls for each in entered or here)
+        return not is_last and any(self._entries[number].falls for number in entered or numbers)
 
     def runs_anyway(self, target: str) -> bool:
-        """Whether a step also runs when nothing fails."""
+        """Whether a step may also run if no step fails."""
         segment, bit = self.segments.of[target], self._bit(target)
-        if not segment or any(self._arrivals[n].falls for n in self._of_segment[segment - 1]):
+        if not segment or any(self._entries[n].falls for n in self._of_segment[segment - 1]):
             return True
-        calm = {
+        without_errors = {
             route.target
             for members in self._members
             for step in members
             for route in self.routes(step)
             if route.field != ON_ERROR
         }
-        return any(self._arrivals[self._jumps[each]].active & bit for each in calm)
+        return any(self._entries[self._jumps[name]].active & bit for name in without_errors)
 
     @cached_property
     def _entered(self) -> set[int]:
-        """The arrivals that a run may come to."""
-        found, ahead = set[int](), [0] if self._arrivals else []
-        while ahead:
-            arrival = ahead.pop()
-            if arrival not in found:
-                found.add(arrival)
-                ahead += self._exits[arrival]
-        return found
+        """The entries that a run can come to."""
+        reached, queue = set[int](), [0] if self._entries else []
+        while queue:
+            number = queue.pop()
+            if number not in reached:
+                reached.add(number)
+                queue += self._exits[number]
+        return reached
 
     @cached_property
     def _after(self) -> list[int]:
@@ -179,152 +191,159 @@ class Reachability:
 
     @cached_property
     def _after_unbound(self) -> list[int]:
-        free = [
+        # Without the limited entries: what is still cyclic here can repeat without end.
+        unlimited = [
             []
-            if arrival.is_bound
-            else [each for each in exits if not self._arrivals[each].is_bound]
-            for arrival, exits in zip(self._arrivals, self._exits, strict=True)
+            if entry.is_bound
+            else [number for number in exits if not self._entries[number].is_bound]
+            for entry, exits in zip(self._entries, self._exits, strict=True)
         ]
-        return self._closed(free)
+        return self._closed(unlimited)
 
     def _closed(self, exits: Sequence[Sequence[int]]) -> list[int]:
-        """Return for each arrival the steps that may run once it is left."""
+        """Return for each entry the bits of the steps that may run after it."""
         after = [0] * len(exits)
+        # A component comes after everything it leads to, so `after` of its exits is final.
         for component in components(exits):
             reached = 0
-            for to in {to for each in component for to in exits[each]}:
-                reached |= self._arrivals[to].active | after[to]
-            for each in component:
-                after[each] = reached
+            for exit_ in {exit_ for number in component for exit_ in exits[number]}:
+                reached |= self._entries[exit_].active | after[exit_]
+            for number in component:
+                after[number] = reached
         return after
 
-    def _is_within(self, arrival: int, step_id: str, after: Sequence[int]) -> bool:
-        return bool((self._arrivals[arrival].active | after[arrival]) & self._bit(step_id))
+    def _is_within(self, number: int, step_id: str, after: Sequence[int]) -> bool:
+        return bool((self._entries[number].active | after[number]) & self._bit(step_id))
 
     def _bit(self, step_id: str) -> int:
         return 1 << self.order[step_id]
 
-    def _made(self, step: AnyStep) -> Iterator[Route]:
+    def _possible_routes(self, step: AnyStep) -> Iterator[Route]:
         for route in routes_of(step):
             if route.target not in self.order:
                 continue
             if route.field != ON_COMPLETE or not self.waits(route.target, step.step_id):
                 yield route
 
-    def _waiting(self, steps: Sequence[AnyStep]) -> dict[str, int]:
-        """Return each step and all that waits for it, directly or not."""
-        found: dict[str, int] = {}
+    def _dependents_of(self, steps: Sequence[AnyStep]) -> dict[str, int]:
+        """Return for each step the bits of the step and of everything that depends on it."""
+        # Blockers come before the steps they block, so in reverse order dependents are done first.
+        dependents: dict[str, int] = {}
         for step in reversed(steps):
             bits = self._bit(step.step_id)
             for later in self.segments.blocked_by(step.step_id):
-                bits |= found[later]
-            found[step.step_id] = bits
-        return found
+                bits |= dependents[later]
+            dependents[step.step_id] = bits
+        return dependents
 
-    def _jumped(self, target: str) -> SegmentEntry:
+    def _jump_entry(self, target: str) -> SegmentEntry:
         reached, segment = self._dependents[target], self.segments.of[target]
-        steps = (each for each in self._members[segment] if reached & self._bit(each.step_id))
-        return self._arrival(segment, tuple(steps))
+        steps = (step for step in self._members[segment] if reached & self._bit(step.step_id))
+        return self._entry(segment, tuple(steps))
 
-    def _arrival(self, segment: int, steps: tuple[AnyStep, ...]) -> SegmentEntry:
+    def _entry(self, segment: int, steps: tuple[AnyStep, ...]) -> SegmentEntry:
         return SegmentEntry(
             segment=segment,
-            active=sum(self._bit(each.step_id) for each in steps),
+            active=sum(self._bit(step.step_id) for step in steps),
             steps=steps,
             falls=all(step.step_id in self._falling for step in steps),
             is_bound=any(map(_bounds, steps)),
         )
 
     def _may_fall(self, step: AnyStep) -> bool:
-        """Whether control may go on behind a step."""
+        """Whether control may continue with the next segment after this step."""
         fields = {route.field for route in self.routes(step)}
         if not step.is_router:
             return ON_COMPLETE not in fields and not step.is_last
-        back = (each for each in branches_of(step).values() if each in self.order)
-        is_forced = any(self.is_back(each, step.step_id) for each in back)
+        targets = (target for target in branches_of(step).values() if target in self.order)
+        is_forced = any(self.is_back(target, step.step_id) for target in targets)
         return not fields - {ON_ERROR} or (step.max_iterations is not None and is_forced)
 
-    def _exits_of(self, arrival: SegmentEntry) -> list[int]:
-        """Return the arrivals that an arrival may lead to."""
-        targets = {route.target for step in arrival.steps for route in self.routes(step)}
-        found = [self._jumps[target] for target in targets]
-        if arrival.falls and arrival.segment + 1 < len(self._members):
-            found.append(arrival.segment + 1)
-        return sorted({*found, *self._together(arrival)})
+    def _exits_of(self, entry: SegmentEntry) -> list[int]:
+        """Return the numbers of the entries that an entry may lead to."""
+        targets = {route.target for step in entry.steps for route in self.routes(step)}
+        exits = [self._jumps[target] for target in targets]
+        if entry.falls and entry.segment + 1 < len(self._members):
+            exits.append(entry.segment + 1)
+        return sorted({*exits, *self._together(entry)})
 
-    def _together(self, arrival: SegmentEntry) -> Iterator[int]:
-        """Yield what is visited after an arrival because both were chosen at once.
+    def _together(self, entry: SegmentEntry) -> Iterator[int]:
+        """Yield entries visited after this one because a fork chose several branches at once.
 
-        A jump on success waits until the last of them is over.
+        An `on_complete` jump is postponed until the last chosen branch has finished.
         """
-        chosen, held = self._several.get(arrival.segment, (0, 0))
+        chosen, held = self._several.get(entry.segment, (0, 0))
         for number in self._jumps.values():
-            is_later = self._arrivals[number].segment > arrival.segment
+            is_later = self._entries[number].segment > entry.segment
             if held >> number & 1 or (is_later and chosen >> number & 1):
                 yield number
 
     @cached_property
     def _several(self) -> dict[int, tuple[int, int]]:
-        """What forks with several answers lead to, and their jumps on success, by segment."""
-        found: dict[int, tuple[int, int]] = {}
+        """Segment -> entries that a multiple-choice fork chooses, and postponed jumps, as bits."""
+        by_segment: dict[int, tuple[int, int]] = {}
         for members in self._members:
             for step in members:
                 if isinstance(step, Fork) and step.is_multiple:
-                    targets = {each for each in step.branches.values() if each in self.order}
-                    own = sum(1 << self._jumps[each] for each in targets)
-                    waiting = sum(1 << each for each in set(self._held(targets)))
-                    for segment in {self.segments.of[each] for each in targets}:
-                        chosen, held = found.get(segment, (0, 0))
-                        found[segment] = (chosen | own, held | waiting)
-        return found
+                    targets = {name for name in step.branches.values() if name in self.order}
+                    own = sum(1 << self._jumps[name] for name in targets)
+                    waiting = sum(1 << number for number in set(self._held(targets)))
+                    for segment in {self.segments.of[name] for name in targets}:
+                        chosen, held = by_segment.get(segment, (0, 0))
+                        by_segment[segment] = (chosen | own, held | waiting)
+        return by_segment
 
     def _held(self, targets: Iterable[str]) -> Iterator[int]:
         for target in targets:
-            for step in self._arrivals[self._jumps[target]].steps:
+            for step in self._entries[self._jumps[target]].steps:
                 for route in self.routes(step):
                     if route.field == ON_COMPLETE:
                         yield self._jumps[route.target]
 
 
 def _bounds(step: AnyStep) -> bool:
-    """Whether a loop through a step ends, or goes on because a person wants it to."""
+    """Whether a loop through the step is limited, or a person is asked in each iteration."""
     is_capped = step.max_iterations is not None
     return isinstance(step, LoopDecision | Fork) or (step.is_router and is_capped)
 
 
 def components(graph: Graph) -> Iterator[list[int]]:
-    """Yield the nodes that lead to each other; what a component leads to comes before it."""
-    found: dict[int, int] = {}
+    """Yield the strongly connected components of a graph, each after the ones that it leads to.
+
+    Tarjan's algorithm, with an explicit stack: a flow of 20,000 steps in a ring would exceed the
+    recursion limit of Python (shown by test_a_long_way_is_no_deep_one).
+    """
+    index: dict[int, int] = {}
     lowest: dict[int, int] = {}
     path: list[int] = []
     is_done = [False] * len(graph)
     for root in range(len(graph)):
-        work = [] if root in found else [(root, iter(graph[root]))]
+        work = [] if root in index else [(root, iter(graph[root]))]
         while work:
             node, ahead = work[-1]
-            if node not in found:
-                found[node] = lowest[node] = len(found)
+            if node not in index:
+                index[node] = lowest[node] = len(index)
                 path.append(node)
             following = next(ahead, None)
             if following is not None:
-                if following not in found:
+                if following not in index:
                     work.append((following, iter(graph[following])))
                 elif not is_done[following]:
-                    lowest[node] = min(lowest[node], found[following])
+                    lowest[node] = min(lowest[node], index[following])
                 continue
             work.pop()
             if work:
                 above = work[-1][0]
                 lowest[above] = min(lowest[above], lowest[node])
-            if lowest[node] == found[node]:
+            if lowest[node] == index[node]:
                 component = list(_popped(path, node))
-                for each in component:
-                    is_done[each] = True
+                for member in component:
+                    is_done[member] = True
                 yield component
 
 
 def _popped(path: list[int], last: int) -> Iterator[int]:
-    """Take nodes off the end of a path, up to one of them."""
+    """Remove nodes from the end of a path, up to and including `last`."""
     while (node := path.pop()) != last:
         yield node
     yield last

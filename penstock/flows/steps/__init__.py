@@ -1,1 +1,1 @@
-"""Visits of steps: where one takes place, and what is done in it, by the kind of its step."""
+"""Visits of steps: their context, the work of each kind of step, and the events about them."""

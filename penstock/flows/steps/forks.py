@@ -1,4 +1,4 @@
-"""Forks: what a person is asked, what an agent is told that decides, what was chosen."""
+"""Forks: the question to a person, the task of a deciding agent, and the choice."""
 
 from collections.abc import Sequence
 
@@ -19,25 +19,25 @@ from penstock.flows.runs.visit_outcome import VisitOutcome
 from penstock.flows.steps.step_context import VisitResult
 
 DECIDE = "decide"
-_USUAL_TASK = "Choose the option that fits best, and say why."
+_DEFAULT_TASK = "Choose the option that fits best, and say why."
 
 
 class PersonChoice(Struct, frozen=True, kw_only=True):
-    """What a person said at a fork."""
+    """A person's answer at a fork."""
 
     options: Sequence[str] = ()
-    """Options, if these are some; else the person's own words."""
+    """The chosen options, or the person's own words."""
     notes: str = ""
     is_cancelled: bool = False
     is_left_to_agent: bool = False
 
     def is_of(self, step: Fork) -> bool:
-        """Whether what was said is among the options."""
+        """Whether the answer consists of options of the fork."""
         return bool(self.options) and all(each in step.options for each in self.options)
 
 
 def choice_in(answer: Json) -> PersonChoice:
-    """Return what an answer says."""
+    """Parse an answer. One without a value cancels the run."""
     if answer.get("cancel") or ("value" not in answer and DECIDE not in answer):
         return PersonChoice(is_cancelled=True)
     notes = str(answer.get("notes", ""))
@@ -48,8 +48,8 @@ def choice_in(answer: Json) -> PersonChoice:
 
 
 def question_of(step: Fork, text: str, frame: CallPath, world: World) -> Question:
-    """Return what a person is asked; the text is expanded."""
-    texts = [*step.options, *[OTHER] * step.allows_custom]
+    """Return the question for a person. `text` is the expanded question of the fork."""
+    labels = [*step.options, *[OTHER] * step.allows_custom]
     form: Json = {
         "type": "select",
         "multiSelect": step.is_multiple,
@@ -63,26 +63,30 @@ def question_of(step: Fork, text: str, frame: CallPath, world: World) -> Questio
         kind=QuestionKind.FORK,
         text=text,
         path=frame,
-        options=tuple(Option(label=each, value=each) for each in texts),
+        options=tuple(Option(label=each, value=each) for each in labels),
         form=form,
     )
 
 
-def decider_task(step: Fork, said: str | None, expand: Expand) -> str:
-    """Return what the decider is told to do; what a person said is not expanded."""
-    asked = f"{expand(step.question)}\n\nOptions: {', '.join(step.options)}\n\n"
-    if said is not None:
-        asked += f"A person answered in words of their own:\n{said}\n\n"
-    return asked + (expand(step.task) if step.task else _USUAL_TASK)
+def decider_task(step: Fork, own_words: str | None, expand: Expand) -> str:
+    """Return the task of the agent that decides.
+
+    `own_words` is what a person answered instead of an option. It is not expanded: a person must
+    not be able to read values of the run by writing a template.
+    """
+    task = f"{expand(step.question)}\n\nOptions: {', '.join(step.options)}\n\n"
+    if own_words is not None:
+        task += f"A person answered in words of their own:\n{own_words}\n\n"
+    return task + (expand(step.task) if step.task else _DEFAULT_TASK)
 
 
 def chosen(
-    step: Fork, run: Run, options: Sequence[str], *, notes: str, said: str | None = None
+    step: Fork, run: Run, options: Sequence[str], *, notes: str, own_words: str | None = None
 ) -> VisitResult:
-    """Return where options lead; `said` is what a person said instead of an option."""
+    """Return the outcome of a choice. `own_words` is a person's answer in place of an option."""
     targets = [step.branches[each] for each in step.options if each in options]
     branch = options[0] if not step.is_multiple else tuple(options)
-    answer = said if said is not None else ", ".join(options)
+    answer = own_words if own_words is not None else ", ".join(options)
     result = StepResult(summary=answer, full_output=answer, branch=branch)
     ended = VisitOutcome(outcome=Outcome.SUCCESS, result=result)
     route = run.loops.route(step, list(dict.fromkeys(targets)))
@@ -90,7 +94,7 @@ def chosen(
 
 
 def cancelled(step: Fork) -> VisitResult:
-    """Return the end of a fork whose person wants no more of the whole run."""
+    """Return the outcome of a fork at which a person cancelled the whole run."""
     text = f"cancelled at fork {step.step_id}"
     result = replace(ABORTED, summary=text)
     ended = VisitOutcome(outcome=Outcome.ABORTED, result=result, source="aborted", text=text)

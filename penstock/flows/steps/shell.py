@@ -1,4 +1,13 @@
-"""Shell steps: a command of the system, whose values never become shell text."""
+"""Shell steps: run a command in the project's folder.
+
+Guarantees: a value from a run never becomes shell text. Each template in a command is replaced by
+a reference to a variable (`${PS_1}`), and the value goes into the environment of the command. A
+shell does not expand the content of a variable as code, so an agent's output cannot inject a
+command. A command that was interrupted by a crash runs again only if its step is idempotent.
+
+Relies on authors leaving the variables unevaluated: `eval "$PS_1"` in a command would defeat it.
+Tests: tests/flows/steps/test_shell.py.
+"""
 
 from collections.abc import Mapping
 
@@ -19,18 +28,19 @@ from penstock.tools.shell import ShellRun, check_on, run_in_project
 from penstock.tools.threads import Threads
 
 VALUE_BYTES = 100_000
-"""Of one value that goes into a variable of the command, and of the command itself."""
+"""Limit for one value passed in a variable, and for the command itself. Linux refuses a single
+argument or variable of 128 KiB."""
 ALL_BYTES = 1_000_000
-"""Of all values of one command."""
+"""Limit for all values of one command together."""
 STREAM_BYTES = MIB
 SHELL = "shell"
 OFF_HERE = "shell steps are switched off in this project: set shell = true under [flows]"
 Filled = tuple[str, Mapping[str, str]]
-"""A command, and the variables in place of its templates."""
+"""A command, and the variables that replace its templates."""
 
 
 class ShellSteps:
-    """Runs commands of flows in the project's folder."""
+    """Runs the commands of shell steps in the project's folder."""
 
     def __init__(self, folder: ProjectFolder | None, threads: Threads) -> None:
         self._folder = folder
@@ -38,7 +48,7 @@ class ShellSteps:
 
     @property
     def why_off(self) -> str:
-        """Why no command runs here; nothing if commands do."""
+        """Reason why commands are not available; empty if they are."""
         if self._folder is None:
             return NO_PROJECT
         return "" if self._folder.shell.is_on else OFF_HERE
@@ -46,7 +56,11 @@ class ShellSteps:
     async def run(
         self, step: Shell, frame: CallPath, filled: Filled, *, ledger: Ledger
     ) -> VisitOutcome:
-        """Return how the command ended; a crash in it is not repaired, unless it may run again."""
+        """Run a command and return its outcome.
+
+        The command is recorded as a call before it starts. After a crash, `ledger.start` raises
+        Interrupted unless the step is idempotent: nobody can know how far the command came.
+        """
         if self._folder is None:
             return failed("shell_off", self.why_off, is_hard=True)
         if fault := _fault(filled):
@@ -77,12 +91,12 @@ class ShellSteps:
         return _ended(step, end)
 
     def _files(self) -> ProjectFiles:
-        assert self._folder is not None  # noqa: S101  looked at before
+        assert self._folder is not None  # noqa: S101  `run` returned before otherwise
         return self._folder.files(OPEN)
 
 
 def with_variables(command: str, values: TemplateValues) -> Filled:
-    """Return a command with a variable in place of each template, and the variables."""
+    """Replace each template of a command by a variable. Return the command and the variables."""
     variables: dict[str, str] = {}
     parts: list[str] = []
     for piece in parse(command).pieces:
@@ -96,22 +110,22 @@ def with_variables(command: str, values: TemplateValues) -> Filled:
 
 
 def _fault(filled: Filled) -> str:
-    """Return why a command cannot have these values; nothing if it can."""
+    """Return why the operating system would refuse these values, or an empty text."""
     text, variables = filled
-    named = {f"the value of ${{{name}}}": each for name, each in variables.items()}
-    for what, each in {**named, "the command": text}.items():
-        if "\0" in each or _is_no_text(each):
-            return f"{what} has a character that no command can have"
-        if len(each.encode()) > VALUE_BYTES:
-            return f"{what} has more than {VALUE_BYTES:,} bytes"
-    if sum(len(each.encode()) for each in variables.values()) > ALL_BYTES:
+    named = {f"the value of ${{{name}}}": value for name, value in variables.items()}
+    for label, value in {**named, "the command": text}.items():
+        if "\0" in value or _has_lone_surrogate(value):
+            return f"{label} has a character that no command can have"
+        if len(value.encode()) > VALUE_BYTES:
+            return f"{label} has more than {VALUE_BYTES:,} bytes"
+    if sum(len(value.encode()) for value in variables.values()) > ALL_BYTES:
         return f"the values of the command have more than {ALL_BYTES:,} bytes in all"
     return ""
 
 
-def _is_no_text(text: str) -> bool:
-    """Whether a text has halves of characters, which JSON may say and UTF-8 may not."""
-    return any("\ud800" <= each <= "\udfff" for each in text)
+def _has_lone_surrogate(text: str) -> bool:
+    """Whether a text has half of a surrogate pair: valid in JSON, not encodable as UTF-8."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _ended(step: Shell, end: ShellEnd) -> VisitOutcome:

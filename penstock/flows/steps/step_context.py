@@ -1,4 +1,4 @@
-"""Where a visit of a step takes place, what readers are told of it, and how it ended."""
+"""Context of a visit, and its result."""
 
 from typing import Any
 
@@ -18,22 +18,22 @@ NOWHERE = RouteTaken(())
 
 
 class VisitResult(Struct, frozen=True, kw_only=True):
-    """How a visit ended, and where it leads."""
+    """Outcome of a visit, with the route and the details of a fork."""
 
     ended: VisitOutcome
     route: RouteTaken = NOWHERE
     answer: str | None = None
-    """What was chosen at a fork."""
+    """The answer at a fork."""
     notes: str = ""
     decided_by: str = ""
-    """The agent that decided a fork."""
+    """The agent that decided a fork; empty if a person did."""
     question: str = ""
-    """Of a fork, expanded."""
+    """The expanded question of a fork."""
     is_left_to_agent: bool = False
-    """No person said anything: the agent of the fork decided alone."""
+    """The fork's agent decided alone: the run is autonomous, or a person chose to leave it."""
 
     def event(self, step_id: str, visit: int) -> StepSettled:
-        """Return the visit as the log keeps it."""
+        """Return the event that records this visit."""
         ended = self.ended
         return StepSettled(
             step_id=step_id,
@@ -51,7 +51,7 @@ class VisitResult(Struct, frozen=True, kw_only=True):
 
 
 class StepContext(Struct, frozen=True, kw_only=True):
-    """Where a visit takes place, and for whom."""
+    """The frame of a visit, its run, and the profile that it acts for."""
 
     run: Run
     frame: CallPath
@@ -61,14 +61,14 @@ class StepContext(Struct, frozen=True, kw_only=True):
     is_autonomous: bool
 
     def tell(self, kind: str, **body: Any) -> None:
-        """Show readers of the run something."""
+        """Add an event for readers of the run."""
         self.ledger.add(FlowNotified(kind=kind, body=body), self.frame)
 
     def warn(self, message: str, **body: Any) -> None:
-        """Tell readers of the run, and of its result, that something is odd; it goes on."""
+        """Add a warning to the log and to the result of the run. The run continues."""
         warn(self.ledger, self.frame, message, **body)
 
     def warn_of_missing(self, values: TemplateValues, step_id: str) -> None:
-        """Tell readers which places of templates named nothing."""
+        """Warn of each placeholder that named nothing."""
         for reference in values.take_missing():
             self.warn(f"{reference} names nothing", stepId=step_id, reference=reference)

@@ -1,4 +1,11 @@
-"""One visit of one step, by its kind: what it does until it is over."""
+"""Carries out one visit of a step, by its kind.
+
+Every kind ends in a `VisitResult`: an outcome and, for routers, where control goes. A visit that
+was interrupted starts again from the top, with the same frame: the session, calls and question
+that it had are found in the log under that frame and are not made a second time. Code in this
+file must therefore do the same in each attempt; anything with an effect belongs behind the
+ledger. Tests: tests/flows/steps/test_step_runner.py.
+"""
 
 from functools import partial
 from typing import Any, assert_never
@@ -37,7 +44,7 @@ from penstock.flows.steps.step_context import StepContext, VisitResult
 
 
 class StepRunner:
-    """Carries out visits of steps."""
+    """Carries out visits of all kinds of steps, except flow-ref."""
 
     def __init__(
         self, agent_sessions: AgentSessions, code: CodeSteps, shell: ShellSteps, world: World
@@ -49,13 +56,14 @@ class StepRunner:
 
     @property
     def why_no_shell(self) -> str:
-        """Why shell steps do not run here; nothing if they do."""
+        """Reason why shell steps are not available; empty if they are."""
         return self._shell.why_off
 
     async def visit(self, step: AnyStep, context: StepContext) -> VisitResult:
-        """Go on with a visit until it is over.
+        """Carry out a visit to its end.
 
-        Raises Suspend when it waits for a person, Cancel when somebody wants the run to end.
+        Raises Suspend if it waits for a person, Cancel if the cancellation of the run was
+        requested.
         """
         match step:
             case AgentStep():
@@ -73,7 +81,7 @@ class StepRunner:
             case Shell():
                 visited = VisitResult(ended=await self._command(step, context))
             case FlowRef():
-                raise TypeError("a flow-ref step is conducted, not visited")
+                raise TypeError("flow-ref steps are run by the FlowRunner")
             case _:
                 assert_never(step)
         return visited
@@ -90,8 +98,8 @@ class StepRunner:
         agent = self._agent_of(context, step.agent)
         if isinstance(agent, VisitOutcome):
             return VisitResult(ended=agent)
-        promised = agent.profile.outputs
-        contract = FinishContract(outputs=merged(promised, step.outputs))
+        declared = agent.profile.outputs
+        contract = FinishContract(outputs=merged(declared, step.outputs))
         return VisitResult(
             ended=await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
         )
@@ -100,8 +108,8 @@ class StepRunner:
         agent = self._agent_of(context, step.agent)
         if isinstance(agent, VisitOutcome):
             return VisitResult(ended=agent)
-        promised = agent.profile.outputs
-        contract = FinishContract(outputs=promised, branches=tuple(step.branches))
+        declared = agent.profile.outputs
+        contract = FinishContract(outputs=declared, branches=tuple(step.branches))
         ended = await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return VisitResult(ended=ended)
@@ -109,16 +117,15 @@ class StepRunner:
         return VisitResult(ended=ended, route=context.run.loops.route(step, [target]))
 
     async def _loop(self, step: LoopDecision, context: StepContext) -> VisitResult:
-        if (out := context.run.loops.begin(step, context.visit)) is not None:
+        if (forced := context.run.loops.begin(step, context.visit)) is not None:
             result = StepResult(summary=f"left after {step.max_iterations} rounds")
-            return VisitResult(
-                ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result), route=out
-            )
+            ended = VisitOutcome(outcome=Outcome.SUCCESS, result=result)
+            return VisitResult(ended=ended, route=forced)
         agent = self._agent_of(context, step.agent)
         if isinstance(agent, VisitOutcome):
             return VisitResult(ended=agent)
-        promised = agent.profile.outputs
-        contract = FinishContract(outputs=promised, branches=loop_branches(step))
+        declared = agent.profile.outputs
+        contract = FinishContract(outputs=declared, branches=loop_branches(step))
 
         def task(expand: Expand) -> str:
             count = f"This is iteration {context.visit} of {step.max_iterations}."
@@ -145,13 +152,15 @@ class StepRunner:
         def briefing(agent: Agent) -> Briefing | VisitOutcome:
             values, materials = context.run.values(), self._agent_sessions.materials
             try:
-                told = brief(step, agent, task, run=context.run, values=values, materials=materials)
+                result = brief(
+                    step, agent, task, run=context.run, values=values, materials=materials
+                )
             except CallError as error:
                 return failed("input_file", f"an input cannot be read: {error}")
             context.warn_of_missing(values, step.step_id)
-            for missing in told.missing:
+            for missing in result.missing:
                 context.warn(missing, stepId=step.step_id)
-            return told
+            return result
 
         model = getattr(step, "model", None)
         visit = AgentVisit(
@@ -214,9 +223,9 @@ class StepRunner:
         return replace(await self._decide(step, context, None), is_left_to_agent=True)
 
     async def _decide(
-        self, step: Fork, context: StepContext, said: str | None, *, notes: str = ""
+        self, step: Fork, context: StepContext, own_words: str | None, *, notes: str = ""
     ) -> VisitResult:
-        """Let an agent choose: no person does, or one answered in words of their own."""
+        """Let an agent choose: the run is autonomous, or a person answered in their own words."""
         agent = self._agent_of(context, step.agent or DECIDER)
         if isinstance(agent, VisitOutcome):
             return VisitResult(ended=agent)
@@ -225,25 +234,26 @@ class StepRunner:
             branches=step.options,
             is_multiple=step.is_multiple,
         )
-        task = partial(decider_task, step, said)
+        task = partial(decider_task, step, own_words)
         ended = await self._pursue(step, context, agent, task=task, contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return VisitResult(ended=ended, decided_by=agent.name)
         branch = ended.result.branch
         options = [branch] if isinstance(branch, str) else list(branch or ())
-        note = notes if said is not None else ended.result.summary
-        visited = chosen(step, context.run, options, notes=note, said=said)
+        note = notes if own_words is not None else ended.result.summary
+        visited = chosen(step, context.run, options, notes=note, own_words=own_words)
         result = replace(visited.ended.result, outputs=ended.result.outputs)
         return replace(visited, ended=replace(visited.ended, result=result), decided_by=agent.name)
 
 
 def _conditional(step: Conditional, run: Run) -> VisitResult:
+    # `check` without a dot means the artifacts of that step.
     name, dot, field = step.check.rpartition(".")
     step_id, field = (name, field) if dot else (step.check, "artifacts")
     result = run.results.get(step_id)
     value = _field(result, field) if result is not None else None
-    said, target = ("present", step.present) if is_present(value) else ("absent", step.absent)
-    ended = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
+    branch, target = ("present", step.present) if is_present(value) else ("absent", step.absent)
+    ended = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult(summary=branch, branch=branch))
     return VisitResult(ended=ended, route=RouteTaken((target,)))
 
 
@@ -254,6 +264,6 @@ def _field(result: StepResult, name: str) -> Any:
 
 
 def _task_of(step: AgentStep | AgentDecision) -> TaskOf | None:
-    """Return the task of a step; None for that of the run."""
+    """Return the step's own task, or None for the task of the run."""
     task = step.task
     return None if task is None else lambda expand: expand(task)
