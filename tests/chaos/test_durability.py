@@ -24,97 +24,6 @@ WRITES = {"inner 1", "inner 2", "inner 3", "outer", "plain", "guarded", "asking"
 PAGE = Path(__file__).parents[2] / "docs" / "durability.md"
 TOOL = f"(?:{'|'.join(sorted({name.partition(' ')[0] for name in WRITES}))})"
 PROMISED = re.compile(rf"each once|`INTERRUPTED`: {TOOL}(?:, {TOOL})*")
-TESTS = Path(__file__).parents[1]
-KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
-CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_table"
-FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
-BLOCKED = "journeys/test_blocked.py"
-FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
-SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
-SHOWN = {
-    "`kill -9` while a model answers": [
-        "journeys/test_killed.py::test_a_reply_that_was_cut_begins_again_and_its_log_says_so",
-        "server/streams/test_wire.py::test_a_restarted_reply_is_taken_back",
-    ],
-    "`kill -9` in a tool whose effect is `none` or `read`": [
-        "journeys/test_poison.py::test_a_call_that_kills_the_process_fails_its_task_in_the_end"
-    ],
-    "`kill -9` in a tool whose effect is `write`": [KILLED, CUT],
-    "the same, and the tool is `idempotent`": [CUT],
-    "`kill -9` after a call was settled": [KILLED, CUT],
-    "`kill -9` while a question is open": [
-        KILLED,
-        "engine/test_activation.py::test_a_parked_task_is_a_row_and_no_work",
-    ],
-    "an answer, a cancel and the end of its time come at once": [
-        "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
-        "server/routes/test_questions.py::test_no_answer_is_taken_once_the_cancel_was",
-    ],
-    "a row of the database is lost or does not read back": [
-        "journeys/test_damaged_logs.py::test_a_damaged_conversation_hurts_itself_alone",
-        "journeys/test_damaged_logs.py::test_a_damaged_run_hurts_itself_alone",
-    ],
-    "the power goes": [
-        "store/test_database.py::test_a_commit_waits_for_the_disk_as_far_as_it_is_told"
-    ],
-    "a process freezes, another takes over, the first wakes": [
-        KILLED,
-        "store/test_sql_log.py::test_a_process_that_was_frozen_and_came_back_can_change_nothing",
-    ],
-    "no file descriptor or thread is left": [
-        "engine/test_activation.py::test_a_lack_of_resources_is_no_fault_of_the_task",
-        "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_instead_of_failing",
-        "chaos/test_burst.py::test_a_burst_beyond_the_files_of_the_process_is_answered",
-    ],
-    "`kill -9` while a shell command runs, or its call is cancelled": [
-        "tools/test_shell.py::test_a_command_that_is_cut_changes_nothing",
-        "tools/test_shell.py::test_a_command_whose_penstock_is_killed_changes_nothing_and_ends",
-    ],
-    "the same, when the command has ended and its changes are taken over": [
-        "tools/test_shell.py::test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over",
-        "promises/test_killed_takeover.py::test_a_kill_leaves_each_file_as_it_was_or_as_it_will_be",
-    ],
-    "a client goes away": [
-        "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",
-        "journeys/test_transcripts.py::test_coming_back_after_any_frame",
-    ],
-    "a task crashes its process again and again": [
-        "chaos/test_poison.py::test_a_process_that_dies_at_the_same_place_again_and_again",
-        "journeys/test_poison.py::test_the_next_message_is_answered_after_a_task_that_failed_so",
-    ],
-    "the same, beside other tasks": [
-        "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
-        "chaos/test_blame.py::test_two_processes_of_one_database_find_the_poison_together",
-    ],
-    "`kill -9` again and again, and no task is to blame": [
-        "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
-    ],
-    "another process takes over a task and lacks its agent, its model or a tool it calls": [
-        "chat/test_needs.py::test_what_is_missing",
-        f"{BLOCKED}::test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is_missing",
-    ],
-    "a question of such a task is answered in such a process": [
-        f"{BLOCKED}::test_an_answer_is_kept_until_a_process_has_what_the_task_needs",
-    ],
-    "another process takes over a flow and lacks an agent of its next steps, or a model or tool "
-    "in use": [
-        f"{FLOWS_BLOCKED}::test_a_run_waits_for_the_agent_of_its_next_step",
-        f"{FLOWS_BLOCKED}::test_an_agent_of_a_flow_that_was_killed_in_a_tool_waits_for",
-        f"{FLOWS_BLOCKED}::test_what_needs_nothing_that_is_missing_goes_on_beside_a_blocked_step",
-    ],
-    "`kill -9` between two steps of a flow, or in one": [
-        FLOWS,
-        "journeys/test_flow_killed.py::test_killed_at_any_write_the_run_ends_the_same",
-    ],
-    "the same, in a shell step": [
-        FLOWS,
-        f"promises/test_flow_outcomes.py::{SHELL}",
-    ],
-    "the same, in a code step": [
-        FLOWS,
-        "journeys/test_flow_code_killed.py::test_killed_at_any_write_the_run_ends_the_same",
-    ],
-}
 TITLE = "## Every moment there is"
 HEAD = f"""{TITLE}
 
@@ -259,18 +168,6 @@ def test_the_page_tells_every_moment_and_nothing_but_outcomes_that_are_promised(
         assert broken != page
         with pytest.raises(AssertionError):
             check_page(broken, rows)
-
-
-@pytest.mark.parametrize(("row", "shown"), SHOWN.items())
-def test_every_row_that_is_written_by_hand_is_shown(row: str, shown: list[str]) -> None:
-    """The rows of the first table are those that tests show, each by those that are named here."""
-    told = PAGE.read_text().partition(TITLE)[0]
-    rows = [_cells(line)[0] for line in told.splitlines() if line.startswith("| ")]
-    assert rows[1:] == list(SHOWN)
-    assert row in rows
-    for each in shown:
-        file, _, name = each.partition("::")
-        assert f"def {name}(" in (TESTS / file).read_text()
 
 
 def check_page(page: str, rows: str) -> None:
