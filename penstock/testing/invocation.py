@@ -163,7 +163,7 @@ class Workbench:
     def invocation(self, tool: Tool, input: Mapping[str, Any] | None = None) -> Invocation:
         """Return what a tool holds while it runs, to call its `run` without the door."""
         inside = InvokerContext(
-            door=self.invoker.call,
+            call_tool=self.invoker.call,
             effect_of=self.invoker.registry.effect_of,
             knows=self.invoker.registry.__contains__,
             permissions=self.invoker.registry.permissions,

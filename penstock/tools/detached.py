@@ -1,4 +1,20 @@
-"""Calls that code does not wait for: they belong to the task, and who asks again goes on."""
+"""Calls with `wait=False`: they belong to the task, and an equal later call resumes them.
+
+A call with `wait=False` that meets an approval or a question returns `suspended`; its caller
+continues. Guarantees: the work of such a call happens once, an equal call of the task resumes it
+while it is open, and its outcome goes to the one caller that the log records for it.
+
+How: the call gets a path directly below the task (`<task>/detached/<tool>#<hash>.<number>`), not
+below its caller. A task value in the partition `callTool.detached` holds the newest number and the
+caller that took it last. Callers in one process take turns by `Ledger.turns`; `_find` is repeated
+after each wait, because another caller may have settled the call meanwhile.
+
+A function that runs again after a crash must not look as if it crashed at its own work while it
+waited here (decision 003). As the call is not below it, a started mark below the function stands
+for the wait, and is settled on disk before the function continues.
+
+Proof: `tests/tools/test_detached.py`.
+"""
 
 from collections.abc import Callable
 
@@ -11,21 +27,16 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.state import ALWAYS, TaskValues
 
 DETACHED = "detached"
-"""Below a task, in the paths of its calls that nobody waited for; below a call, where it waits."""
+"""The path segment of detached calls below a task, and of the mark of a wait below a call."""
 PARTITION = "callTool.detached"
 SUSPENDED = "SUSPENDED"
 
 Record = Callable[[Call, Envelope], object]
-"""Puts into the ledger what a call got whose work stands elsewhere in the task."""
+"""Records the outcome under the caller's own path; the work has a path below the task."""
 
 
 class DetachedCalls:
-    """What one entry of a tool calls, with `wait` or without.
-
-    A call without has a place in the task and none in its caller. While it is open, every equal
-    call takes it up; the task's values say how many there were, and who had the newest in hand
-    last.
-    """
+    """Makes the nested calls of one entry of a tool, with or without `wait`."""
 
     __slots__ = ("_invocation", "_ledger", "_record", "_values")
 
@@ -36,29 +47,29 @@ class DetachedCalls:
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
 
     async def make(self, call: Call, *, wait: bool) -> Envelope:
-        """Make a call, or take an equal one of the task up.
+        """Make a call, or resume an equal detached call of the task.
 
-        Without `wait` it answers `suspended` when a person is waited for, else it raises Suspend.
+        If the call waits for a person: with `wait`, raises Suspend, otherwise returns `suspended`.
         """
-        while (found := self._find(call, wait=wait)) is not None:
-            async with self._ledger.turns[found.path]:
-                if self._find(call, wait=wait) != found:
-                    continue
-                self._take(call, found)
+        while (detached := self._find(call, wait=wait)) is not None:
+            async with self._ledger.turns[detached.path]:
+                if self._find(call, wait=wait) != detached:
+                    continue  # it was settled or replaced while this caller waited for its turn
+                self._take(call, detached)
                 try:
-                    envelope = await self._invocation.pass_on(found)
+                    envelope = await self._invocation.pass_on(detached)
                 except Suspend:
                     if wait:
                         raise
-                    envelope = self._suspended(found)
+                    envelope = self._suspended(detached)
                 self._record(call, envelope)
                 if self._invocation.spec.is_cut_short:
-                    await self._show_that_it_goes_on(call)
+                    await self._mark_continued(call)
                 return envelope
         return await self._invocation.pass_on(call)
 
     def _find(self, call: Call, *, wait: bool) -> Call | None:
-        """Return the call of the task that this one is to make; None: it makes its own."""
+        """Return the detached call to make or resume; None if the call runs below its caller."""
         if self._ledger.find(call.path) is not None:
             return None
         name = _name(call.path)
@@ -68,42 +79,40 @@ class DetachedCalls:
         if written is None:
             return None if wait else self._of_task(call, name, 1)
         number, by = written.value["number"], written.value["by"]
-        if wait and by != call.path and self._goes_on_itself(call.path):
+        if wait and by != call.path and self._has_started_itself(call.path):
             return None
-        found = self._of_task(call, name, number)
-        is_open = self._ledger.find(found.path) is None and not is_below(call.path, found.path)
+        newest = self._of_task(call, name, number)
+        # A call inside the detached call cannot resume it: it would wait for itself.
+        is_open = self._ledger.find(newest.path) is None and not is_below(call.path, newest.path)
         if is_open or by == call.path:
-            return found
+            return newest
         return None if wait else self._of_task(call, name, number + 1)
 
-    def _goes_on_itself(self, path: CallPath) -> bool:
-        """Whether the call was made before there was an equal one, and waits for something."""
+    def _has_started_itself(self, path: CallPath) -> bool:
+        """Whether the call started under its own path before an equal one was detached."""
         task = self._ledger.task
-        return any(_is_in(each, path) for each in (*task.asked, *task.begun))
+        return any(_is_in(open_path, path) for open_path in (*task.asked, *task.begun))
 
-    def _take(self, call: Call, found: Call) -> None:
-        """Note who makes the call: its outcome goes there, and to nobody after."""
+    def _take(self, call: Call, detached: Call) -> None:
+        """Record the caller. Only this caller receives the outcome."""
         name = _name(call.path)
-        number = int(found.path.rpartition(".")[2])
+        number = int(detached.path.rpartition(".")[2])
         value = {"number": number, "by": call.path}
         written = self._values.write(PARTITION, name, value, ttl=None, if_revision=ALWAYS)
         before = self._values.find(PARTITION, name)
         if isinstance(written, StateWritten) and (before is None or before.value != value):
             self._ledger.put(call.path, written)
         if self._invocation.spec.is_cut_short:
-            self._show_that_it_waits(call)
+            self._mark_waiting(call)
 
-    def _show_that_it_waits(self, call: Call) -> None:
-        """Let the log tell a function that waits here from one that was cut at its own work.
-
-        What it waits for stands nowhere below it, but for this mark.
-        """
+    def _mark_waiting(self, call: Call) -> None:
+        """Record that the function waits here, and does not work itself."""
         mark = self._mark(call)
         key = self._ledger.idempotency_key(mark)
         self._ledger.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), mark)
 
-    async def _show_that_it_goes_on(self, call: Call) -> None:
-        """Return once that is on disk: until then, what it does now looks like what waits."""
+    async def _mark_continued(self, call: Call) -> None:
+        """Settle the mark on disk. Without it, a crash of the function would look like a wait."""
         done = CallSettled(tool_id=call.tool_id, envelope=Envelope.success(None), ran=False)
         self._ledger.settle(self._mark(call), done, is_awaited=True)
         await self._ledger.held.commit()
@@ -113,10 +122,10 @@ class DetachedCalls:
         own = call.path.rpartition("/")[2]
         return CallPath(f"{self._invocation.call.path}/{DETACHED}/{own}")
 
-    def _suspended(self, found: Call) -> Envelope:
-        """Return what a call that does not wait answers: the questions that are open in it."""
+    def _suspended(self, detached: Call) -> Envelope:
         waiting = self._ledger.task.waiting.values()
-        return suspended([each.question_id for each in waiting if _is_in(each.path, found.path)])
+        inside = [question for question in waiting if _is_in(question.path, detached.path)]
+        return suspended([question.question_id for question in inside])
 
     def _of_task(self, call: Call, name: str, number: int) -> Call:
         path = CallPath(f"{self._ledger.task.task_id}/{DETACHED}/{name}.{number}")
@@ -124,16 +133,16 @@ class DetachedCalls:
 
 
 def suspended(questions: list[QuestionId]) -> Envelope:
-    """Return the envelope of a call that waits for people."""
-    said = f"waits for a person to answer {', '.join(questions)}"
+    """Return the envelope of a call that waits for answers to these questions."""
+    message = f"waits for a person to answer {', '.join(questions)}"
     error = ErrorDetail(
-        code=SUSPENDED, message=said, retryable=True, details={"question_ids": questions}
+        code=SUSPENDED, message=message, retryable=True, details={"question_ids": questions}
     )
     return Envelope(Status.SUSPENDED, error=error)
 
 
 def _name(path: CallPath) -> str:
-    """Return what equal calls have in common: the tool, and the hash of the input."""
+    """Return the part of the path that equal calls share: the tool and the hash of the input."""
     tool_id, _, rest = path.rpartition("/")[2].rpartition("#")
     return f"{tool_id}#{rest.partition('.')[0].partition('~')[0]}"
 

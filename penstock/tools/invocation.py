@@ -1,4 +1,11 @@
-"""What a tool holds while it runs."""
+"""One entry of a running call: its identity, its nested calls, its questions, its end.
+
+It guarantees that a tool which runs again from its top (after a crash, a wait or a retry) gets the
+recorded results of its nested calls, and that nothing follows once the call has ended. A nested
+call, question or event gets its path from its name, its input and the number of equal ones before
+it (decision 001), not from the order of arrival. A nested call's Signal is kept in `signal`: the
+tool must end even if it swallows the exception. Proof: `tests/tools/test_invocation.py`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,46 +36,44 @@ from penstock.tools.results.redaction import redacted_note
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
-Door = Callable[[Call, Caller, Ledger, "NestedCalls | None"], Awaitable[Envelope]]
-
-
+CallTool = Callable[[Call, Caller, Ledger, "NestedCalls | None"], Awaitable[Envelope]]
 WentWell = Callable[[CallSettled], bool]
 
 
 def succeeded(settled: CallSettled) -> bool:
-    """Whether a call did what it was to do."""
+    """Whether a call ended without an error."""
     return settled.envelope.ok
 
 
 class NestedCalls:
-    """The calls made from inside one root call, counted."""
+    """Counts the nested calls below one root call."""
 
     __slots__ = ("call_id", "calls", "root")
 
     def __init__(self, root: ToolSpec | None, call_id: CallId | None = None) -> None:
         self.root = root
-        """The direct call at the root, None below a model's call."""
+        """The tool of the direct call at the root; None below a model's call."""
         self.call_id = call_id
-        """The model's call at the root, if it is one."""
+        """The id of the model's call at the root, if a model made it."""
         self.calls = 0
 
 
 class InvokerContext(Struct, frozen=True, kw_only=True):
-    """What every invocation behind one door shares."""
+    """What all invocations of one invoker share."""
 
-    door: Door
+    call_tool: CallTool
     effect_of: Callable[[str], Effect]
     knows: Callable[[str], bool]
-    """Whether there is a tool of this id."""
+    """Whether a tool with this id exists."""
     permissions: frozenset[str]
-    """Every one that the project names."""
+    """All permissions that the project's tools name."""
     resources: Resources
     threads: Threads
     world: World
 
     @property
     def artifacts(self) -> Artifacts:
-        """Where whole outputs are kept."""
+        """Stores outputs that are too large for the log."""
         return self.resources.artifacts
 
 
@@ -79,19 +84,16 @@ class QuestionForm(Struct, frozen=True, kw_only=True):
     schema: Json | None = None
     context: str | None = None
     typed: Json | None = None
-    """`type` and what goes with it, of a question that has one."""
+    """The fields of a typed question: `type` and its parameters."""
 
     def without(self, secrets: Redactor) -> "QuestionForm":
-        """Return the form with no secret in what a person is shown."""
+        """Return the form with all secrets redacted."""
         if not secrets.has_any:
             return self
+        text = secrets.text
         options = [
-            Option(
-                label=secrets.text(each.label),
-                value=secrets.text(each.value),
-                aliases=tuple(map(secrets.text, each.aliases)),
-            )
-            for each in self.options
+            Option(label=text(o.label), value=text(o.value), aliases=tuple(map(text, o.aliases)))
+            for o in self.options
         ]
         return QuestionForm(
             options=tuple(options),
@@ -105,10 +107,10 @@ FREE = QuestionForm()
 
 
 class Invocation:
-    """One entry of a running call: what it may do, and how it reaches the rest of the runtime."""
+    """One entry of a running call, and its access to the rest of the runtime."""
 
     __slots__ = (
-        "_aside",
+        "_background",
         "_caller",
         "_cancelling",
         "_nest",
@@ -120,6 +122,7 @@ class Invocation:
         "change",
         "computed_ms",
         "deadline",
+        "events_written",
         "files",
         "has_ended",
         "inside",
@@ -129,7 +132,6 @@ class Invocation:
         "owner",
         "signal",
         "spec",
-        "told",
     )
 
     def __init__(
@@ -142,33 +144,33 @@ class Invocation:
         self.inside = inside
         self.attempt = 1
         self.deadline = 0.0
-        """On the runtime's monotonic clock."""
+        """When the timeout ends the call: seconds on the runtime's monotonic clock."""
         self.computed_ms = 0
-        """How long its script computed in this entry, which is over."""
+        """Milliseconds of CPU that the script used in this entry, once it is over."""
         self.owner: asyncio.Task[Any] | None = None
-        """The task that runs the tool."""
+        """The asyncio task that runs the tool."""
         self.files: list[StoredFile] = []
-        """What the tool kept beside its output."""
+        """Files that the tool stored in addition to its output."""
         self.change: Change | None = None
-        """What is done to the runtime's stores in the transaction that records the outcome."""
+        """A change of the runtime's stores, made in the transaction that records the outcome."""
         self.signal: Signal | None = None
-        """What ended a call inside: it ends this one too, whatever the tool makes of it."""
+        """The Signal of a nested call. It ends this call too, even if the tool swallows it."""
         self.has_ended = False
-        self.told = 0
-        """Events that the tool wrote into the timeline, those that were dropped counted."""
+        self.events_written = 0
+        """Events that the tool wrote into the timeline, including dropped ones."""
         self.own_cancels = 0
-        """How often the tool cancelled the task it runs in: nobody who waits for it wanted that."""
+        """How often the tool cancelled its own asyncio task."""
         self.is_unwanted = False
-        """The runtime cancelled it for a reason outside of it, and not by its own deadline."""
+        """It was cancelled from outside, and not by its own deadline."""
         self._nest = NestedCalls(None)
         self._cancelling = 0
-        self._aside: list[asyncio.Task[Envelope]] = []
+        self._background: list[asyncio.Task[Envelope]] = []
         self._seen: Occurrences | None = None
         self._caller: Caller | None = None
         self._stopped: asyncio.Event | None = None
 
     def enter(self, nest: NestedCalls, attempt: int, deadline: float) -> None:
-        """Begin at the tool's first line: the calls inside are counted from the start."""
+        """Start an entry in the current asyncio task; `deadline` is on the monotonic clock."""
         self._nest = nest
         self.owner = owner = asyncio.current_task()
         self._cancelling = owner.cancelling() if owner else 0
@@ -186,23 +188,23 @@ class Invocation:
 
     @property
     def project(self) -> ProjectFiles:
-        """The project's own folder, as the caller's agent sees it. Raises ToolNotConfigured.
+        """The project's folder with the access of the caller's agent. Raises ToolNotConfigured.
 
-        What decides what runs is written for a chat only if a person approved this call.
+        A chat may write files that decide what runs (tools, flows) only in an approved call.
         """
         is_trusted = self.caller.session is not None or self.ledger.is_asked(self.call.path)
         return self.project_folder.files(replace(self.caller.access, is_trusted=is_trusted))
 
     @property
     def project_folder(self) -> ProjectFolder:
-        """Where the project is, and what may run there. Raises ToolNotConfigured."""
+        """The project's folder and its shell. Raises ToolNotConfigured."""
         folder = self.inside.resources.project
         if folder is None:
             raise ToolNotConfigured(NO_PROJECT)
         return folder
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:
-        """Call another tool through the same door; a failure is an Envelope too."""
+        """Call another tool through the invoker. A failure is an Envelope, too."""
         try:
             call = self.nested(tool_id, input)
         except DepthExceeded as error:
@@ -212,51 +214,50 @@ class Invocation:
     def nested(self, tool_id: str, input: dict[str, Any]) -> Call:
         """Return the next call of this tool with this input. Raises DepthExceeded."""
         depth = self.call.depth + 1
-        most = self.inside.world.limits.call_depth
-        if depth >= most:
-            raise DepthExceeded(f"calls are nested more than {most} deep")
+        max_depth = self.inside.world.limits.call_depth
+        if depth >= max_depth:
+            raise DepthExceeded(f"calls are nested more than {max_depth} deep")
+        # An unknown id may contain a secret, and is written into the log as part of the path.
         if not self.inside.knows(tool_id):
             tool_id = self.caller.secrets.text(tool_id)
         path = self.place(tool_id, input, self.inside.effect_of(tool_id))
         return Call(path, tool_id, input, depth)
 
     async def make(self, call: Call) -> Envelope:
-        """Make a call inside this one."""
+        """Make a nested call, and wait for it."""
         return await self.join(self.pass_on(call))
 
-    async def join(self, door: Awaitable[Envelope]) -> Envelope:
-        """Wait for a call inside this one, whose Signals end this one too.
-
-        One made beside others goes on when one of them suspends this one.
-        """
+    async def join(self, nested: Awaitable[Envelope]) -> Envelope:
+        """Wait for a nested call. Its Signals end this call, too."""
         if asyncio.current_task() is not self.owner:
-            task = asyncio.ensure_future(door)
-            self._aside.append(task)
-            door = asyncio.shield(task)
+            # A call that suspends cancels its siblings in a TaskGroup. The shield lets them settle.
+            task = asyncio.ensure_future(nested)
+            self._background.append(task)
+            nested = asyncio.shield(task)
         try:
-            return await door
+            return await nested
         except Signal as signal:
             self.signal = signal
             raise
 
     def pass_on(self, call: Call) -> Awaitable[Envelope]:
-        """Make a call inside this one, for who sees to its end and to its Signals himself."""
-        return self.inside.door(call, self._inner(), self.ledger, self._nest)
+        """Start a nested call. The caller must await it and handle its Signals."""
+        return self.inside.call_tool(call, self._nested_caller(), self.ledger, self._nest)
 
     @property
     def root_call_id(self) -> CallId | None:
-        """The model's call that this one is, or stands in."""
+        """The id of the model's call that this call is, or is nested in."""
         return self._nest.call_id
 
     async def ask(self, text: str, *, form: QuestionForm = FREE) -> QuestionAnswered:
-        """Ask a person, once per question; does not return until there is an answer.
+        """Ask a person, and return the answer. A question that was asked before is not repeated.
 
-        Raises NotPermitted where nobody may be asked.
+        Raises NotPermitted where questions are not allowed.
         """
         self.check_running()
         self.caller.check_may_ask()
         shown = form.without(self.caller.secrets)
-        shape = {"question": text, "options": [each.value for each in form.options]}
+        shape = {"question": text, "options": [option.value for option in form.options]}
         question = Question(
             question_id=QuestionId(self.inside.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
@@ -277,7 +278,7 @@ class Invocation:
             raise
 
     def note(self, note: NoteEmitted) -> None:
-        """Write an event of the author's into the log; nothing once the call has ended."""
+        """Write an event of the tool's author into the log. Ignored once the call has ended."""
         if not self.has_ended:
             self.ledger.note(self.call.path, redacted_note(note, self.caller.secrets))
             self.ledger.held.submit()
@@ -285,10 +286,10 @@ class Invocation:
     def place(
         self, name: str, shape: Any, effect: Effect, went_well: WentWell = succeeded
     ) -> CallPath:
-        """Return the identity of the next thing of this name and shape that the tool does.
+        """Return the path of the tool's next operation with this name and input (`shape`).
 
-        In a further attempt what went well and is a write is taken over; all else is done again.
-        Raises Cancelled when the call is over.
+        A retry reuses the successful writes of earlier attempts, and repeats everything else.
+        Raises Cancelled if the call has ended.
         """
         self.check_running()
         path = self.occurrences.path(name, canonical(shape))
@@ -307,54 +308,55 @@ class Invocation:
         *,
         files: tuple[StoredFile, ...] = (),
     ) -> CallSettled:
-        """Settle what the tool did by itself: whoever enters it again finds the same."""
+        """Record the outcome of an operation of the tool itself, for later entries."""
         settled = CallSettled(tool_id=name, envelope=envelope, ran=False, files=files)
         self.ledger.settle(path, settled)
         return settled
 
     def check_running(self) -> None:
-        """Raise Cancelled when the call is over: nothing that it does counts any more."""
+        """Raise Cancelled if the call has ended."""
         if self.has_ended:
-            raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; nothing follows it')
+            raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; it can do nothing more')
 
     async def settle_inside(self, *, cancel: bool) -> None:
-        """Wait for the calls that the tool left running; raises LeaseLost if one met it."""
+        """Wait for the nested calls that the tool left running, and keep their Signals."""
         if cancel:
             self.cut_inside()
         try:
-            await self._inside_over()
+            await self._wait_inside()
         except asyncio.CancelledError:
             self.cut_inside()
-            await self._inside_over()
+            await self._wait_inside()
             raise
-        for task in self._aside:
+        for task in self._background:
             error = None if task.cancelled() else task.exception()
+            # LeaseLost replaces any other Signal: without the lease, no suspend can be recorded.
             if isinstance(error, LeaseLost) or (self.signal is None and isinstance(error, Signal)):
                 self.signal = error
 
     def cut_inside(self) -> None:
-        """Cancel the calls that the tool left running; no other follows them."""
+        """Cancel the nested calls that the tool left running, and refuse new ones."""
         self.end()
-        for task in self._aside:
+        for task in self._background:
             task.cancel("the call around it has ended")
 
     @property
     def is_cut(self) -> bool:
-        """Whether the task that runs the tool was cancelled since, and nobody took it back.
+        """Whether a cancellation of the tool's asyncio task is pending that is not its own.
 
-        A TaskGroup in which something failed may leave it so: it is no proof by itself.
+        A failed TaskGroup may leave its task in this state, so it is no proof by itself.
         """
         owner, own = self.owner, self._cancelling + self.own_cancels
         return owner is not None and owner.cancelling() > own
 
     def end(self) -> None:
-        """Refuse what the tool still does from a thread or a task that nobody waits for."""
+        """Refuse later operations of the tool, from a thread or a task that it left behind."""
         self.has_ended = True
         if self._stopped is not None:
             self._stopped.set()
 
     async def wait_stopped(self) -> None:
-        """Wait until nobody wants the call's outcome any more."""
+        """Wait until the call has ended, or must end."""
         if self._stopped is None:
             self._stopped = asyncio.Event()
         if not self.has_ended:
@@ -362,27 +364,27 @@ class Invocation:
 
     @property
     def occurrences(self) -> Occurrences:
-        """The count of equal calls inside, in this entry."""
+        """Counts equal nested calls in this entry."""
         if self._seen is None:
             self._seen = self.ledger.occurrences(self.call.path)
         return self._seen
 
     @property
     def idempotency_key(self) -> str:
-        """The same key for the same call, whatever happens."""
+        """A key that stays the same over retries and crashes of this call."""
         return self.ledger.idempotency_key(self.call.path)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody wants the call's outcome any more."""
+        """Whether the call has ended, or its task is to be cancelled."""
         return self.has_ended or self.ledger.task.cancel_requested
 
-    async def _inside_over(self) -> None:
-        """Wait for all calls inside: who goes on with the outcome of one may make another."""
-        while running := [each for each in self._aside if not each.done()]:
+    async def _wait_inside(self) -> None:
+        """Wait until no nested call runs. A function that gets an outcome may make another call."""
+        while running := [task for task in self._background if not task.done()]:
             await asyncio.wait(running)
 
-    def _inner(self) -> Caller:
+    def _nested_caller(self) -> Caller:
         selection = self.caller.newest()
         if self._caller is None or self._caller.selection is not selection:
             self._caller = replace(

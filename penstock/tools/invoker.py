@@ -1,4 +1,14 @@
-"""The one door every tool call goes through."""
+"""The invoker: the only code path by which a tool call runs.
+
+It guarantees that every caller gets exactly one Envelope per call, and that a call is settled in
+the log once. Only Signals and cancellation pass through as exceptions. `_call` names the nine
+steps. A call that is settled in the task's Ledger is replayed and never runs again.
+
+It relies on the call's path as its identity (decision 001), and on `Ledger.start`, which commits a
+`write` before the tool runs: otherwise the next process would run the write again after a crash.
+Proof: `tests/tools/test_invoker.py::test_what_a_crash_in_the_middle_means`; `tests/chaos` kills the
+process after each commit.
+"""
 
 import asyncio
 import math
@@ -43,7 +53,7 @@ from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.results.redaction import check_change, redacted, redacted_files
 from penstock.tools.running.active_call import ActiveCall, Approvals
-from penstock.tools.running.cancellable import CancellableWork
+from penstock.tools.running.cancellable import CancellableWork, run_to_end
 from penstock.tools.running.deadline import Deadline
 from penstock.tools.threads import Threads
 from penstock.tools.tool import Tool
@@ -66,7 +76,7 @@ class Invoker:
     ) -> None:
         self.rules = rules
         self.threads = threads or Threads(world.limits.tool_threads)
-        """Where synchronous tools run; close it with the runtime."""
+        """Threads for synchronous tools. The runtime closes them."""
         self._artifacts = resources.artifacts
         self._clock = world.clock
         self._limits = world.limits
@@ -76,13 +86,15 @@ class Invoker:
         self.renew(registry)
 
     def renew(self, registry: Registry) -> None:
-        """Take the tools of another registry from the next call on.
+        """Use the tools of another registry from the next call on.
 
-        A call that runs goes on with those it began with, and so does what it calls.
+        A running call and its nested calls keep the registry they started with.
         """
+        # The context holds a copy of this invoker: `self.registry` changes while calls run, and a
+        # call must not see one edition of a tool when it starts and another when it is settled.
         self.registry = registry
         self._inside = InvokerContext(
-            door=lambda *given: Invoker._call(as_now, *given),
+            call_tool=lambda *arguments: Invoker._call(edition, *arguments),
             effect_of=registry.effect_of,
             knows=registry.__contains__,
             permissions=registry.permissions,
@@ -90,10 +102,10 @@ class Invoker:
             threads=self.threads,
             world=self._world,
         )
-        as_now = copy(self)
+        edition = copy(self)
 
     def over(self, registry: Registry) -> "Invoker":
-        """Return a door to other tools, with the same rules, resources and threads."""
+        """Return an invoker for other tools with the same rules, resources and threads."""
         return Invoker(
             registry, self.rules, self._resources, world=self._world, threads=self.threads
         )
@@ -101,9 +113,9 @@ class Invoker:
     async def call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: NestedCalls | None = None
     ) -> Envelope:
-        """Make a call, with the tools that there are now, and return its outcome."""
+        """Make a call with the current tools, and return its outcome."""
         known = await self._resources.secrets.of(ledger, self._resources.vault)
-        return await self._inside.door(call, known.told_to(caller), ledger, nest)
+        return await self._inside.call_tool(call, known.add_to(caller), ledger, nest)
 
     async def _call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: NestedCalls | None
@@ -121,42 +133,45 @@ class Invoker:
                 self.check_input(tool, call.input)
                 self._ask_plugins(tool, active_call, call.input)
                 agreed = await self._approvals.agreed(tool, active_call, nest)
-                if agreed is not call.input:
+                if agreed is not call.input:  # a person edited it: nothing has checked it yet
                     self.check_input(tool, agreed)
                     self._ask_plugins(tool, active_call, agreed)
                 self._reserve(active_call, nest)
                 output = await self._run(tool, agreed, active_call)
                 self._check(tool, output)
+                # Checked after the run: the tool may have received a secret while it ran.
                 check_change(active_call.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = active_call.failed(error)
             envelope = await self._settle(active_call, envelope)
             if active_call.is_cut:
-                raise asyncio.CancelledError  # the tool swallowed it; what follows is not to run
+                raise asyncio.CancelledError  # the tool swallowed it, but its caller must still end
             return envelope
         finally:
-            active_call.give_back()
+            active_call.release_budget()
 
     def check_input(
         self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()
     ) -> None:
-        """Raise InvalidInput, with every problem, unless the tool takes the input.
+        """Raise InvalidInput with every problem unless the input matches the tool's schema.
 
-        What is `unread` stands for itself: the door says nothing more about its place.
+        `unread` holds problems that the caller found while it parsed the input. No second problem
+        is reported at the same path.
         """
+        # Depth and size go first: the schema check recurses into the input.
         problems = list(json_problems(input, self._limits.json_depth))
-        if not problems and is_larger(input, most := self._limits.input_bytes):
-            problems = [Problem("", f"is over {size_text(most)}")]
-        known = {each.path for each in unread}
-        if "" not in known:
+        if not problems and is_larger(input, max_bytes := self._limits.input_bytes):
+            problems = [Problem("", f"is over {size_text(max_bytes)}")]
+        known_paths = {problem.path for problem in unread}
+        if "" not in known_paths:
             problems = problems or self.registry.schema(tool).problems(input)
         if problems or unread:
-            more = [each for each in problems if each.path not in known]
+            more = [problem for problem in problems if problem.path not in known_paths]
             raise invalid(tool.spec.tool_id, [*unread, *more])
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
-        """Settle a call that does not even come to the door."""
+        """Settle a call as failed without running it."""
         envelope = error.envelope()
         settled = CallSettled(
             tool_id=call.tool_id,
@@ -170,7 +185,7 @@ class Invoker:
         return settled
 
     def key_of(self, call: Call) -> str | None:
-        """Return what calls have to share to run one after the other. Raises CallError."""
+        """Return the key of calls that must not run at the same time. Raises CallError."""
         tool = self.registry.find(call.tool_id)
         if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
             return None
@@ -181,27 +196,29 @@ class Invoker:
         try:
             return str(exclusive(call.input))
         except Exception as error:
-            most = self._limits.error_chars
-            raise failure(tool.spec, error, Redactor(), most=most) from error
+            max_chars = self._limits.error_chars
+            raise failure(tool.spec, error, Redactor(), most=max_chars) from error
 
     async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
-        """Return what was recorded; code gets all of it, a model has read its part."""
+        """Return the recorded outcome: the whole output for code, the clipped one for a model."""
         if settled.artifact_blob is None or caller.clip_at is not None:
             return settled.envelope
         return await self._artifacts.whole(settled)
 
     def _resolve(self, active_call: ActiveCall) -> Tool:
-        """Return the tool, if this caller knows of it at all."""
+        """Return the tool. Raises ToolNotFound if it does not exist or the caller cannot see it."""
         call, caller = active_call.call, active_call.caller
         tool = self.registry.find(call.tool_id)
         if tool is not None:
             active_call.refusal = refused(tool.spec, caller)
             active_call.is_hidden = self.rules.hides(tool.spec, caller)
+            # A rule that hides a tool also takes it out of the offer, so the grant is missing too.
+            # The model then reads which rule denies the call, not that the tool does not exist.
             was_offered = caller.origin is Origin.MODEL and active_call.is_hidden
             if was_offered or not isinstance(active_call.refusal, ToolNotFound):
                 active_call.tool = tool
                 return tool
-        visible = {each.spec.tool_id for each in self.registry if self._sees(each, caller)}
+        visible = {tool.spec.tool_id for tool in self.registry if self._sees(tool, caller)}
         if caller.session is not None and caller.origin is Origin.MODEL:
             visible = caller.session.nameable(visible)
         raise self.registry.missing(call.tool_id, visible)
@@ -213,7 +230,7 @@ class Invoker:
             raise active_call.refusal
 
     def _ask_plugins(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> None:
-        """Let guards of plugins refuse a call of an agent session that all else allows."""
+        """Let plugin guards refuse a call of an agent session. They can only forbid, not allow."""
         call, caller, folder = active_call.call, active_call.caller, self._resources.project
         session = caller.session if caller.origin is Origin.MODEL else None
         if session is None or not session.guards:
@@ -232,29 +249,30 @@ class Invoker:
         if nest is None:
             nest = NestedCalls(active_call.root, active_call.call.call_id)
         elif nest.calls > self._limits.nested_calls and active_call.caller.inside_kind != SCRIPT:
-            at_most = self._limits.nested_calls
-            raise BudgetExceeded(f"one call made more than {at_most} calls inside")
-        if active_call.ledger.outcome_chars > (at_most := self._limits.outcome_chars):
-            kept = f"over {at_most} characters (limits.outcome_chars)"
-            raise BudgetExceeded(f"the outcomes of this task's calls have {kept}")
+            max_calls = self._limits.nested_calls
+            raise BudgetExceeded(f"one call made more than {max_calls} nested calls")
+        if active_call.ledger.outcome_chars > (max_chars := self._limits.outcome_chars):
+            size = f"over {max_chars} characters (limits.outcome_chars)"
+            raise BudgetExceeded(f"the outcomes of this task's calls have {size}")
         active_call.ledger.budget.reserve_call()
         active_call.nest = nest
 
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
-        """Run under the timeout; again as the retry policy says, or when resources were lacking."""
+        """Run the tool until it ends, its retries are used up, or its time is over."""
         spec, ledger, call = tool.spec, active_call.ledger, active_call.call
         if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
-            if ledger.task.cancel_requested:  # heard of with the start: it would hit the tool
+            if ledger.task.cancel_requested:  # arrived during the commit: do not run the tool
                 raise Cancel
         active_call.began = self._clock.monotonic()
-        patient_until = active_call.began + spec.timeout_ms / 1000
+        wait_until = active_call.began + spec.timeout_ms / 1000
         attempt = ledger.attempt(call.path)
         while True:
             try:
                 return await self._attempt(tool, input, active_call, attempt)
             except CallError as error:
-                if may_wait(spec, error) and self._clock.monotonic() < patient_until:
+                # No file descriptor or thread was left: the tool has not run, so no attempt counts.
+                if may_wait(spec, error) and self._clock.monotonic() < wait_until:
                     await self._back_off(tool, WAIT_SECONDS, ledger)
                     continue
                 is_last = attempt >= spec.retry.max_attempts or active_call.is_cut
@@ -263,12 +281,14 @@ class Invoker:
                 secrets = active_call.caller.secrets
                 event = retried(spec, attempt, error, secrets=secrets, limits=self._limits)
                 ledger.retry(call.path, event)
+                # On disk before the next attempt: the paths of its nested calls contain its number,
+                # so a process that takes over must continue with the same number.
                 await ledger.held.commit()
                 await self._back_off(tool, spec.retry.backoff_ms(attempt) / 1000, ledger)
                 attempt += 1
 
     async def _back_off(self, tool: Tool, seconds: float, ledger: Ledger) -> None:
-        """Wait before the next attempt, for as long as the task may be at work."""
+        """Wait before the next attempt, at most for the rest of the task's time."""
         left = ledger.budget.seconds_left()
         await self._clock.sleep(max(min(seconds, left), 0))
         if left <= seconds:
@@ -283,17 +303,18 @@ class Invoker:
         seconds = (spec.timeout_ms - before) / 1000
         if seconds <= 0:
             raise out_of_time(tool, seconds, left)
-        given, began = max(min(seconds, left), 0), self._clock.monotonic()
+        allowed, began = max(min(seconds, left), 0), self._clock.monotonic()
         invocation = active_call.invocation = Invocation(
             active_call.call, spec, active_call.caller, ledger=ledger, inside=self._inside
         )
-        invocation.enter(active_call.nest or NestedCalls(None), attempt, began + given)
-        limit = Deadline(invocation.owner, given, depth=active_call.call.depth)
+        invocation.enter(active_call.nest or NestedCalls(None), attempt, began + allowed)
+        limit = Deadline(invocation.owner, allowed, depth=active_call.call.depth)
         work = CancellableWork(tool.run(input, invocation), invocation, limit)
         try:
             with work:
-                output = await _enter(work, invocation)
+                output = await run_to_end(work, invocation)
         except Suspend:
+            # The next entry gets the rest of the timeout: waiting for a person costs nothing.
             took = self._clock.monotonic() - began
             ledger.park(path, attempt=attempt, seconds=took, computed_ms=invocation.computed_ms)
             raise
@@ -313,11 +334,11 @@ class Invoker:
         return output
 
     def _cut(self, tool: Tool, active_call: ActiveCall) -> None:
-        """Record that a write inside another call was cut by that call: nobody may run it again."""
+        """Settle a nested write that its calling tool cancelled, so that it never runs again."""
         if tool.spec.is_cut_short and active_call.call.depth:
             tool_id = tool.spec.tool_id
-            said = f'"{tool_id}" was cut in the middle: it may or may not have happened'
-            settled = CallSettled(tool_id=tool_id, envelope=Interrupted(said).envelope())
+            message = f'"{tool_id}" was cancelled while it ran: it may or may not have happened'
+            settled = CallSettled(tool_id=tool_id, envelope=Interrupted(message).envelope())
             active_call.ledger.settle(active_call.call.path, settled)
 
     def _check(self, tool: Tool, output: Any) -> None:
@@ -351,48 +372,26 @@ class Invoker:
             clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
             trace=active_call.trace,
         )
-        held, is_noted = ledger.held, self._is_noted_first(call)
-        if active_call.change is not None:  # of a call that failed its bytes are given up
+        held, is_committed = ledger.held, self._is_committed_first(call)
+        if active_call.change is not None:
+            # One transaction makes the change and records the outcome (decision 008).
             recorded = await ledger.change(call.path, settled, active_call.change)
             if not recorded.envelope.ok:
                 return recorded.envelope
         else:
-            ledger.settle(call.path, settled, is_awaited=is_noted)
-        if is_noted:
+            ledger.settle(call.path, settled, is_awaited=is_committed)
+        if is_committed:
             await held.commit()
         await held.make_sure()
         return envelope if clip_at is None and envelope.ok else shown.envelope
 
-    def _is_noted_first(self, call: Call) -> bool:
-        """Whether the outcome is on disk before the code around the call may see it.
+    def _is_committed_first(self, call: Call) -> bool:
+        """Whether the outcome must be on disk before the calling code continues.
 
-        A write inside another call is: while it is not, a crash of the code around it looks like a
-        crash inside, and the code would be entered again.
+        True for a nested write. If the calling code continued first and then crashed, the log would
+        show a crash inside the nested write, and decision 003 would run the calling code again.
         """
         return call.depth > 0 and self.registry.effect_of(call.tool_id) is Effect.WRITE
-
-
-async def _enter(work: CancellableWork, invocation: Invocation) -> Any:
-    """Run the tool once, with all that it started; what ended a call inside ends it too."""
-    is_cut = False
-    try:
-        output = await work
-    except asyncio.CancelledError:
-        is_cut = True
-        raise
-    finally:
-        work.end()
-        await work.absorb()
-        try:
-            if work.is_closed:
-                invocation.cut_inside()
-            else:
-                await invocation.settle_inside(cancel=is_cut)
-        finally:
-            invocation.end()
-        if invocation.signal is not None:
-            raise invocation.signal
-    return output
 
 
 def _error_of(envelope: Envelope) -> ErrorDetail:

@@ -1,4 +1,16 @@
-"""Threads for tools that block: bounded, and never waited for at the end of the process."""
+"""Threads for tools that block: bounded, and never waited for when the process ends.
+
+It guarantees that at most `limits.tool_threads` functions run at once (plus those whose threads
+wait for the event loop, see `lent`), that a function whose caller is cancelled before it started
+never runs, and that a stuck function does not keep the process alive. `ThreadPoolExecutor` was no
+option: its threads are joined at exit, so one stuck tool blocks the end of the process.
+
+It relies on daemon threads and on one queue. A lock guards the counts; `_free` is negative while
+jobs wait, which is the condition for another thread. A thread cannot be stopped from outside, so
+a function that has started runs to its end. Only its result is dropped.
+
+Proof: `tests/tools/test_threads.py`.
+"""
 
 import asyncio
 import contextvars
@@ -16,31 +28,32 @@ Job = Callable[[], None]
 
 
 class Threads:
-    """Runs synchronous functions beside the event loop, at most `most` at once.
+    """Runs synchronous functions in threads, at most `max_threads` at once.
 
-    A thread cannot be stopped. When the caller of `run` is cancelled, a function that has begun
-    continues with all its side effects, and only its result is dropped; one that has not begun
-    never does. Where what the function works on ends with the caller, use `finish`.
-    Threads are daemons, so a stuck one does not keep the process alive.
+    When the caller of `run` is cancelled, a function that has started continues with all its side
+    effects, and its result is dropped; one that has not started never runs. If the function uses
+    something that ends with the caller, use `finish`.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._started = 0
         self._free = 0
-        """Threads without work, less the jobs that wait."""
+        """Idle threads minus waiting jobs."""
         self._closed = False
 
     async def run(self, work: Callable[[], Any]) -> Any:
         """Return what the function returns, or raise what it raises."""
-        return await self._begin(work)
+        return await self._start(work)
 
     async def finish(self, work: Callable[[], Any]) -> Any:
-        """Do as `run` does; a caller that is cancelled after it began waits for its end first."""
+        """Like `run`, but a cancelled caller first waits for the end of a started function."""
         start = Future[None]()
-        waiter = self._begin(lambda: work() if start.set_running_or_notify_cancel() else None)
+        # `start` decides the race between the thread that starts the work and the cancellation:
+        # exactly one of `set_running_or_notify_cancel` and `cancel` succeeds.
+        waiter = self._start(lambda: work() if start.set_running_or_notify_cancel() else None)
         cancelled: asyncio.CancelledError | None = None
         while not waiter.done():
             try:
@@ -55,7 +68,7 @@ class Threads:
             raise cancelled
         return waiter.result()
 
-    def _begin(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+    def _start(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
@@ -66,13 +79,13 @@ class Threads:
             outcome = _Outcome()
             with outcome:
                 outcome.value = context.run(work)
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(outcome.tell, waiter)
+            with suppress(RuntimeError):  # the event loop was closed meanwhile
+                loop.call_soon_threadsafe(outcome.deliver, waiter)
 
         try:
             self._put(job)
         except RuntimeError as error:
-            waiter.cancel()  # a thread that is started later must not do the job after all
+            waiter.cancel()  # the job is still queued: no later thread may run it
             raise_exhaustion(error)
             raise
         return waiter
@@ -81,19 +94,20 @@ class Threads:
     def lent(self) -> Iterator[None]:
         """Let another thread work while this one only waits for the event loop.
 
-        Else functions that wait for what takes a thread itself could take all there are.
+        Without it, functions that wait for nested calls could occupy all threads, and the nested
+        calls, which need a thread themselves, would never run.
         """
         with self._lock:
-            self._most += 1
+            self._max_threads += 1
             self._grow()
         try:
             yield
         finally:
             with self._lock:
-                self._most -= 1
+                self._max_threads -= 1
 
     def close(self) -> None:
-        """Take no new work; idle threads end, others when they have done their job."""
+        """Refuse new work. Each thread ends when its job is done."""
         with self._lock:
             self._closed = True
             for _ in range(self._started):
@@ -108,8 +122,8 @@ class Threads:
             self._grow()
 
     def _grow(self) -> None:
-        """Start a thread if one is lacking and may be; the lock is held."""
-        if self._free < 0 and self._started < self._most:
+        """Start a thread if a job waits and the bound allows it. The lock is held."""
+        if self._free < 0 and self._started < self._max_threads:
             self._started += 1
             self._free += 1
             name = f"penstock-tool-{self._started}"
@@ -119,20 +133,20 @@ class Threads:
                 self._started -= 1
                 self._free -= 1
                 if not self._started:
-                    raise  # else another thread comes for the job
+                    raise  # otherwise a busy thread runs the job later
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
             with self._lock:
-                if self._started > self._most:
+                if self._started > self._max_threads:
                     self._started -= 1
-                    return  # it worked in the place of one that goes on by now
+                    return  # it replaced a lent thread, which works again
                 self._free += 1
 
 
 class _Outcome:
-    """What a function returned or raised, whatever it was."""
+    """What a function returned or raised."""
 
     __slots__ = ("error", "value")
 
@@ -141,7 +155,7 @@ class _Outcome:
         self.error: BaseException | None = None
 
     def __enter__(self) -> None:
-        """Begin to watch."""
+        """Enter the block whose error is kept."""
 
     def __exit__(
         self,
@@ -149,13 +163,13 @@ class _Outcome:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Keep what was raised. A StopIteration cannot pass through an awaiting coroutine."""
+        """Keep the error. A StopIteration cannot pass through an awaiting coroutine."""
         is_odd = isinstance(error, StopIteration)
         self.error = RuntimeError(f"the tool raised {error!r}") if is_odd else error
         return True
 
-    def tell(self, waiter: "asyncio.Future[Any]") -> None:
-        """Hand over what happened, if anybody still waits."""
+    def deliver(self, waiter: "asyncio.Future[Any]") -> None:
+        """Complete the future, unless its caller was cancelled."""
         if waiter.done():
             return
         if self.error is not None:

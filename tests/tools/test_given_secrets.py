@@ -35,10 +35,10 @@ async def test_every_caller_in_a_task_knows_them_and_no_caller_of_another() -> N
     bench, secrets = await open_workbench(), GivenSecrets()
     known = await secrets.of(bench.ledger, None)
     models = [replace(bench.model, agent=each) for each in ("ada", "bob", "ada")]
-    told = [known.told_to(each) for each in models]
+    told = [known.add_to(each) for each in models]
     assert [each.agent for each in told] == ["ada", "bob", "ada"]
     assert all(each.secrets is known.redactor for each in told)
-    assert known.told_to(models[2]) is told[2]
+    assert known.add_to(models[2]) is told[2]
     assert not any(each.secrets is known.redactor for each in models)
 
 

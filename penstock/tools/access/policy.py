@@ -1,4 +1,14 @@
-"""Who may call what. The whole visibility table of the runtime is in this file."""
+"""Who may call what: the whole visibility table of the runtime.
+
+It guarantees that a call is refused unless one of the `grants` holds for its origin, and that a
+model or an outside client cannot tell a hidden tool from one that does not exist (ToolNotFound). A
+script gets NotPermitted with the missing grants, because its author has to add one.
+
+The table depends only on the ToolSpec and the Caller, so the same function decides for the call
+itself, for the list of tools and for `penstock tools grants`. A nested call inherits the grants of
+its root: `Invocation` builds its Caller. Rules and approvals come after it (`rules`), and can only
+restrict. Proof: `tests/tools/access/test_policy.py::test_every_cell_of_the_visibility_table`.
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -21,61 +31,61 @@ from penstock.tools.access.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
 SCRIPT = "script"
-"""The kind of the tools that are scripts."""
+"""The kind of script tools."""
 PLUGIN = "plugin"
-"""The kind of the tools that plugins bring: agent sessions alone may call them."""
+"""The kind of plugin tools. Only agent sessions may call them."""
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who is calling: from which door, for whom, with which skills."""
+    """Who calls a tool: the origin, the profile, the agent and its skills."""
 
     origin: Origin
     profile: Profile = LOCAL_PROFILE
     agent: str = ASSISTANT
     agent_tools: Collection[str] = ()
-    """What the settings of the agent offer to its model."""
+    """Ids of the tools that the agent's settings offer to its model."""
     selection: Selection = NOTHING
-    """What the skills grant that were selected when it began."""
+    """What the selected skills granted when the call started."""
     skills: TaskSkills | None = None
-    """The skills of its task: what it calls in turn sees what is selected by then."""
+    """The skills of the task. Nested calls use the selection at their own start."""
     root: ToolSpec | None = None
-    """The direct call at the root, for what is called inside it."""
+    """The tool of the direct call at the root of a nested call."""
     inside: str = ""
-    """The tool whose code is calling."""
+    """The id of the tool whose code calls."""
     inside_kind: str = ""
-    """Of that tool: `script`, or what runs in this process."""
+    """The kind of that tool: `script`, or a kind that runs in this process."""
     permissions: dict[str, str] = field(default_factory=dict)
-    """The agent's `tool_permissions`: tool to allow, ask or deny."""
+    """The agent's `tool_permissions`: tool id to `allow`, `ask` or `deny`."""
     question_ttl_seconds: float | None = None
-    """How long a question waits for a person; None is for ever."""
+    """How long a question waits for a person; None means without a limit."""
     secrets: Redactor = field(default_factory=Redactor)
-    """What was given out in its task; the door fills it in, and takes it out of all records."""
+    """The secrets that the task received. The invoker sets it, and redacts all records with it."""
     access: Access = OPEN
-    """Which files of the project its agent may use, and which commands it may not run."""
+    """The project files that the agent may use, and the commands that it may not run."""
     clip_at: int | None = None
-    """Characters of a result that this caller gets to read; None is all."""
+    """How many characters of a result this caller reads; None means all."""
     session: SessionGuard | None = None
-    """The agent session it belongs to; None is a person's own session."""
+    """The agent session that calls; None for a person's own session."""
     is_autonomous: bool = False
-    """It stands in a run in which nobody is asked."""
+    """Whether it belongs to a run that must not ask a person."""
 
     def newest(self) -> Selection:
-        """Return what the skills grant that are selected by now."""
+        """Return what the skills that are selected now grant."""
         return self.selection if self.skills is None else self.skills.selection
 
     def expiry(self, now: Moment) -> Moment | None:
-        """Return when a question of now is over, if it ever is."""
+        """Return when a question that is asked now expires, if it does."""
         seconds = self.question_ttl_seconds
         return None if seconds is None else Moment(now + round(1000 * seconds))
 
     def check_may_ask(self, what: str = ASK_USER) -> None:
-        """Raise NotPermitted where nobody may be asked: in an autonomous run, by a silent agent."""
+        """Raise NotPermitted if the caller may not ask a person (autonomous run, silent agent)."""
         if why := self.silence:
             raise NotPermitted(blocked(what, why))
 
     @property
     def silence(self) -> str:
-        """Why nobody may be asked; nothing if a person may. Approvals are no matter of this."""
+        """Why the caller may not ask a person; empty if it may. Approvals ignore it."""
         if self.is_autonomous:
             return AUTONOMOUS
         return "" if self.session is None else self.session.silence
@@ -93,7 +103,7 @@ def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
         return NotPermitted(blocked(ASK_USER, why))
     if not spec.requires_permissions or caller.profile.everything:
         return None
-    missing = sorted(each for each in spec.requires_permissions if not caller.profile.holds(each))
+    missing = sorted(name for name in spec.requires_permissions if not caller.profile.holds(name))
     if not missing:
         return None
     return NotPermitted(

@@ -282,10 +282,10 @@ class ToolContext:
 
     def _tell(self, note: NoteEmitted, *, once: bool) -> None:
         invocation, most = self._invocation, self._invocation.inside.world.limits.events
-        invocation.told += 1
-        if invocation.told > most + 1:
+        invocation.events_written += 1
+        if invocation.events_written > most + 1:
             return
-        if invocation.told > most:
+        if invocation.events_written > most:
             said = f"more than {most} events; the others are dropped"
             note, once = NoteEmitted(event_type=TOO_MANY, message=said, level="warning"), True
         if once:
@@ -300,8 +300,8 @@ class ToolContext:
         shape = [note.event_type, note.message, note.payload, note.level]
         path = invocation.place(EMIT, shape, Effect.WRITE)
         if invocation.ledger.find(path) is None:
-            told = redacted_note(note, invocation.caller.secrets)
-            invocation.ledger.note(invocation.call.path, told)
+            events_written = redacted_note(note, invocation.caller.secrets)
+            invocation.ledger.note(invocation.call.path, events_written)
             invocation.record(path, EMIT, Envelope.success(None))
 
 

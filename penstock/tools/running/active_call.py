@@ -1,4 +1,14 @@
-"""One call on its way through the invoker, and the approval it may need."""
+"""The state of one call on its way through the invoker, and the approval that it may need.
+
+`Approvals` guarantees that a person is asked at most once per call, and only about a call that may
+run: rules, plugin guards and the tool's own check refuse it first. The question has the call's
+path, so a replay finds the recorded answer. An input that a person edits goes through the rules
+again, because a `deny` may match the edited input only. A call that was asked about waits for its
+answer even if a rule has since been changed to `allow`.
+
+Proof: `tests/tools/running/test_active_call.py::
+test_a_person_decides_and_the_rules_hold_for_what_was_edited`.
+"""
 
 from typing import Any
 
@@ -25,7 +35,7 @@ from penstock.tools.tool import Tool
 
 
 class ActiveCall:
-    """One call on its way through the door."""
+    """One call on its way through the invoker."""
 
     __slots__ = (
         "began",
@@ -45,60 +55,60 @@ class ActiveCall:
         self.caller = caller
         self.ledger = ledger
         self.tool: Tool | None = None
-        """The tool, once it is known that the caller may know of it."""
+        """The tool, once it is known that the caller may see it."""
         self.refusal: CallError | None = None
-        """Why the caller may not call it."""
+        """Why the caller may not call the tool."""
         self.is_hidden = False
-        """A rule keeps the tool from this caller, whatever the input."""
+        """Whether a rule hides the tool from this caller for every input."""
         self.trace: str | None = None
-        """Where the tool's own error was raised."""
+        """The traceback of the tool's own error, for operators."""
         self.nest: NestedCalls | None = None
-        """Set once the call is reserved."""
+        """Set once the call is reserved in the budget."""
         self.began: float | None = None
         self.invocation: Invocation | None = None
-        """The newest entry."""
+        """The newest entry of the call."""
 
     @property
     def root(self) -> ToolSpec | None:
-        """The tool, when it is a direct call at the root."""
+        """The tool, if this is a direct call at the root."""
         if self.tool is None or self.caller.origin is not Origin.DIRECT:
             return None
         return self.tool.spec
 
     @property
     def form(self) -> OutputForm:
-        """What the tool says of its outputs, once it is known."""
+        """The form of the tool's outputs, once the tool is known."""
         tool = self.tool
         return ANY_FORM if tool is None else OutputForm(tool.preview, tool.spec.output_schema)
 
     @property
     def is_cut(self) -> bool:
-        """Whether who waits was cancelled while the tool ran, whatever that made of it."""
+        """Whether the caller was cancelled while the tool ran, even if the tool ignored that."""
         invocation = self.invocation
         return invocation is not None and invocation.is_unwanted and invocation.is_cut
 
     @property
     def files(self) -> list[StoredFile]:
-        """Return what the tool kept beside its output."""
+        """Return the files that the tool stored in addition to its output."""
         return self.invocation.files if self.invocation else []
 
     @property
     def change(self) -> Change | None:
-        """Return what the outcome changes in the runtime's stores."""
+        """Return the change of the runtime's stores that is recorded with the outcome."""
         return self.invocation.change if self.invocation else None
 
     def failed(self, error: CallError) -> Envelope:
-        """Keep why the call failed; returns what its caller reads."""
+        """Keep the error's trace, and return the envelope that the caller reads."""
         self.trace = error.trace
         return (error if self.tool is None else without_output(error, self.tool.spec)).envelope()
 
-    def give_back(self) -> None:
-        """Return the reservation: the log has the call now, or it waits."""
+    def release_budget(self) -> None:
+        """Release the budget's reservation: the log counts the call now, or it waits."""
         if self.nest is not None:
             self.ledger.budget.settle_call()
 
     def duration_ms(self, clock: Clock) -> int:
-        """Return how long the tool ran, without the time it waited for people."""
+        """Return how long the tool ran, without the time it waited for a person."""
         if self.began is None:
             return 0
         ran = round(1000 * (clock.monotonic() - self.began))
@@ -108,7 +118,7 @@ class ActiveCall:
 
 
 class Approvals:
-    """Lets calls pass, refuses them, or asks a person."""
+    """Allows calls, refuses them, or asks a person."""
 
     def __init__(self, rules: Rules, world: World, folder: ProjectFolder | None = None) -> None:
         self._rules = rules
@@ -120,13 +130,13 @@ class Approvals:
     async def agreed(
         self, tool: Tool, active_call: ActiveCall, nest: NestedCalls | None
     ) -> dict[str, Any]:
-        """Return the input that a person agreed to, where one has to; what was asked counts."""
+        """Return the input to run with: the caller's, or the one a person approved or edited."""
         call = active_call.call
         action = self._decide(tool, active_call, call.input)
         if not active_call.ledger.is_asked(call.path):
             if action is Action.ALLOW:
                 return call.input
-            self._look(tool, active_call)
+            self._check_first(tool, active_call)
         answered = await ask(active_call.ledger, self._question(tool, active_call, nest))
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED:
@@ -140,11 +150,11 @@ class Approvals:
         self._decide(tool, active_call, edited)
         return edited
 
-    def _look(self, tool: Tool, active_call: ActiveCall) -> None:
-        """Refuse what no approval would let pass: nobody is asked about it."""
-        look, folder = tool.spec.look, self._folder
-        if look is not None and folder is not None:
-            look(active_call.call.input, folder.files(active_call.caller.access), folder.shell)
+    def _check_first(self, tool: Tool, active_call: ActiveCall) -> None:
+        """Refuse a call that would fail after an approval, so that no person is asked about it."""
+        check, folder = tool.spec.look, self._folder
+        if check is not None and folder is not None:
+            check(active_call.call.input, folder.files(active_call.caller.access), folder.shell)
 
     def _decide(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> Action:
         action = self._rules.decide(tool.spec, active_call.caller, input)

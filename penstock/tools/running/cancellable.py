@@ -1,4 +1,22 @@
-"""The work of a tool, which ends when it is cancelled, whether it wants to or not."""
+"""Run a tool's coroutine so that cancelling it always ends it.
+
+A tool may swallow its cancellation, wait for a task that does not react, or cancel its own task by
+mistake. This module guarantees that the call still ends within `limits.cut_seconds` of its
+cancellation, and that a cancellation which the tool caused itself ends only the tool.
+
+It works by stepping the coroutine by hand, in the asyncio task that owns the call. Each step shows
+what the tool waits for. If that is another task or an asyncio future subclass, the step waits for a
+gate instead: the gate opens with the future, and can be cancelled without it. After a cancellation
+a timer cancels again every `limits.cut_again_seconds`; when the time is over, the coroutine is
+closed and left behind. Cancellations that a step adds to the task's own count
+(`Task.cancelling()`) come from the tool, and are taken back after it (`absorb`).
+
+It relies on `Task.cancelling()`/`uncancel()` of Python 3.11, on the event loop driving a coroutine
+only with `send(None)` and `throw`, and on CancelReason marking the cancellations of the runtime.
+A script is left to its sandbox, which can stop it. A thread cannot be stopped (`tools/threads`).
+
+Proof: `tests/tools/running/test_cancellable.py`.
+"""
 
 import asyncio
 import logging
@@ -16,17 +34,14 @@ from penstock.tools.running.deadline import CancelReason, Deadline
 log = logging.getLogger(__name__)
 
 _CLOSINGS = 3
-"""Awaits that stand in the way while a coroutine is closed."""
+"""How often to call `close` on a coroutine that awaits while it is closed."""
 
 
 class CancellableWork(Generator[Any, Any, Any]):
-    """A coroutine, awaited step by step in the task that owns the call.
+    """A coroutine that is awaited step by step in the task that owns the call.
 
-    One that goes on after it was cancelled is cancelled again and again for a while, and is then
-    closed where it stands. A script is left to its sandbox, which ends it by itself. What a tool
-    cancels of its own accord, such as a timeout inside it, is its own affair.
-
-    Its deadline is watched from its first wait on: before that, nothing could end it.
+    The deadline starts at the first wait: before it, no timer could interrupt the tool, and a tool
+    that never waits saves the timer.
     """
 
     __slots__ = (
@@ -49,15 +64,15 @@ class CancellableWork(Generator[Any, Any, Any]):
         self._limit = limit
         self._is_limited = False
         self._awaited: asyncio.Future[Any] | None = None
-        """What can keep the tool from hearing of its cancellation: a task that it waits for."""
+        """The task or future that the tool waits for, if that could swallow a cancellation."""
         self._handle: asyncio.TimerHandle | None = None
         self._until = 0.0
         self._is_dropped = False
         self.is_closed = False
-        """A call around this one was left behind, and this one with it."""
+        """The calling tool was left behind, and this nested call with it."""
 
     def __enter__(self) -> Self:
-        """Do nothing: the deadline is entered late."""
+        """Do nothing: the deadline starts at the first wait."""
         return self
 
     def __exit__(
@@ -66,50 +81,52 @@ class CancellableWork(Generator[Any, Any, Any]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the deadline; raises TimeoutError in place of its cancellation."""
+        """Leave the deadline. Raises TimeoutError in place of the deadline's own cancellation."""
         if self._is_limited:
             self._limit.__exit__(kind, error, trace)
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        """Let it be awaited."""
+        """Return the steps, so that the object can be awaited."""
         return self
 
     def __next__(self) -> Any:
-        """Make the next step: an event loop never sends anything."""
+        """Run the next step."""
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """Make the next step."""
+        """Run the next step. The event loop always sends None."""
         return self._step(self._work.send, value)
 
     def throw(self, error: Any, value: Any = None, trace: TracebackType | None = None, /) -> Any:
-        """Make the next step with an error."""
+        """Raise an error in the coroutine, and run its next step."""
         if isinstance(error, asyncio.CancelledError):
             if self._is_dropped:
                 self._drop()
                 raise error
             self._watch(error)
             awaited = self._awaited
+            # As asyncio does: cancel what the tool waits for. The tool gets CancelledError from it.
             if awaited is not None and awaited.cancel(*error.args):
                 return _gate(awaited)
         return self._step(self._work.throw, error)
 
     def close(self) -> None:
-        """Leave it behind, because a call around it is."""
+        """Leave the coroutine behind, because the call around it is left behind."""
         self.is_closed = True
         self.end()
         self._drop()
 
     def end(self) -> None:
-        """Insist on nothing any more."""
+        """Stop the timer that cancels again."""
         if self._handle is not None:
             self._handle.cancel()
 
     async def absorb(self) -> None:
-        """Take in what the tool cancelled of its own accord: it must hit nothing that follows."""
+        """Take back the tool's own cancellations, so that they do not hit the next await."""
         invocation, owner = self._invocation, self._invocation.owner
         if not invocation.own_cancels or owner is None:
             return
+        # A requested cancellation is delivered at the next await: let it arrive here.
         with suppress(asyncio.CancelledError):
             await invocation.inside.world.clock.sleep(0)
         for _ in range(invocation.own_cancels):
@@ -117,31 +134,33 @@ class CancellableWork(Generator[Any, Any, Any]):
         invocation.own_cancels = 0
 
     def is_cut_by(self, error: BaseException) -> bool:
-        """Whether this error says that somebody outside wants the end, not the tool itself."""
+        """Whether the error is a cancellation from outside the tool."""
         if isinstance(error, GeneratorExit):
             return self.is_closed
         return isinstance(error, asyncio.CancelledError) and self._invocation.is_cut
 
-    def _step(self, advance: Callable[[Any], Any], given: Any) -> Any:
-        """Make a step; who cancels the task in it is the tool itself, or the end of the task."""
+    def _step(self, advance: Callable[[Any], Any], argument: Any) -> Any:
+        """Run a step, and count the cancellations that the tool itself requests in it."""
         owner = self._invocation.owner
         before = 0 if owner is None else owner.cancelling()
         try:
-            return self._waiting(advance(given))
+            return self._cancellable(advance(argument))
         finally:
-            if owner is not None and (more := owner.cancelling() - before):
-                self._count(more)
+            if owner is not None and (added := owner.cancelling() - before):
+                self._count_own(added)
 
-    def _count(self, more: int) -> None:
+    def _count_own(self, added: int) -> None:
         invocation, ledger = self._invocation, self._invocation.ledger
+        # A cancel of the task or a lost lease may arrive during a step: that one is not the tool's.
         if not ledger.task.cancel_requested and ledger.held.lost is None:
-            invocation.own_cancels = max(0, invocation.own_cancels + more)
+            invocation.own_cancels = max(0, invocation.own_cancels + added)
 
-    def _waiting(self, awaited: Any) -> Any:
-        """Return what the event loop waits for, such that a cancellation always ends the wait."""
+    def _cancellable(self, awaited: Any) -> Any:
+        """Return what the event loop waits for, so that a cancellation always ends the wait."""
         if not self._is_limited:
             self._is_limited = True
             self._limit.__enter__()
+        # A plain Future is always cancelled at once; a Task or a subclass may refuse.
         if awaited is None or type(awaited) is asyncio.Future:
             self._awaited = None
             return awaited
@@ -151,24 +170,24 @@ class CancellableWork(Generator[Any, Any, Any]):
         return _gate(awaited)
 
     def _watch(self, error: asyncio.CancelledError) -> None:
-        """Begin to insist, if it is this call or one around it that is to end."""
+        """Start to cancel again, if this call or a call around it must end."""
         invocation = self._invocation
         if not (error.args and invocation.is_cut):
             return
-        said, depth = error.args[0], invocation.call.depth
-        if isinstance(said, CancelReason) and said.depth > depth:
-            return
-        if not isinstance(said, CancelReason) or said.depth < depth:
+        reason, depth = error.args[0], invocation.call.depth
+        if isinstance(reason, CancelReason) and reason.depth > depth:
+            return  # the deadline of a nested call, which passes through this one's coroutine
+        if not isinstance(reason, CancelReason) or reason.depth < depth:
             invocation.is_unwanted = True
         if self._handle is not None or invocation.spec.kind == SCRIPT:
             return
         loop, limits = asyncio.get_running_loop(), invocation.inside.world.limits
         self._until = loop.time() + limits.cut_seconds
         self._handle = loop.call_later(
-            min(limits.cut_again_seconds, limits.cut_seconds), self._insist
+            min(limits.cut_again_seconds, limits.cut_seconds), self._cancel_again
         )
 
-    def _insist(self) -> None:
+    def _cancel_again(self) -> None:
         self._handle = None
         invocation = self._invocation
         if not invocation.is_cut:
@@ -177,14 +196,14 @@ class CancellableWork(Generator[Any, Any, Any]):
         left = self._until - loop.time()
         if left <= 0:
             self._is_dropped = True
-            text = "tool %s went on for %g s after it was cancelled, and is left behind"
+            text = "tool %s still ran %g s after it was cancelled, and is left behind"
             log.warning(text, invocation.spec.tool_id, limits.cut_seconds)
         else:
-            self._handle = loop.call_later(min(limits.cut_again_seconds, left), self._insist)
+            self._handle = loop.call_later(min(limits.cut_again_seconds, left), self._cancel_again)
         self._limit.cancel()
 
     def _drop(self) -> None:
-        """Close the coroutine; whatever it says to that is nobody's concern."""
+        """Close the coroutine, and ignore every error that it raises meanwhile."""
         self._invocation.end()
         for _ in range(_CLOSINGS):
             with suppress(BaseException):
@@ -192,8 +211,36 @@ class CancellableWork(Generator[Any, Any, Any]):
                 return
 
 
+async def run_to_end(work: CancellableWork, invocation: Invocation) -> Any:
+    """Run the tool once, and wait for the nested calls that it left running.
+
+    A Signal that ended a nested call is raised again, even if the tool swallowed it.
+    """
+    is_cut = False
+    try:
+        output = await work
+    except asyncio.CancelledError:
+        is_cut = True
+        raise
+    finally:
+        # This order matters: the timer must not fire again while nested calls settle, and the
+        # tool's own cancellations must not cancel that wait.
+        work.end()
+        await work.absorb()
+        try:
+            if work.is_closed:
+                invocation.cut_inside()
+            else:
+                await invocation.settle_inside(cancel=is_cut)
+        finally:
+            invocation.end()
+        if invocation.signal is not None:
+            raise invocation.signal
+    return output
+
+
 def _gate(awaited: "asyncio.Future[Any]") -> Any:
-    """Return a future that opens with the other one, and can be cancelled without it."""
+    """Return a future that completes with the other one, and can be cancelled without it."""
     gate = asyncio.get_running_loop().create_future()
     unmarked(awaited).add_done_callback(partial(_open, gate))
     return next(gate.__await__())

@@ -1,4 +1,15 @@
-"""A time limit around one entry of a tool: `asyncio.timeout` at a fraction of its cost."""
+"""A time limit around one entry of a tool, at a fraction of the cost of `asyncio.timeout`.
+
+It guarantees that the holding task gets TimeoutError when its time is over, and that a cancellation
+from elsewhere stays a CancelledError, whichever of the two comes first. As `asyncio.timeout` does,
+it counts its own cancellations and takes them back with `Task.uncancel()`; it converts the
+CancelledError only if no other cancellation is left. Two differences: it can be started later than
+it is created, and it can cancel again while a tool swallows cancellations. `asyncio.timeout` can do
+neither. Each cancellation carries a CancelReason, by which calls inside and around tell whether it
+is meant for them.
+
+Proof: `tests/tools/running/test_deadline.py`.
+"""
 
 import asyncio
 from types import TracebackType
@@ -6,23 +17,23 @@ from typing import Any, NamedTuple, Self
 
 
 class CancelReason(NamedTuple):
-    """What a cancellation of this runtime says of itself."""
+    """Marks a cancellation by the runtime, and the call that it ends."""
 
     why: str
     depth: int
-    """Of the call whose work is to end, with all that it called."""
+    """Depth of the call that must end together with its nested calls."""
 
 
 class Deadline:
-    """Cancels the task that holds it when its time is over, and says so by TimeoutError.
+    """Cancels the holding task when its time is over, and raises TimeoutError.
 
-    A cancellation that came from elsewhere stays one, whichever of the two came first.
+    A cancellation from elsewhere stays a CancelledError, whichever of the two came first.
     """
 
     __slots__ = ("_at", "_cancelled", "_cancelling", "_depth", "_handle", "_task", "is_over")
 
     def __init__(self, task: "asyncio.Task[Any] | None", seconds: float, *, depth: int = 0) -> None:
-        assert task is not None  # noqa: S101  what is awaited is awaited in a task
+        assert task is not None  # noqa: S101  a coroutine runs in a task
         self._task = task
         self._cancelling = task.cancelling()
         self._cancelled = 0
@@ -30,10 +41,10 @@ class Deadline:
         self._at = task.get_loop().time() + seconds
         self._handle: asyncio.TimerHandle | None = None
         self.is_over = False
-        """The time was over before what was begun."""
+        """Whether the time ran out before the block ended."""
 
     def __enter__(self) -> Self:
-        """Begin to watch the time, which runs since this was made."""
+        """Start the timer. The time counts from the creation of this object."""
         self._handle = self._task.get_loop().call_at(self._at, self._end)
         return self
 
@@ -43,7 +54,7 @@ class Deadline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take back what the deadline did; raises TimeoutError in place of its own cancellation."""
+        """Take back the deadline's cancellations. Raises TimeoutError in place of its own."""
         if self._handle is not None:
             self._handle.cancel()
         if not self._cancelled:
@@ -61,9 +72,9 @@ class Deadline:
             raise TimeoutError from error
 
     def cancel(self) -> None:
-        """Cancel the task; it is taken back at the end."""
+        """Cancel the task. `__exit__` takes the cancellation back."""
         self._cancelled += 1
-        self._task.cancel(CancelReason("nobody waits for it any more", self._depth))
+        self._task.cancel(CancelReason("the runtime ends this call", self._depth))
 
     def _end(self) -> None:
         self.is_over = True

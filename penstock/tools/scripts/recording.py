@@ -1,4 +1,22 @@
-"""What a script asked of its host, in the ledger: the same answers in each of its entries."""
+"""The record of a script's host calls: the same answers, in the same order, in each of its entries.
+
+A script runs again from its top after a crash or a wait. This module guarantees that it then sees
+what it saw before: each host call gets its recorded answer, answers arrive in the recorded order,
+and the script's clock shows the recorded times. The clock moves only when an answer is delivered,
+so a script cannot observe anything that is not recorded.
+
+How: a host call has a path from its name and arguments (`place`). `find` returns a recorded answer
+with its position; `settle`, `refuse`, `change` record a new one; `live` holds an answer back
+until all that settled before it in the ledger are delivered. That is needed because a write waits
+for the disk and a read does not: the script could see the read first, but the ledger has the
+write first, and the next entry follows the ledger.
+
+Limits per attempt: `limits.host_calls` calls, `limits.recorded_bytes` bytes of results. Earlier
+entries count too, otherwise each restart would reset them. It relies on the sandbox being
+deterministic apart from its host calls; a script that diverges is reported (`unasked`).
+
+Proof: `tests/tools/scripts/test_recording.py`.
+"""
 
 import asyncio
 import base64
@@ -24,7 +42,7 @@ from penstock.tools.results.redaction import redacted_error
 CLOCK = "clock"
 CHANGED = "script.changed"
 BYTES = "$bytes"
-"""The one key of an object that stands for bytes, in base64."""
+"""The only key of a JSON object that represents bytes as base64."""
 LAST = (sys.maxsize, 0)
 HOST_CALLS = frozenset(
     {CLOCK, "sleep", "timer", "fetch", "fs.readBytes", "getRuntimeConfig", "task.step.settle"}
@@ -32,30 +50,26 @@ HOST_CALLS = frozenset(
     | {f"task.{verb}" for verb in ("getState", "putState", "getToolState", "putToolState")}
     | {f"task.{verb}" for verb in ("getProfile", "emitEvent", "waitForUserMessage")}
 )
-"""What is recorded under the names of host calls; all else are calls of tools."""
+"""Names under which host calls are recorded. All other names are tools."""
 FLO_ERROR, MISTAKE = "FloError", "TypeError"
 
 
 class StepAttempt(Struct):
-    """One attempt of a step, and what was asked in it."""
+    """One attempt of a step, and the paths of its host calls."""
 
     number: int
     inside: list[CallPath] = field(default_factory=list)
 
 
 class Recording:
-    """The host calls of one entry.
-
-    The script's clock moves when one of them is delivered, and is recorded with it: in a later
-    entry it shows the same.
-    """
+    """The host calls of one entry of a script."""
 
     __slots__ = (
         "_asked",
         "_bytes",
         "_delivered",
         "_fresh",
-        "_has_begun",
+        "_has_started",
         "_invocation",
         "_open",
         "_secrets",
@@ -69,73 +83,75 @@ class Recording:
     def __init__(self, invocation: Invocation, version: str = "") -> None:
         self._invocation = invocation
         self._version = version
-        begun = invocation.ledger.find(self._begin(0))
-        recorded = None if begun is None else begun.clock_ms
-        self._has_begun = recorded is not None
+        first = invocation.ledger.find(self._version_path(0))
+        recorded = None if first is None else first.clock_ms
+        self._has_started = recorded is not None
         self._secrets = invocation.caller.secrets
         self.begins_ms: int = self.now() if recorded is None else recorded
-        """What the clock shows before the first delivery."""
+        """What the script's clock shows before the first delivery, in milliseconds since 1970."""
         self._open: dict[CallPath, asyncio.Future[None] | None] = {}
         self._delivered = 0
-        """All that settled up to this tick is delivered."""
-        self._asked: set[CallPath] | None = set() if self._has_begun else None
-        """What this entry came past; None in the first one, to which nothing is known."""
+        """Everything that settled up to this tick is delivered."""
+        self._asked: set[CallPath] | None = set() if self._has_started else None
+        """Paths that this entry asked for; None in the first entry, which cannot diverge."""
         self._fresh = 0
         self._bytes = 0
-        """Of the results that this entry came past, recorded before or by itself."""
+        """Size of the results that this entry received, replayed and new."""
         self.is_live = False
-        """Something was asked that the ledger had no answer to."""
+        """Whether the script asked for something that is not recorded."""
         self.step: StepAttempt | None = None
-        """The attempt of a step that is open."""
+        """The open attempt of a step."""
         self.counted: Counter[str] = Counter()
-        """What earlier entries of this attempt recorded, by name: their limits are its own too."""
-        if self._has_begun:
+        """How many calls earlier entries of this attempt recorded, by name."""
+        if self._has_started:
             self.counted.update(name for _, name in self._of_this_attempt())
             self._compare_version()
 
     @property
     def nested(self) -> int:
-        """How many calls of tools earlier entries of this attempt recorded."""
+        """How many tool calls earlier entries of this attempt recorded."""
         return sum(count for name, count in self.counted.items() if name not in HOST_CALLS)
 
     def begin(self) -> None:
-        """Record what the clock showed at first: before anything else of the script is."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._write(self._begin(0), CLOCK, Envelope.success(self._version), self.begins_ms)
+        """Record the first clock value, before anything else of the script is recorded."""
+        if not self._has_started:
+            self._has_started = True
+            self._write(
+                self._version_path(0), CLOCK, Envelope.success(self._version), self.begins_ms
+            )
 
     def unasked(self) -> list[str]:
-        """Return the names of what an earlier entry recorded, and this one did not ask for."""
+        """Return the names of recorded host calls that this entry did not repeat."""
         if self._asked is None:
             return []
         attempt, parent = self._invocation.attempt, self._invocation.call.path
         ending = "" if attempt == 1 else f"~{attempt}"
-        found = []
+        names = []
         for path in self._invocation.ledger.task.settled:
             above, _, last = path.rpartition("/")
             name, _, rest = last.rpartition("#")
             is_own = above == parent and rest.partition("~")[2] == ending[1:] and name != CLOCK
             if is_own and path not in self._asked:
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     def came_past(self, *paths: CallPath) -> None:
-        """Note what is not asked for because something else has its outcome."""
+        """Count these paths as repeated, although the script does not ask for them again."""
         if self._asked is not None:
             self._asked.update(paths)
 
     def place(
         self, name: str, shape: Any, effect: Effect, went_well: WentWell = succeeded
     ) -> CallPath:
-        """Return the identity of the next host call of this name and shape."""
+        """Return the path of the next host call with this name and these arguments (`shape`)."""
         return self.placed(
             self._invocation.place(name, shape, effect, went_well), effect, went_well
         )
 
     def placed(self, path: CallPath, effect: Effect, went_well: WentWell = succeeded) -> CallPath:
-        """Return the identity in the attempt of a step that is open.
+        """Return the path within the open attempt of a step.
 
-        In a further attempt what went well and is a write is taken over, as in one of the call.
+        A retry of the step reuses the successful writes of its earlier attempts.
         """
         if self.step is None:
             return path
@@ -151,16 +167,16 @@ class Recording:
         return before
 
     def find(self, path: CallPath, *, has_bytes: bool = False) -> HostCallResult | None:
-        """Return what is recorded of a host call, with its place among the others."""
+        """Return the recorded answer of a host call with its position, or None."""
         envelope = self.outcome(path)
         if envelope is None:
             return None
         if envelope.error is not None:
             return self.recorded(path, refusal=refusal_of(envelope.error))
-        return self.recorded(path, _opened(envelope.output) if has_bytes else envelope.output)
+        return self.recorded(path, _decode_bytes(envelope.output) if has_bytes else envelope.output)
 
     def outcome(self, path: CallPath) -> Envelope | None:
-        """Return the recorded envelope of a call, if it has one. Raises BudgetExceeded."""
+        """Return the recorded envelope of a call, or None. Raises BudgetExceeded."""
         settled = self._invocation.ledger.find(path)
         if settled is None:
             self._count_fresh()
@@ -173,25 +189,25 @@ class Recording:
     def recorded(
         self, path: CallPath, value: Any = None, *, refusal: Refusal | None = None
     ) -> HostCallResult:
-        """Return what was recorded, with its place and its time."""
+        """Return a recorded answer with its position and its time."""
         order, at_ms = self._invocation.ledger.task.delivered.get(path, (0, self.begins_ms))
         return HostCallResult(value=value, refusal=refusal, at_ms=at_ms, order=order)
 
     def settle(self, path: CallPath, name: str, value: Any) -> HostCallResult:
-        """Record what a host call gave; returns it as it is delivered."""
+        """Record the result of a host call, and return it for delivery."""
         now, value = self.now(), self._secrets.json(value)
-        self.count(closed := _closed(value))
+        self.count(closed := _encode_bytes(value))
         self._write(path, name, Envelope.success(closed), now)
         return HostCallResult(value=value, at_ms=now)
 
     def settle_read(self, path: CallPath, name: str, value: Any) -> HostCallResult:
-        """Record what a host call read: nothing is lost if there is no room for it."""
+        """Record the result of a read, or refuse it if it is over the limit."""
         if self._bytes + _size(value) > self._invocation.inside.world.limits.recorded_bytes:
             return self.refuse(path, name, self._is_full())
         return self.settle(path, name, value)
 
     def count(self, output: Any) -> None:
-        """Count a result that is recorded, now or before; what is full takes nothing more."""
+        """Count the size of a recorded result. Over the limit, no new host call is accepted."""
         self._bytes += _size(output)
 
     def refuse(self, path: CallPath, name: str, error: CallError | TypeError) -> HostCallResult:
@@ -201,7 +217,7 @@ class Recording:
         return HostCallResult(refusal=refusal_of(detail), at_ms=now)
 
     async def change(self, path: CallPath, name: str, change: Change) -> HostCallResult:
-        """Record a host call that changes a store, with the change, as one."""
+        """Record a host call and its change of a store in one transaction."""
         now = self.now()
         done = CallSettled(tool_id=name, envelope=Envelope.success(None), ran=False, clock_ms=now)
         made = await self._invocation.ledger.change(path, done, change)
@@ -211,11 +227,7 @@ class Recording:
         return HostCallResult(value=made.envelope.output, at_ms=now)
 
     async def live(self, path: CallPath, work: Awaitable[HostCallResult]) -> HostCallResult:
-        """Return what the work settles as, when all that settled before it is delivered.
-
-        A write waits for the disk before it may be seen, a read that settles after it does not; in
-        a later entry the order of the ledger is all there is.
-        """
+        """Return the answer of `work` once every answer that settled before it is delivered."""
         self._open[path] = None
         try:
             settled = await work
@@ -227,21 +239,21 @@ class Recording:
                 done.set_result(None)
 
     def now(self) -> int:
-        """Return what the script's clock shows when something is delivered now."""
+        """Return what the script's clock shows after a delivery now."""
         return self._invocation.inside.world.clock.now()
 
     def fresh(self, value: Any = None) -> HostCallResult:
-        """Return what is never recorded: it is looked up again in each entry."""
+        """Return an answer that is not recorded: each entry asks again."""
         return HostCallResult(value=value, at_ms=self.now())
 
     def note(self, path: CallPath, name: str, envelope: Envelope) -> int:
-        """Record the envelope that a call got, as it is; returns what the clock shows then."""
+        """Record the envelope of a tool call, and return its clock value."""
         now = self.now()
         self._write(path, name, envelope, now)
         return now
 
     def _count_fresh(self) -> None:
-        """Note that something is asked for which nothing is recorded. Raises BudgetExceeded."""
+        """Count a host call that is not recorded. Raises BudgetExceeded."""
         self.is_live = True
         self._fresh += 1
         limits = self._invocation.inside.world.limits
@@ -253,12 +265,12 @@ class Recording:
     def _is_full(self) -> BudgetExceeded:
         most = size_text(self._invocation.inside.world.limits.recorded_bytes)
         return BudgetExceeded(
-            f"what one script was given by its host is over {most} (limits.recorded_bytes): "
+            f"the results of one script's host calls are over {most} (limits.recorded_bytes): "
             "ask for less in one call, or fetch with record: false"
         )
 
     def _of_this_attempt(self) -> Iterator[tuple[CallPath, str]]:
-        """Yield what is recorded right below the call in this attempt: paths and names."""
+        """Yield the path and name of each record directly below the call in this attempt."""
         parent, attempt = self._invocation.call.path, str(self._invocation.attempt)
         for path in self._invocation.ledger.task.settled:
             above, _, last = path.rpartition("/")
@@ -268,21 +280,21 @@ class Recording:
                 if (marks[1] if len(marks) > 1 else "1") == attempt and name != CLOCK:
                     yield path, name
 
-    def _begin(self, number: int) -> CallPath:
-        """Return where it stands how the script was at first, or after so many changes."""
+    def _version_path(self, number: int) -> CallPath:
+        """Return the path under which the script's version after `number` changes is recorded."""
         return CallPath(f"{self._invocation.call.path}/{CLOCK}#{number}")
 
     def _compare_version(self) -> None:
-        """Warn, once for each change, that the script is not what was entered before."""
+        """Warn, once per change, if the script has changed since its last entry."""
         ledger, path = self._invocation.ledger, self._invocation.call.path
         number = ledger.task.notes.get((path, CHANGED), 0)
-        last = ledger.find(self._begin(number))
+        last = ledger.find(self._version_path(number))
         if last is None or last.envelope.output in {self._version, None}:
             return
-        said = "the script was changed since it was entered last; the new one goes on"
-        self._invocation.note(NoteEmitted(event_type=CHANGED, message=said, level="warning"))
+        message = "the script has changed since its last entry; the new version continues"
+        self._invocation.note(NoteEmitted(event_type=CHANGED, message=message, level="warning"))
         version = Envelope.success(self._version)
-        self._write(self._begin(number + 1), CLOCK, version, self.begins_ms)
+        self._write(self._version_path(number + 1), CLOCK, version, self.begins_ms)
 
     def _write(self, path: CallPath, name: str, envelope: Envelope, clock_ms: int) -> None:
         self.came_past(path)
@@ -293,35 +305,37 @@ class Recording:
         """Return what settled before this call, and is not delivered yet."""
         delivered = self._invocation.ledger.task.delivered
         order = delivered.get(path, LAST)
-        found = []
+        waiting_for = []
+        # Backwards from the newest, and only to the newest tick that is known to be delivered: a
+        # scan of the whole record would make a script with many host calls quadratic.
         for other in reversed(delivered):
             tick = delivered[other]
             if tick[0] <= self._delivered:
                 break
             if tick < order and other in self._open:
-                found.append(self._end_of(other))
-        if not found and order is not LAST:
+                waiting_for.append(self._end_of(other))
+        if not waiting_for and order is not LAST:
             self._delivered = max(self._delivered, order[0])
-        return found
+        return waiting_for
 
     def _end_of(self, path: CallPath) -> "asyncio.Future[None]":
-        """Return what is done when an open call is delivered."""
+        """Return a future that completes when an open call is delivered."""
         if (done := self._open[path]) is None:
             done = self._open[path] = asyncio.get_running_loop().create_future()
         return done
 
 
 def refused(error: CallError | TypeError, at_ms: int) -> HostCallResult:
-    """Return a refusal that is not recorded: the same arguments are refused again."""
+    """Return a refusal without recording it: the same arguments are refused in each entry."""
     return HostCallResult(refusal=refusal_of(detail_of(error)), at_ms=at_ms)
 
 
 def detail_of(error: CallError | TypeError) -> ErrorDetail:
-    """Return the error as the ledger keeps it."""
+    """Return the error as the ledger stores it."""
     if isinstance(error, TypeError):
         return ErrorDetail(code=TYPE_ERROR, message=str(error))
     detail = error.envelope().error
-    assert detail is not None  # noqa: S101  an error always says what it is
+    assert detail is not None  # noqa: S101  the envelope of an error has an error
     return detail
 
 
@@ -330,36 +344,35 @@ def refusal_of(detail: ErrorDetail) -> Refusal:
     return Refusal(name=MISTAKE if detail.code == TYPE_ERROR else FLO_ERROR, detail=detail)
 
 
-def _closed(value: Any) -> Any:
-    """Return the value as JSON: bytes stand at the top, or in a member of the top."""
+def _encode_bytes(value: Any) -> Any:
+    """Return the value as JSON. Bytes may be the value itself or a direct member of it."""
     if isinstance(value, bytes):
         return {BYTES: base64.b64encode(value).decode()}
-    if isinstance(value, dict) and any(isinstance(each, bytes) for each in value.values()):
-        return {key: _closed(each) for key, each in value.items()}
+    if isinstance(value, dict) and any(isinstance(member, bytes) for member in value.values()):
+        return {key: _encode_bytes(member) for key, member in value.items()}
     return value
 
 
 def _size(value: Any) -> int:
-    """Return how many characters a value has as JSON, about; to spell bytes would cost too much."""
+    """Return roughly how many characters a value has as JSON, without encoding its bytes."""
     if isinstance(value, bytes):
         return 4 * len(value) // 3
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, dict) and any(map(_stands_for_bytes, (value, *value.values()))):
+    if isinstance(value, dict) and any(map(_is_bytes, (value, *value.values()))):
         return sum(map(_size, value.values()))
     return len(compact(value))
 
 
-def _stands_for_bytes(value: Any) -> bool:
+def _is_bytes(value: Any) -> bool:
     return isinstance(value, bytes) or (isinstance(value, dict) and value.keys() == {BYTES})
 
 
-def _opened(value: Any) -> Any:
+def _decode_bytes(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if value.keys() == {BYTES}:
         return base64.b64decode(value[BYTES])
     return {
-        key: _opened(each) if isinstance(each, dict) and each.keys() == {BYTES} else each
-        for key, each in value.items()
+        key: _decode_bytes(member) if _is_bytes(member) else member for key, member in value.items()
     }

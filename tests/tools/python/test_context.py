@@ -333,7 +333,7 @@ async def test_what_a_task_left_behind_still_does_is_refused() -> None:
     bench = await open_workbench(doing(leave), double)
     assert (await bench.call("does")).ok
     await left[0]
-    assert late == ['this call of "does" has ended; nothing follows it'] * 2
+    assert late == ['this call of "does" has ended; it can do nothing more'] * 2
     assert await notes(bench) == []
 
 

@@ -33,17 +33,17 @@ async def test_a_direct_call_is_the_root_of_what_it_calls(origin: Origin, is_roo
     assert (active_call.root is tool.spec) is is_root
 
 
-async def test_a_reservation_is_given_back_if_there_was_one() -> None:
+async def test_a_budget_reservation_is_released_if_there_was_one() -> None:
     bench = await open_workbench(Act("add"))
     active_call = ActiveCall(CALL, Caller(origin=Origin.MODEL), bench.ledger)
     budget = Budget(Allowance(tool_calls=1), bench.ledger.task, FakeClock())
     active_call.ledger.budget = budget
-    active_call.give_back()
+    active_call.release_budget()
     budget.reserve_call()
     with pytest.raises(BudgetExceeded):
         budget.reserve_call()
     active_call.nest = NestedCalls(None)
-    active_call.give_back()
+    active_call.release_budget()
     budget.reserve_call()
 
 
@@ -127,7 +127,7 @@ async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: 
     assert look.runs == []
 
 
-async def test_a_call_that_is_over_gives_its_reservation_back_however_it_ended() -> None:
+async def test_a_call_that_ends_in_any_way_releases_its_reservation() -> None:
     """The log counts a call that was recorded; what is only reserved would count it twice."""
     bench = await open_workbench(
         Act("look"), Act("fails", raising(ToolFailed("no"))), Act("waits", raising(Suspend("q")))

@@ -17,7 +17,7 @@ from tests.kit.counted import code
 from tests.kit.tools import Act, calling, raising
 
 QUICK = Limits(cut_again_seconds=0.002, cut_seconds=0.02)
-LEFT = "tool stubborn went on for 0.02 s after it was cancelled, and is left behind"
+LEFT = "tool stubborn still ran 0.02 s after it was cancelled, and is left behind"
 
 
 async def for_ever() -> None:

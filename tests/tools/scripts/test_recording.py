@@ -168,7 +168,7 @@ def a_room(host: Asking, most: int) -> None:
 
 
 FULL = (
-    "what one script was given by its host is over 1 KiB (limits.recorded_bytes): "
+    "the results of one script's host calls are over 1 KiB (limits.recorded_bytes): "
     "ask for less in one call, or fetch with record: false"
 )
 
