@@ -20,7 +20,7 @@ from penstock.tools.resources import NO_PROJECT
 REDISCOVERED = "flow_rediscovered"
 WRITE = "project.write"
 IN_TURN = "authoring"
-"""One file is written after the other: each is checked against those before it."""
+"""Files are written one after another: each is checked against those before it."""
 DRY = (
     "A flow that was written is run dry, every way it can go, with nothing done: dryRun says what "
     "was reached, and its problems what no run reached or what was empty on the way."
@@ -38,7 +38,7 @@ ANSWERS = (
     effect=Effect.READ,
 )
 async def agent_catalog(input: Json, invocation: Invocation) -> Any:
-    """Return what is known of each agent, by tier and name."""
+    """Return the entries of all agents, ordered by tier and name."""
     return _authoring(invocation).agents()
 
 
@@ -68,7 +68,7 @@ def _writing(about: str, where: str) -> Callable[[Act], BuiltIn]:
     "A name, or agents/NAME.md or .pi/flows/agents/NAME.md",
 )
 async def agent_write(input: Json, invocation: Invocation) -> Any:
-    """Return whether the agent was written, and what is wrong with it."""
+    """Return whether the agent was written, and its findings."""
     path = _place(input, invocation)
     write = partial(_authoring(invocation).write_agent, path, input["content"])
     return await _written(write, invocation)
@@ -80,7 +80,7 @@ async def agent_write(input: Json, invocation: Invocation) -> Any:
     "A name, or a path below flows/ or .pi/flows/flows/ that ends in .yaml or .yml",
 )
 async def flow_write(input: Json, invocation: Invocation) -> Any:
-    """Return whether the flow was written, and what is wrong with it."""
+    """Return whether the flow was written, and its findings."""
     path = _place(input, invocation)
     write = partial(_authoring(invocation).write_flow, path, input["content"])
     return await _written(write, invocation)
@@ -96,7 +96,7 @@ def _place(input: Json, invocation: Invocation) -> str:
 
 
 async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
-    """Write, and let everybody know of what there is now."""
+    """Write a file, read the project again and notify listeners."""
     threads = invocation.inside.threads
     answer: Json = await threads.run(write)
     if answer["written"]:

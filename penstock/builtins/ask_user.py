@@ -96,7 +96,7 @@ STOP = "The person will not answer. Go on without it, or say what is missing."
 
 
 class AskUser:
-    """Waits for a person, for as long as it takes."""
+    """Asks a person and waits, without a time limit of its own."""
 
     spec = ToolSpec(
         tool_id=ASK_USER,
@@ -121,7 +121,7 @@ class AskUser:
         return "Not answered" if said is None else f"Answered: {said}"
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
-        """Return the answer; the task waits until there is one."""
+        """Return the answer. Suspends the task until it exists."""
         _check_sizes(input)
         form = _typed(input) if "type" in input else _plain(input)
         answered = await invocation.ask(input["question"], form=form)
@@ -143,7 +143,7 @@ class AskUser:
 
 
 def _check_sizes(input: Json) -> None:
-    """Raise InvalidInput for a text that has too many bytes: the schema counts characters."""
+    """Raise InvalidInput for a text of too many bytes; the schema counts characters."""
     sizes = {name: _size(input.get(name, "")) for name in MOST_BYTES}
     problems = [
         Problem(f"/{name}", f"has {size} bytes, at most {MOST_BYTES[name]} may be")
@@ -159,7 +159,7 @@ def _size(text: str) -> int:
 
 
 def _typed(input: Json) -> QuestionForm:
-    """Return the form of a question with a type; what belongs to another type is passed over."""
+    """Return the form of a question with a type. Fields of other types are ignored."""
     kind = input["type"]
     typed = {"type": kind}
     options: tuple[Option, ...] = ()
@@ -206,7 +206,7 @@ def _option(given: Any) -> Option:
 
 
 def _words(option: Option) -> tuple[str, ...]:
-    """Return what a person may say for an option."""
+    """Return the texts that select an option."""
     return (option.label, option.value, *option.aliases)
 
 

@@ -60,25 +60,25 @@ WORKBOOKS = frozenset(each for each in FAMILIES["sheets"] if each.startswith("ex
 
 
 class ProjectFeatures(Struct, frozen=True, kw_only=True):
-    """What a project has for built-in tools to work with."""
+    """What a project has that built-in tools can use."""
 
     has_skills: bool = False
-    """Of its own; the built-in skills are there for agents that name them."""
+    """Skills of the project. Built-in skills serve agents that name them."""
     has_handbooks: bool = False
-    """Of its own or of a plugin."""
+    """Flows of the project or of a plugin."""
     has_agents: bool = False
     """Agents in files, without the assistant and the agents that every project has."""
     has_flows: bool = False
     has_shell: bool = False
     has_channels: bool = False
     has_workbooks: bool = False
-    """Whether what reads and writes Excel files is installed."""
+    """Whether the extra for Excel files is installed."""
 
 
 def offer_builtins(
     tools: Iterable[Tool], families: Collection[str], there: ProjectFeatures
 ) -> tuple[Tool, ...]:
-    """Return the built-in tools, each marked whether chats of this project are offered it."""
+    """Return the built-in tools, each marked with whether chats of this project are offered it."""
     chosen = {each for name in families for each in FAMILIES.get(name, ())}
     wanted = (chosen | core(there)) - _useless(there)
     return tuple(_offered(each, is_offered=each.spec.tool_id in wanted) for each in tools)
@@ -99,12 +99,12 @@ def core(there: ProjectFeatures) -> frozenset[str]:
 
 
 def family_of(tool_id: str) -> str:
-    """Return the family of a built-in tool; nothing for one of the core or of agents alone."""
+    """Return the family of a built-in tool, or an empty text for other tools."""
     return next((name for name, ids in FAMILIES.items() if tool_id in ids), "")
 
 
 def why_useless(family: str, there: ProjectFeatures) -> str:
-    """Return what a family lacks in a project to be of any use; nothing if it lacks nothing."""
+    """Return why a family is useless in a project, or an empty text."""
     if family == "shell" and not there.has_shell:
         return "shell commands are off; set shell = true under [flows]"
     if family == "notify" and not there.has_channels:
@@ -113,7 +113,7 @@ def why_useless(family: str, there: ProjectFeatures) -> str:
 
 
 def why_poorer(family: str, there: ProjectFeatures) -> str:
-    """Return what a family lacks in a project to offer all of its tools; nothing if it has it."""
+    """Return why a family offers only some of its tools in a project, or an empty text."""
     if family == "sheets" and not there.has_workbooks:
         return "excel_* need openpyxl, which is not installed; pip install 'penstock[sheets]'"
     return ""

@@ -41,7 +41,7 @@ async def read_text_file(input: Json, invocation: Invocation) -> Any:
     effect=Effect.WRITE,
 )
 async def write_text_file(input: Json, invocation: Invocation) -> Any:
-    """Write a text as a file."""
+    """Write a file."""
     path = place(input, "path", invocation)
     content = _encoded(input["content"], invocation)
     change = await invocation.workspace.write(path, content)

@@ -1,4 +1,4 @@
-"""Skills for models: which there are, to select one, and the files that come with them."""
+"""Skills for models: list them, select one, read its files."""
 
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -58,7 +58,7 @@ async def list_available_skills(input: Json, invocation: Invocation) -> Any:
     effect=Effect.WRITE,
 )
 async def activate_skill(input: Json, invocation: Invocation) -> Any:
-    """Select a skill, and all that it requires."""
+    """Select a skill and the skills it requires."""
     skill_id, caller = input["skill_id"], invocation.caller
     task = caller.skills
     skill = task.skills.find(skill_id) if task is not None else None
@@ -160,7 +160,7 @@ async def _import(
 
 
 def _files(skill_id: str, invocation: Invocation) -> tuple[SkillManifest, tuple[Resource, ...]]:
-    """Return a selected skill and the files that come with it."""
+    """Return a selected skill and its files."""
     task, selection = invocation.caller.skills, invocation.caller.newest()
     skill = task.skills.find(skill_id) if task else None
     if task is not None and skill is not None and skill_id in selection.skills:
@@ -182,7 +182,7 @@ async def _bytes(skill: SkillManifest, resource: Resource, invocation: Invocatio
 
 
 def _read(files: ProjectFiles | None, file: Path, shown: str, most: int) -> bytes:
-    """Return the bytes of a file; of a project's, none that is hidden, by whatever name."""
+    """Return the bytes of a file. Raises NotPermitted for a hidden file, under any of its names."""
     if files is not None and file.is_relative_to(files.root):
         name = file.relative_to(files.root).as_posix()
         return files.read(replace(files.readable(name), told=shown), most)

@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 class Subagent:
-    """Puts an agent of the catalog to work, in a session of its own."""
+    """Runs an agent of the catalog in a session of its own."""
 
     spec = ToolSpec(
         tool_id=SUBAGENT,
@@ -48,7 +48,7 @@ class Subagent:
     )
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
-        """Return what the agent gave to `finish`; its questions are asked where the call is."""
+        """Return what the agent passed to `finish`. Its questions appear where the call is."""
         run_agent = invocation.inside.resources.callbacks.run_agent
         if run_agent is None:
             raise ToolNotConfigured(
@@ -65,7 +65,7 @@ class Subagent:
         return await run_agent(request, invocation.ledger)
 
     def preview(self, output: Any) -> str | None:
-        """Return how it ended, in the agent's own words."""
+        """Return the agent's own summary."""
         return f"{output['status']}: {output['summary']}"
 
 

@@ -31,12 +31,12 @@ from penstock.tools.tool import Tool
 
 FAILED = "WORKFLOW_FAILED"
 _WRONG_INPUT = frozenset({"VALIDATION_ERROR", "TASK_REQUIRED"})
-"""Why a run is rejected that another input might begin."""
+"""Rejections of a run that another input can avoid."""
 _STATUS = {"success": "success", "aborted": "cancelled"}
 
 
 class ExecuteWorkflow:
-    """Starts a flow, waits until it has ended, and finds its run again in each entry."""
+    """Starts a flow and waits for its end. A new entry of the call finds the same run."""
 
     spec = ToolSpec(
         tool_id=EXECUTE_WORKFLOW,
@@ -66,7 +66,7 @@ class ExecuteWorkflow:
     )
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
-        """Return what became of the run."""
+        """Return the outcome of the run."""
         runs = invocation.inside.resources.callbacks.runs
         if runs is None:
             raise ToolNotConfigured(
@@ -83,7 +83,7 @@ class ExecuteWorkflow:
 
 
 async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) -> TaskId:
-    """Begin the run, once; its log is told no secret that this task was given."""
+    """Start the run once. Secrets of this task are redacted from its input."""
     given = invocation.caller.secrets.json(given)
     task = given.get("task")
     if task is not None and not isinstance(task, str):
@@ -112,7 +112,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
 
 
 async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope:
-    """Wait for a run; one that nobody wants any more is ended, but not when the process stops."""
+    """Wait for a run. A cancelled call cancels it; a stop of the process does not."""
     try:
         return await _outcome(runs, run_id, invocation.ledger)
     except asyncio.CancelledError:
@@ -122,7 +122,7 @@ async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope
 
 
 async def _outcome(runs: Runs, run_id: TaskId, ledger: Ledger) -> Envelope:
-    """Return what a run came to. Raises Suspend while it waits for people.
+    """Return the outcome of a run. Raises Suspend while it waits for people.
 
     It is awaited all the while: should the task end in the meantime, nobody wants it any more.
     """
@@ -153,7 +153,7 @@ def _failed_step(result: Json) -> str | None:
 
 
 def with_seconds(tools: Iterable[Tool], seconds: float) -> tuple[Tool, ...]:
-    """Return the tools, with the one that runs workflows waiting so long."""
+    """Return the tools, with this timeout for the one that runs workflows."""
     return tuple(
         _lasting(each, seconds) if isinstance(each, ExecuteWorkflow) else each for each in tools
     )

@@ -1,4 +1,4 @@
-"""How the tools of the project's folder are declared: offered to who has the permission."""
+"""Declares the tools of the project's folder, which need a permission."""
 
 from collections.abc import Callable, Mapping
 
@@ -30,7 +30,7 @@ def of_project(
     idempotent: bool = False,
     look: Look,
 ) -> Callable[[Act], BuiltIn]:
-    """Make a tool of a coroutine that reads or writes the project's folder.
+    """Return a decorator that makes a tool of a coroutine on the project's folder.
 
     `look` refuses what the coroutine refuses of an input, without doing anything.
     """
@@ -52,5 +52,5 @@ def of_project(
 
 
 def look_below(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
-    """Refuse a place in which the agent may read nothing by its patterns."""
+    """Raise NotPermitted for a place in which the agent's patterns allow no reading."""
     files.start(input.get("path", "."))

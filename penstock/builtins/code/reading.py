@@ -1,4 +1,4 @@
-"""`read` and `ls`: the text of a file in parts, and what stands in a folder."""
+"""`read` and `ls`: the text of a file in parts, and the entries of a folder."""
 
 import os
 from functools import partial
@@ -21,7 +21,7 @@ from penstock.tools.shell import ShellSettings
 MOST_LINES = 2000
 MOST_BYTES = 50 * 1024
 MOST_FILE = 1 << 30
-"""All lines of a file are counted, which takes half a second for so many bytes."""
+"""Largest file: all its lines are counted, which takes half a second for this size."""
 MOST_NAMES = 500
 _CHUNK = 1 << 20
 _PIECE = 1 << 16
@@ -35,7 +35,7 @@ class FilePart(Struct, frozen=True, kw_only=True):
     last: int
     total: int
     whole_line: int = 0
-    """Bytes of its only line, if that is cut."""
+    """Size in bytes of the only line, if that is cut."""
 
 
 def _file(input: Json, files: ProjectFiles) -> ProjectPath:
@@ -94,7 +94,7 @@ def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> File
 
 
 def read_part(file: BinaryIO, first: int, most: int) -> FilePart:
-    """Return lines of a file, and how many it has; no more of it is kept in memory."""
+    """Return lines of a file and the number of all lines, without reading it into memory."""
     number, content = 1, b""
     while number < first:
         piece = file.readline(_PIECE)

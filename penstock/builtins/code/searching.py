@@ -1,4 +1,4 @@
-"""`grep` and `find`: lines and files of the project, without what `.gitignore` leaves out."""
+"""`grep` and `find`: lines and files of the project, without ignored files (`.gitignore`)."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,14 +21,14 @@ from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 
 MOST_FILES = 100_000
-"""More files than this are not searched for lines."""
+"""`grep` searches at most this many files."""
 MOST_MATCHES = 100
 MOST_PATHS = 1000
 _PATTERN: Json = {"type": "string", "minLength": 1, "maxLength": 1000}
 
 
 class SearchedFiles(Struct, frozen=True, kw_only=True):
-    """The files in which something is looked for."""
+    """The files to search."""
 
     files: tuple[FoundFile, ...]
     is_cut: bool
@@ -78,7 +78,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
     look=look_below,
 )
 async def find(input: Json, invocation: Invocation) -> Any:
-    """Return the paths that fit, sorted."""
+    """Return the matching paths, sorted."""
     files, limit = invocation.project, input.get("limit", MOST_PATHS)
     told, pattern = input.get("path", "."), input["pattern"]
     paths = await invocation.inside.threads.run(partial(_paths, files, told, pattern, limit))
@@ -104,7 +104,7 @@ def _paths(files: ProjectFiles, told: str, pattern: str, limit: int) -> list[str
 
 
 def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iterator[FoundFile]:
-    """Yield the files that a pattern fits: one without `/` fits names, others paths."""
+    """Yield the files that match a pattern: without `/` it matches names, else paths."""
     if names is None:
         yield from walk(files, start)
         return
@@ -116,7 +116,7 @@ def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iter
 
 
 def _check(files: ProjectFiles, start: ProjectPath, *, is_empty: bool) -> None:
-    """Refuse a folder in which the agent may read nothing at all."""
+    """Raise NotPermitted for a folder in which the agent may read nothing."""
     if is_empty and files.access.read is not None and not has_readable(files, start):
         files.refuse(start)
 
@@ -131,5 +131,5 @@ def _notes(found: SearchHits, wanted: SearchQuery, searched: SearchedFiles) -> I
 
 
 glob = replace(find, spec=replace(find.spec, tool_id="glob", is_offered=False))
-"""The other name of `find`: it is offered to those who ask for it by this one."""
+"""An alias of `find`, offered to agents that declare this name."""
 TOOLS = (grep, find, glob)

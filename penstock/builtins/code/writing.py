@@ -1,4 +1,4 @@
-"""`write` and `edit`: a file made whole, and a text in it replaced."""
+"""`write` and `edit`: write a whole file, or replace a text in it."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ _MOST_LINES_NAMED = 20
 
 
 class Edit(Struct, frozen=True, kw_only=True):
-    """What stands in the place of what."""
+    """A text to replace, and its replacement."""
 
     old: str
     new: str
@@ -40,7 +40,7 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
     look=_look,
 )
 async def write(input: Json, invocation: Invocation) -> Any:
-    """Write a text as a file."""
+    """Write a file."""
     files, told = invocation.project, input["path"]
     files.seems_writable(told)
     content = _encoded(input["content"], "/content", invocation)
@@ -86,7 +86,7 @@ def _edit(files: ProjectFiles, told: str, wanted: Edit) -> tuple[ProjectPath, in
 
 
 def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]:
-    """Return the changed text of a file, and in how many places it was changed."""
+    """Return the changed text of a file and the number of replacements."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -108,7 +108,7 @@ def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]
 
 
 def _as_in(text: str, wanted: Edit) -> Edit:
-    """Return what is wanted with the line ends of the file, if they are others."""
+    """Return the edit with the line ends of the file."""
     if wanted.old in text or "\r" in wanted.old or "\r\n" not in text:
         return wanted
     old = wanted.old.replace("\n", "\r\n")

@@ -1,4 +1,4 @@
-"""`bash`: a command of the shell in the project's folder, off unless the operator says so."""
+"""`bash`: a shell command in the project's folder. It is off unless the operator allows it."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from penstock.tools.shell import ShellRun, ShellSettings, check_on, run_in_proje
 SECONDS, MOST_SECONDS = 120, 600
 MOST_BYTES = 50 * 1024
 _MARGIN_MS = 30_000
-"""Of the tool's own time: to end the command, and to take down what was around it."""
+"""Part of the tool's timeout: to end the command and remove its sandbox."""
 _SIGNALLED = 128
 _LAST_WORDS = 600
 _COMMAND: Json = {"type": "string", "minLength": 1, "maxLength": 100_000}
@@ -34,7 +34,7 @@ _COMMAND: Json = {"type": "string", "minLength": 1, "maxLength": 100_000}
     stays_inside=False,
 )
 async def bash(input: Json, invocation: Invocation) -> Any:
-    """Return how a command ended, and what it said."""
+    """Return the exit code and output of a command."""
     settings, files = invocation.project_folder.shell, invocation.project
     _look(input, files, settings)
     command = input["command"]

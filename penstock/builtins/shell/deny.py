@@ -1,4 +1,4 @@
-"""`bash.deny`: commands that an agent may not run. Trip wires: the wall is the sandbox."""
+"""`bash.deny`: commands that an agent may not run. It stops mistakes; the sandbox protects."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from penstock.core.call_errors import NotPermitted
 
 
 def check_denied(patterns: Sequence[str], command: str, parts: Sequence[CommandPart]) -> None:
-    """Raise NotPermitted for a command that a pattern fits: the whole, or one part of it."""
+    """Raise NotPermitted if a pattern matches the command or a part of it."""
     whole = " ".join(command.split())
     texts = [part.text for part in parts]
     for pattern in patterns:
@@ -19,7 +19,7 @@ def check_denied(patterns: Sequence[str], command: str, parts: Sequence[CommandP
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether a pattern, in which `*` is any text, fits the whole text."""
+    """Whether a pattern (`*` is any text) matches the whole text."""
     first, *between = pattern.split("*")
     if not between:
         return pattern == text
@@ -36,7 +36,7 @@ def fits(pattern: str, text: str) -> bool:
 
 
 def _found(pattern: str, whole: str, texts: Sequence[str]) -> str | None:
-    """Return the part that a pattern fits, or the whole; None if it fits neither."""
+    """Return the part or the whole that a pattern matches, or None."""
     if not pattern:
         return None
     candidates = (*texts, whole)

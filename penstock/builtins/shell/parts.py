@@ -1,4 +1,4 @@
-"""A command line taken apart, for trip wires: its commands, and the files that it writes to."""
+"""Splits a command line into its commands and the files that they write to, for `bash.deny`."""
 
 import re
 
@@ -19,13 +19,13 @@ class CommandPart(Struct, kw_only=True):
 
     raw: str = ""
     words: list[str] = field(default_factory=list)
-    """Without their quotes."""
+    """The words, without quotes."""
     writes: list[str] = field(default_factory=list)
-    """What is behind `>` and `>>`."""
+    """The targets of `>` and `>>`."""
 
     @property
     def text(self) -> str:
-        """The command with its blanks folded, without assignments before it."""
+        """The command with single blanks and without leading assignments."""
         text = self.raw.strip()
         at = 0
         while found := _LEADING.match(text, at):
@@ -34,7 +34,7 @@ class CommandPart(Struct, kw_only=True):
 
     @property
     def targets(self) -> list[str]:
-        """The files that it writes to, by `>`, `>>` and `tee`; not those that are no files."""
+        """The files that it writes to with `>`, `>>` and `tee`, without devices."""
         words = self.words
         while words and _ASSIGNMENT.match(words[0]):
             words = words[1:]
@@ -44,12 +44,12 @@ class CommandPart(Struct, kw_only=True):
 
 
 def parts(command: str) -> list[CommandPart]:
-    """Return the commands of a line: it is cut at what ends one, and at what stands in one."""
+    """Return the commands of a line, also those in substitutions."""
     return [part for part in _Cutting(command).parts if part.raw.strip()]
 
 
 class _Cutting:
-    """One pass over a line, character by character, as far as a shell's quotes go."""
+    """One pass over a line, character by character, that follows a shell's quoting."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -58,7 +58,7 @@ class _Cutting:
         self._word: str | None = None
         self._is_target = False
         self._outer: list[str] = []
-        """What surrounds each `$(` and backquote: a double quote, or nothing."""
+        """The quote around each `$(` and backquote: a double quote, or nothing."""
         self._quote = ""
         while self._at < len(command):
             self._step()
