@@ -175,7 +175,8 @@ class Erasure:
         if not await self._database.read(partial(is_untidy, before, now)):
             return 0
         loose = await self._database.write(partial(take_loose, before, now))
-        since = Moment(now + 1) if before is None else before
+        # not from `now`: those who gave bytes up have marked them since then
+        since = Moment(self._clock.now() + 1) if before is None else before
         kept = await self._drop(dict.fromkeys(loose, since))
         swept = [LooseBlob(each, now) for each in loose if before is None or each not in kept]
         await self._database.write(partial(forget, swept))

@@ -238,3 +238,22 @@ async def test_bytes_of_a_cancelled_put_go_unless_another_caller_puts_them(
     await erasure.sweep(before=Moment(clock.now() - 1000))
     found = await Disk(tmp_path).find(cut)
     assert (found == b"text") is is_put_again
+
+
+class RunningClock(FakeClock):
+    """A clock that is a millisecond on at each look."""
+
+    def now(self) -> Moment:
+        """Return the time, and let some pass."""
+        self.advance(0.001)
+        return super().now()
+
+
+async def test_the_mark_of_a_cancelled_put_is_no_put_after_it(
+    database: Database, tmp_path: Path
+) -> None:
+    """An erasing sweeps without waiting; it leaves what was put since then to who put it."""
+    clock = RunningClock()
+    blobs, cut = await cancelled_put(tmp_path, b"text", clock)
+    await Erasure(database, blobs, clock).sweep()
+    assert await Disk(tmp_path).find(cut) is None
