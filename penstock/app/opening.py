@@ -1,4 +1,4 @@
-"""Opens a project: its settings, its database, its agents and tools, as one Runtime."""
+"""Opens a project as one Runtime: settings, database, agents and tools."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -58,7 +58,7 @@ _SQLITE_FILES = ("", "-wal", "-shm")
 
 
 class Additions(Struct, frozen=True, kw_only=True):
-    """What a program brings along, on top of what the project's files say."""
+    """Tools, agents and models of the embedding program, in addition to the project's."""
 
     tools: tuple[Tool, ...] = ()
     agents: tuple[Agent, ...] = ()
@@ -69,7 +69,7 @@ NOTHING_ADDED = Additions()
 
 
 @asynccontextmanager
-async def open(  # noqa: A001  what a program does with a project, as with a file
+async def open(  # noqa: A001  a program opens a project as it opens a file
     directory: str | Path = ".",
     *,
     tools: Iterable[ToolLike] = (),
@@ -124,9 +124,9 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 async def open_project(
     settings: Settings, project: Project, added: Additions = NOTHING_ADDED
 ) -> AsyncIterator[Runtime]:
-    """Open a project whose settings and files are read, and go on with what was left undone.
+    """Open a project whose settings and files were read, and resume its unfinished tasks.
 
-    Raises DeclarationError for files that are wrong, if the settings are strict.
+    Raises DeclarationError if a file has an error and `[tools] strict` is set.
     """
     async with _prepared(settings, project, added) as runtime, _swept(runtime):
         await runtime.parts.launcher.open()
@@ -135,9 +135,9 @@ async def open_project(
 
 @asynccontextmanager
 async def visit_project(settings: Settings, project: Project) -> AsyncIterator[Runtime]:
-    """Open a project to do one thing there: what others left undone is left to others.
+    """Open a project for one action, without resuming unfinished tasks of others.
 
-    Who ends soon would only cut it again. Raises DeclarationError as `open_project` does.
+    A process that ends soon would only interrupt them again. Raises as `open_project` does.
     """
     async with _prepared(settings, project, NOTHING_ADDED) as runtime:
         await runtime.parts.launcher.attend()
@@ -146,7 +146,7 @@ async def visit_project(settings: Settings, project: Project) -> AsyncIterator[R
 
 @asynccontextmanager
 async def _swept(runtime: Runtime) -> AsyncIterator[None]:
-    """Have bytes that nothing has any more deleted, until the block ends."""
+    """Delete unreferenced blobs in the background, until the block ends."""
     kept = runtime.parts.database_parts
     if kept is None:
         yield
@@ -186,7 +186,7 @@ async def _prepared(
 async def open_storage(
     settings: Settings, project: Project, world: World
 ) -> AsyncIterator[Storage]:
-    """Open where a project keeps its things, until the block ends."""
+    """Open the database and the blob store of a project, until the block ends."""
     clock = world.clock
     cipher = open_cipher(settings.secret_key.get_secret_value(), settings.data_path)
     database = await open_database(
@@ -213,7 +213,7 @@ async def open_storage(
 
 
 def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
-    """Let plugins use the open project, and hear of its runs until what is returned is closed."""
+    """Connect plugins to the open project; they follow its runs until the result is closed."""
     plugins, runtime = reloader.first.plugins, reloader.runtime
     follower = RunFollower(plugins.events, runtime.follow)
     log.listen(follower.hear)
@@ -224,14 +224,14 @@ def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
 
 
 def check_strict(settings: Settings, project: Project) -> None:
-    """Raise DeclarationError if the settings want files without errors, and there are some."""
+    """Raise DeclarationError if `[tools] strict` is set and a file has an error."""
     errors = errors_of(project.diagnostics)
     if settings.tools.strict and errors:
         raise DeclarationError(sort(errors))
 
 
 def project_parts_of(settings: Settings, project: Project, added: Additions) -> ProjectParts:
-    """Return what the project and the program bring."""
+    """Return the parts that come from the project and from the embedding program."""
     limits, egress = settings.all_limits, settings.egress
     models = settings.find_models()
     for model in added.models:

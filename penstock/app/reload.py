@@ -1,4 +1,17 @@
-"""What a project's files say at one time; a newer edition takes the place of an older one."""
+"""Reloads a project's tools, skills and agents while its runtime is open.
+
+An edition is everything read from the files at one time. `take` replaces the edition of every part
+without awaiting, so no coroutine sees half of it; a tool call in progress keeps the tools that it
+started with (`Invoker.renew`). If the new edition is refused, the old one stays complete: the
+registry is built before anything is replaced. Broken files are reported and left out.
+
+`watched` compares modification times and sizes every `SECONDS`. It polls, because file system
+notifications differ between systems and are missing on network drives. It reads only files of
+authors (`READ`), so what a run writes does not trigger a reload. Without memory or file
+descriptors (OutOfResources) it keeps the edition and tries again at the next poll.
+
+Tests: tests/app/test_reload.py.
+"""
 
 import asyncio
 import posixpath
@@ -20,40 +33,39 @@ from penstock.tools.registry import Registry
 from penstock.tools.tool import Tool
 
 SECONDS = 0.5
-"""Between two looks at the files."""
+"""Between two polls of the files."""
 READ = (".yaml", ".md", ".py", ".mts", ".mjs", ".ts", ".js", ".json")
-"""What files that are watched end in, outside of the folders of skills: those of authors, and not
-what a run writes beside them."""
+"""The endings of watched files outside of skill folders: what authors write, and no output."""
 HIDDEN = ".pi"
-"""The one hidden folder in which authors keep files."""
-Tell = Callable[[str], None]
+"""The one hidden folder that authors use."""
+Report = Callable[[str], None]
 FileId = tuple[int, int]
-"""The numbers of a device, and of a file on it."""
+"""The device and inode numbers of a file."""
 
 
 class ProjectReloader(Struct, frozen=True, kw_only=True):
-    """Where the newest edition stands: a runtime, and what it was opened with."""
+    """Replaces the edition of a runtime."""
 
     runtime: Runtime
     settings: Settings
     first: Project
     added: tuple[Tool, ...] = ()
-    """What a program brought along; it stays."""
+    """Tools that the program passed to `open`; every edition has them."""
 
     def protect(self, project: Project) -> None:
-        """Protect the files that this edition loaded from agents."""
+        """Forbid agents to write the files that this edition loaded."""
         protect(self.runtime, project)
 
     def read(self) -> Project:
-        """Read the files again; nothing is taken from them yet."""
+        """Read the files again, without using them yet."""
         first = self.first
         return load_project(self.settings, self.added, first.sandbox, plugins=first.plugins)
 
     def take(self, project: Project) -> None:
-        """Let the next entry find what was read: tools, skills, agents, and so on.
+        """Replace the edition: tools, skills, agents, prompts, permissions, handbooks.
 
-        What runs goes on with the edition it began with. A file of prompts or of permissions that
-        is broken changes nothing. Raises NameTaken, and keeps all.
+        A broken file of prompts or permissions leaves those unchanged. Raises NameTaken before
+        anything is replaced.
         """
         registry = Registry(
             [*project.every_tool, *with_global_tools(self.added, self.settings.global_tools)],
@@ -75,45 +87,45 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         self.protect(project)
 
     @asynccontextmanager
-    async def watched(self, tell: Tell) -> AsyncIterator[None]:
-        """Take a new edition whenever a file was changed, until the block ends."""
+    async def watched(self, report: Report) -> AsyncIterator[None]:
+        """Reload whenever a file changes, until the block ends."""
         before = await asyncio.to_thread(file_stamps, self.settings.root, READ)
-        watching = asyncio.create_task(self._watch(before, tell))
+        watching = asyncio.create_task(self._watch(before, report))
         try:
             yield
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
+    async def _watch(self, before: Mapping[str, tuple[int, int]], report: Report) -> None:
         while True:
             await self.runtime.parts.clock.sleep(SECONDS)
-            with suppress(OutOfResources):  # then what there is goes on, and is read again soon
+            with suppress(OutOfResources):  # `before` is unchanged, so the next poll tries again
                 now = await asyncio.to_thread(file_stamps, self.settings.root, READ)
                 if now != before:
-                    await self._renew(tell)
+                    await self._renew(report)
                     before = now
 
-    async def _renew(self, tell: Tell) -> None:
-        """Take a new edition, and tell what is wrong with it; the good ones go on."""
+    async def _renew(self, report: Report) -> None:
+        """Reload, and report the diagnostics; the old edition stays if the new one is refused."""
         try:
             project = await asyncio.to_thread(self.read)
             self.take(project)
         except OutOfResources:
             raise
         except PenstockError as error:
-            tell(f"Error: {error}. What was there goes on.")
+            report(f"Error: {error}. The files loaded before stay in use.")
             return
-        for each in project.diagnostics:
-            tell(str(each))
-        tell(f"Read again: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
+        for diagnostic in project.diagnostics:
+            report(str(diagnostic))
+        report(f"Reloaded: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
 
 
 def file_stamps(
-    root: Path, endings: tuple[str, ...] = ("",), besides: Container[FileId] = ()
+    root: Path, endings: tuple[str, ...] = ("",), excluded: Container[FileId] = ()
 ) -> Mapping[str, tuple[int, int]]:
-    """Return when each file of a project was changed, and its size; without some of them."""
-    found: dict[str, tuple[int, int]] = {}
+    """Return the modification time and the size of each file of a project."""
+    stamps: dict[str, tuple[int, int]] = {}
     names = [*walk(root), *(f"{HIDDEN}/{each}" for each in walk(root / HIDDEN))]
     skills = tuple(
         {name.removesuffix(posixpath.basename(name)) for name in names if _is_skill(name)}
@@ -123,12 +135,12 @@ def file_stamps(
         if not (is_of_skill or name.endswith(endings)):
             continue
         try:
-            seen = (root / name).stat()
+            status = (root / name).stat()
         except OSError:
             continue
-        if (seen.st_dev, seen.st_ino) not in besides:
-            found[name] = (seen.st_mtime_ns, seen.st_size)
-    return found
+        if (status.st_dev, status.st_ino) not in excluded:
+            stamps[name] = (status.st_mtime_ns, status.st_size)
+    return stamps
 
 
 def _is_skill(name: str) -> bool:

@@ -15,12 +15,12 @@ from penstock.tools.shell import ShellSettings
 STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
 )
-"""How a section is read: every key is known, and has its own type."""
+"""The configuration of every section: unknown keys and values of another type are errors."""
 Engine = Literal["wasm", "deno"]
 
 
 def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema if it is one."""
+    """Return the schema. Raises ValueError for an invalid one."""
     if schema is not None:
         Schema(schema)
     return schema
@@ -37,24 +37,24 @@ class ModelEntry(BaseModel):
     `google-cloud`, `groq`, `huggingface`, `mistral`, `openai-responses`, `openrouter`, `together`,
     and any other that it knows."""
     model: str = ""
-    """The provider's name for it."""
+    """The provider's name of the model."""
     base_url: str | None = None
-    """Where an OpenAI-compatible server answers, such as `http://127.0.0.1:11434/v1`."""
+    """The address of an OpenAI-compatible server, such as `http://127.0.0.1:11434/v1`."""
     api_key_env: str | None = None
-    """The environment variable that holds the key; usually the variable of the provider, such as
-    `OPENAI_API_KEY`. With a `base_url` there is no usual one. The key is never in a file."""
+    """The environment variable that holds the API key. The default is the provider's, such as
+    `OPENAI_API_KEY`; with a `base_url` there is no default. The key is never in a file."""
     context_tokens: int | None = Field(default=None, gt=0)
-    """How much the model can read."""
+    """The size of the model's context window, in tokens."""
     input_price: float | None = Field(default=None, ge=0)
-    """USD per million tokens read."""
+    """USD per million input tokens."""
     output_price: float | None = Field(default=None, ge=0)
-    """USD per million tokens written."""
+    """USD per million output tokens."""
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Members added to the body of every request; `null` leaves one out of it."""
+    """Members to add to the body of every request; `null` removes one."""
 
 
 class ModelSection(BaseModel):
-    """`[models]`: which models there are, and which one is the default."""
+    """`[models]`: the models, and the default one."""
 
     model_config = ConfigDict(**{**STRICT, "extra": "allow"})
     __pydantic_extra__: dict[str, ModelEntry] = Field(init=False)
@@ -71,23 +71,23 @@ class ModelSection(BaseModel):
 
 
 class RuleEntry(BaseModel):
-    """`[[rules]]`: whether calls of some tools are allowed, asked for, or denied."""
+    """`[[rules]]`: allow calls of some tools, deny them, or require an approval."""
 
     model_config = STRICT
 
     tool: str = Field(min_length=1)
     """A pattern for tool ids, such as `send_*`."""
     action: Literal["allow", "ask", "deny"]
-    """Of all rules that fit, deny beats ask beats allow."""
+    """Of all rules that match, `deny` wins over `ask`, and `ask` over `allow`."""
     agent: str = "*"
-    """A pattern for names of agents."""
+    """A pattern for agent names."""
     labels: tuple[str, ...] = ()
     """Only tools with one of these labels."""
     when: Annotated[dict[str, Any] | None, AfterValidator(_is_schema)] = None
     """Only calls whose input matches this JSON Schema."""
 
     def rule(self) -> Rule:
-        """Return the rule that the invoker asks."""
+        """Return the rule for the invoker."""
         return Rule(
             tool=self.tool,
             action=Action(self.action),
@@ -98,114 +98,114 @@ class RuleEntry(BaseModel):
 
 
 class ServerSection(BaseModel):
-    """`[server]`: where `penstock serve` listens, and to whom."""
+    """`[server]`: the address of `penstock serve`, and the clients that it accepts."""
 
     model_config = STRICT
 
     host: str = "127.0.0.1"
-    """The address to bind; any but this machine's own needs a key (`penstock keys create`)."""
+    """The address to bind. Any but a loopback address needs a key (`penstock keys create`)."""
     port: int = Field(default=8000, ge=0, le=65535)
     """The port to bind; 0 takes a free one."""
     cors_origins: tuple[str, ...] = ()
-    """Web pages of these origins may use the API."""
+    """Origins whose web pages can use the API."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses whose X-Forwarded-For is believed."""
+    """Addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted."""
     request_wait_seconds: float | None = Field(default=None, gt=0)
-    """How long a chat without a stream waits; the limit of that name if it is not set."""
+    """How long a chat without a stream waits; the default is the limit of the same name."""
     blob_url_seconds: int | None = Field(default=None, gt=0)
-    """How long a signed link works; the limit of that name if it is not set."""
+    """How long a signed link works; the default is the limit of the same name."""
     public_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
-    """Where people find this server, as links of `/web` say it; empty is its address and port."""
+    """The URL of this server in links of `/web`; empty means `http://HOST:PORT`."""
 
     @property
     def web_url(self) -> str:
-        """Where people find the web page."""
+        """The URL of the web page."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.public_url or f"http://{host}:{self.port}"
 
 
 class RateSection(BaseModel):
-    """`[rate_limits]`: requests per minute of one key or address; 0 is no limit."""
+    """`[rate_limits]`: requests per minute of one key or address; 0 means no limit."""
 
     model_config = STRICT
 
     chat: int = Field(default=20, ge=0)
-    """Messages and regenerated answers."""
+    """Messages and regenerated answers, per minute."""
     bulk: int = Field(default=10, ge=0)
-    """Deletions of many things at once."""
+    """Requests that delete many conversations, per minute."""
     general: int = Field(default=100, ge=0)
-    """Everything else."""
+    """All other requests, per minute."""
 
 
 class ToolSection(BaseModel):
-    """`[tools]`: which tools are loaded, and which built-in ones chats are offered."""
+    """`[tools]`: the tools that are loaded, and the built-in tools that chats are offered."""
 
     model_config = STRICT
 
     python: bool = True
-    """Whether `tools/*.py` run. They run in this process, with all its rights."""
+    """Whether `tools/*.py` are loaded. They run in this process, with all its rights."""
     builtin: tuple[str, ...] = ()
-    """Families of built-in tools that chats are offered beside the core: `agents`, `archive`,
-    `artifacts`, `download`, `files`, `media`, `notify`, `sheets`, `shell`, `skills` and
+    """Families of built-in tools that chats are offered in addition to the core: `agents`,
+    `archive`, `artifacts`, `download`, `files`, `media`, `notify`, `sheets`, `shell`, `skills` and
     `workspace`."""
     strict: bool = False
-    """Whether anything that is wrong with the project's files stops the start."""
+    """Whether an error in the project's files prevents the start."""
 
 
 class LocalSection(BaseModel):
-    """`[local]`: who works here without a key."""
+    """`[local]`: the profile of requests without an API key, and of the CLI."""
 
     model_config = STRICT
 
     permissions: tuple[str, ...] | None = None
-    """Permissions of the profile `local` beside read, chat, approve and manage: those that tools
-    and skills want, and `admin`, which is all; without the setting it has all."""
+    """Permissions of the profile `local` in addition to read, chat, approve and manage: those that
+    tools and skills require, or `admin`, which includes all. Unset means all permissions."""
 
     @property
     def profile(self) -> Profile:
-        """Return who works here without a key."""
+        """Return the profile of requests without an API key."""
         if self.permissions is None:
             return LOCAL_PROFILE
         return Profile(permissions=frozenset({READ, CHAT, APPROVE, MANAGE, *self.permissions}))
 
 
 def _are_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the patterns if each is one."""
+    """Return the patterns. Raises ValueError for an invalid one."""
     read_patterns(patterns)
     return patterns
 
 
-def _are_places(entries: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the entries if each names a host."""
+def _are_hosts(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the entries. Raises ValueError for one that names no host."""
     read_private(entries)
     return entries
 
 
 class EgressSection(BaseModel):
-    """`[egress]`: which hosts scripts and built-in tools may reach."""
+    """`[egress]`: the hosts that scripts and built-in tools can reach."""
 
     model_config = STRICT
 
     default: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ()
-    """`egress` of manifests that say nothing about it."""
+    """The `egress` of manifests without one."""
     allow: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ("*",)
-    """The outer bound of every manifest's `egress`, and of what built-in tools download."""
-    allow_private: Annotated[tuple[str, ...], AfterValidator(_are_places)] = ()
-    """`host:port` entries that may be at private addresses."""
+    """The hosts that any manifest's `egress` and any built-in tool can reach at most."""
+    allow_private: Annotated[tuple[str, ...], AfterValidator(_are_hosts)] = ()
+    """`host:port` entries that can have private addresses."""
 
 
 class SandboxSection(BaseModel):
-    """`[sandbox]`: in which engine scripts run, and whether the system confines them."""
+    """`[sandbox]`: the engine of scripts, and whether the operating system confines them."""
 
     model_config = STRICT
 
     engine: Engine = "wasm"
-    """For scripts whose manifest has no wish: `wasm`, or `deno`, which has to be installed."""
+    """The engine of scripts whose manifest names none: `wasm`, or `deno` if it is installed."""
     allow: tuple[Engine, ...] = ("wasm", "deno")
-    """The engines that manifests may wish for."""
+    """The engines that manifests can name."""
     hardened: bool | Literal["auto"] = False
-    """Whether each script runs in a process that the system confines. `true` does not start where
-    a layer is missing; `"auto"` goes on with what there is, and says what is missing."""
+    """Whether each script runs in a process that the operating system confines. `true` refuses to
+    start if a layer is missing; `"auto"` uses the available layers and reports the missing ones."""
 
     @model_validator(mode="after")
     def _is_allowed(self) -> "SandboxSection":
@@ -215,31 +215,31 @@ class SandboxSection(BaseModel):
 
 
 def in_engine(engine: Engine | None) -> dict[str, Any]:
-    """Return what wins over the file where one engine is asked for; `allow` still holds."""
+    """Return the settings that select one engine; `allow` of the file still applies."""
     return {} if engine is None else {"sandbox": {"engine": engine}}
 
 
 class FlowSection(BaseModel):
-    """`[flows]`: what flows, and agents at work in the project's folder, may do."""
+    """`[flows]`: what flows, and agents that work in the project's folder, can do."""
 
     model_config = STRICT
 
     autonomous: bool = False
-    """Whether runs ask nobody, unless who starts one says it."""
+    """Default for `autonomous`: runs that ask no person. A run can override it."""
     config: dict[str, str | bool | int | float] = Field(default_factory=dict)
-    """Constants of templates, `${{config.KEY}}`, where neither step nor flow has them; they win
-    over those of `.pi/flows/config.yaml`."""
+    """Constants of templates, `${{config.KEY}}`. Steps and flows override them; they override
+    those of `.pi/flows/config.yaml`."""
     shell: bool = False
-    """Whether shell commands run at all: the tool `bash`, and steps of the type shell."""
+    """Whether shell commands can run: the tool `bash`, and steps of type shell."""
     shell_network: bool = False
-    """Whether they reach the network."""
+    """Whether shell commands can reach the network."""
     shell_sandbox: Literal["auto", "off"] = "auto"
-    """`"auto"` runs them where the system confines them, and nowhere else; `"off"` runs them
-    with all rights of this process."""
+    """`"auto"` runs shell commands confined by the operating system, or not at all; `"off"` runs
+    them with all rights of this process."""
 
     @property
     def shell_settings(self) -> ShellSettings:
-        """Return what the tools are told."""
+        """Return the settings for the shell tools."""
         return ShellSettings(
             is_on=self.shell,
             has_network=self.shell_network,
@@ -253,12 +253,12 @@ class NotificationEntry(BaseModel):
     model_config = STRICT
 
     kind: Literal["wecom", "webhook", "slack"]
-    """Whose language it speaks."""
+    """The message format of the channel."""
     webhook: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")
-    """The key of its address in the vault: `penstock vault set shared:notifications KEY`."""
+    """The vault key of the webhook's URL: `penstock vault set shared:notifications KEY`."""
     default: bool = False
-    """For what names no channel; `send_notification` always names one."""
+    """The channel of notifications that name none; `send_notification` always names one."""
 
     def channel(self, name: str) -> Channel:
-        """Return the channel of this name."""
+        """Return the channel under a name."""
         return Channel(name=name, kind=ChannelKind(self.kind), vault_key=self.webhook)

@@ -1,4 +1,4 @@
-"""What the operator chose: penstock.toml and PENSTOCK_ variables, read once, frozen."""
+"""The settings of the operator: penstock.toml and PENSTOCK_ variables, read once, frozen."""
 
 import dataclasses
 import json
@@ -46,92 +46,93 @@ DATABASE_FILE = "penstock.db"
 
 
 MOST = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
-"""The limits that have one themselves."""
+"""The limits that have a maximum."""
 
 
 def _in_range(limits: Limits) -> Limits:
-    """Return the limits if each is finite and more than nothing, or is nothing unless it is set."""
+    """Return the limits. Raises ValueError unless each is its default, or positive and finite."""
     values, usual = dataclasses.asdict(limits), dataclasses.asdict(Limits())
     wrong = [
         name for name, value in values.items() if not 0 < value < math.inf and value != usual[name]
     ]
     if wrong:
-        said = ", ".join(f"{name} is {values[name]}" for name in wrong)
-        raise ValueError(f"must be more than 0 and finite: {said}")
+        listed = ", ".join(f"{name} is {values[name]}" for name in wrong)
+        raise ValueError(f"must be more than 0 and finite: {listed}")
     if high := [name for name, most in MOST.items() if values[name] > most]:
-        said = ", ".join(f"{name} is {values[name]:g}, and {MOST[name]} at most" for name in high)
-        raise ValueError(f"must not be so high: {said}")
+        listed = ", ".join(f"{name} is {values[name]:g}, at most {MOST[name]}" for name in high)
+        raise ValueError(f"must not be so high: {listed}")
     return limits
 
 
 class Settings(BaseModel):
-    """What the operator chose, frozen. `load` makes one."""
+    """The settings of one project, frozen. `load` reads them."""
 
     model_config = STRICT
 
     data_dir: Path = Path(".penstock")
-    """Where the database and the blobs lie; relative to the project."""
+    """The folder of the database and the blobs; relative to the project."""
     database_url: str = ""
-    """`sqlite:///FILE` or `postgresql://…`; nothing is `penstock.db` in `data_dir`."""
+    """`sqlite:///FILE` or `postgresql://…`; empty means `penstock.db` in `data_dir`."""
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
-    """Of SQLite: FULL survives a power cut; NORMAL is faster, and may lose the last moments."""
+    """For SQLite: FULL survives a power cut; NORMAL is faster and can lose the last commits."""
     blobs: str = ""
-    """Where large values go: a folder, or `s3://BUCKET/PREFIX`; nothing is in `data_dir`."""
+    """The place of large values: a folder, or `s3://BUCKET/PREFIX`; empty means `data_dir`."""
     secret_key: SecretStr = SecretStr("")
-    """What secrets are sealed with: 32 bytes as base64url; several with commas, the first writes.
-    Belongs in the environment; nothing is `secret.key` in `data_dir`, made on first use."""
+    """The key that encrypts secrets: 32 bytes as base64url. Of several, separated by commas, the
+    first one encrypts. Set it in the environment; empty means the file `secret.key` in `data_dir`,
+    which is created on first use."""
     models: ModelSection = ModelSection()
-    """Which models there are."""
+    """The models, and the default one."""
     rules: tuple[RuleEntry, ...] = ()
-    """What is allowed, asked for or denied."""
+    """Rules that allow calls, deny them, or require an approval."""
     server: ServerSection = ServerSection()
-    """Where the server listens."""
+    """The address and the behavior of the HTTP server."""
     rate_limits: RateSection = RateSection()
-    """How many requests a minute."""
+    """Limits on requests per minute."""
     tools: ToolSection = ToolSection()
-    """Which tools are loaded."""
+    """The tools that are loaded and offered."""
     global_tools: tuple[str, ...] = ()
-    """Ids of tools that every model and every script may call, beside the global ones there are."""
+    """Ids of further tools that every model and every script can call."""
     local: LocalSection = LocalSection()
-    """Who works here without a key."""
+    """The permissions of requests without an API key."""
     egress: EgressSection = EgressSection()
-    """Which hosts may be reached."""
+    """The hosts that tools can reach."""
     notifications: dict[str, NotificationEntry] = Field(default_factory=dict)
-    """Channels that notifications go to, by name."""
+    """The channels of notifications, by name."""
     sandbox: SandboxSection = SandboxSection()
-    """Where scripts run."""
+    """The engine of scripts, and its confinement."""
     flows: FlowSection = FlowSection()
-    """What flows and agents may do in the project's folder."""
+    """What flows and agents can do in the project's folder."""
     runtime_config: dict[str, str] = Field(default_factory=dict)
-    """Texts that scripts may read with `flo.getRuntimeConfig`."""
+    """Texts that scripts can read with `flo.getRuntimeConfig`."""
     cache_dir: str = ""
-    """Where compiled code is kept; nothing is `penstock` in the user's cache folder."""
+    """The folder of compiled code; empty means `penstock` in the user's cache folder."""
     limits: Annotated[Limits, AfterValidator(_in_range)] = Limits()
     """Sizes, depths, counts and times."""
 
     _root: Path = PrivateAttr(default=Path())
     _user_cache: Path = PrivateAttr(default=Path())
     _keys: dict[str, SecretStr] = PrivateAttr(default_factory=dict)
-    """Keys of models, by the variable that holds each."""
+    """API keys of models, by environment variable."""
 
     @property
     def root(self) -> Path:
-        """Return the project's folder, which relative paths begin at."""
+        """Return the project's folder, the base of relative paths."""
         return self._root
 
     @property
     def data_path(self) -> Path:
-        """Return where the data lies, absolute."""
+        """Return the data folder, absolute."""
         return (self._root / self.data_dir).resolve()
 
     @property
     def cache_path(self) -> Path:
-        """Return where compiled code is kept, absolute."""
+        """Return the folder of compiled code, absolute."""
         return (self._root / self.cache_dir).resolve() if self.cache_dir else self._user_cache
 
     @property
     def database(self) -> str:
-        """Return the database's address, absolute."""
+        """Return the URL of the database, with an absolute path."""
         scheme, _, place = self.database_url.partition("sqlite:///")
         if not self.database_url:
             return f"sqlite:///{self.data_path / DATABASE_FILE}"
@@ -141,19 +142,19 @@ class Settings(BaseModel):
 
     @property
     def database_shown(self) -> str:
-        """Return the database's address for people, without its password."""
+        """Return the URL of the database without its password, for messages."""
         return re.sub(r"://([^:/@]+):[^@]*@", r"://\1:…@", self.database)
 
     @property
     def blob_place(self) -> str:
-        """Return where blobs go: an absolute folder, or a URL."""
+        """Return the place of blobs: an absolute folder, or a URL."""
         if ":" in self.blobs:
             return self.blobs
         return str((self._root / self.blobs).resolve() if self.blobs else self.data_path / "blobs")
 
     @property
     def all_limits(self) -> Limits:
-        """Return the limits, with what `[server]` says about two of them."""
+        """Return the limits; two of them can also be set in `[server]`."""
         own = {
             name: value
             for name in ("request_wait_seconds", "blob_url_seconds")
@@ -162,7 +163,7 @@ class Settings(BaseModel):
         return dataclasses.replace(self.limits, **own)
 
     def find_models(self) -> Models:
-        """Return the models; each has its key, from `api_key_env` or its provider's variable."""
+        """Return the models with their API keys, from `api_key_env` or the provider's variable."""
         keys = {variable: key.get_secret_value() for variable, key in self._keys.items()}
         return Models(
             [_config(name, entry, keys) for name, entry in self.models.entries.items()],
@@ -173,15 +174,15 @@ class Settings(BaseModel):
 
 
 def load(root: Path, **overrides: Any) -> Settings:
-    """Read the settings of the project in this folder; what is given here wins over all.
+    """Read the settings of the project in a folder. `overrides` win over file and environment.
 
-    Raises ConfigError, which names every problem and where it comes from.
+    Raises ConfigError, which lists every error with its source.
     """
     sources = Sources(root / FILE, os.environ, overrides, prefix=PREFIX)
     try:
         settings = Settings.model_validate_json(sources.merged(_is_text))
     except ValidationError as error:
-        described = (_described(each, sources) for each in error.errors())
+        described = (_described(detail, sources) for detail in error.errors())
         raise settings_error(list(dict.fromkeys(described))) from None
     variables = {each.api_key_env for each in settings.models.entries.values() if each.api_key_env}
     for provider in PROVIDERS.values():
@@ -209,7 +210,7 @@ def _cache_of_user() -> Path:
 
 
 def _described(error: Mapping[str, Any], sources: Sources) -> str:
-    """Return one problem as a line: where it is, what is wrong, what would be right."""
+    """Return one error as a line: its source, what was found, what would be valid."""
     full = tuple(str(part) for part in error["loc"])
     path = tuple(part for part in full if not part.isdigit())
     if choices := _choices(path[:-1]):
@@ -221,16 +222,16 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
         return f"{where}{name} is not a setting.{hint}"
     if error["type"] == "missing":
         return f"{where}{name} is missing."
-    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    issue = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     if choices:
-        said = f"must be {choices}"
+        issue = f"must be {choices}"
     if isinstance(error["input"], dict | list):
-        return f"{where}{name} {said}."
-    return f"{where}{name} {said}, found {error['input']!r}."
+        return f"{where}{name} {issue}."
+    return f"{where}{name} {issue}, found {error['input']!r}."
 
 
 def _choices(path: PathInSettings) -> str:
-    """Return what a setting of several types may be, as its file says it; else nothing."""
+    """Return the valid values of a setting with several types, as TOML; else an empty text."""
     kinds = _kinds(path)
     if get_origin(kinds[0]) is not Union:
         return ""
@@ -251,7 +252,7 @@ def _is_text(path: PathInSettings) -> bool:
 
 
 def _kinds(path: PathInSettings) -> tuple[Any, ...]:
-    """Return the type of the setting at this path; all its types, if there may be several."""
+    """Return the types of the setting at a path."""
     kinds: tuple[Any, ...] = (Settings,)
     for key in path:
         kind = _inside(kinds).get(key) or _entry(kinds)
@@ -260,13 +261,13 @@ def _kinds(path: PathInSettings) -> tuple[Any, ...]:
 
 
 def _entry(kinds: tuple[Any, ...]) -> Any:
-    """Return the type of what stands under a name of one's own, such as `[models.NAME]`."""
+    """Return the type of the values under user-chosen names, such as `[models.NAME]`."""
     entries = [get_args(kind)[1] for kind in kinds if get_origin(kind) is dict]
     return ModelEntry if ModelSection in kinds else next(iter(entries), None)
 
 
 def _inside(kinds: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the settings of a section by name, each with its type."""
+    """Return the settings of a section by name, with their types."""
     for kind in kinds:
         if kind is Limits:
             return {each.name: each.type for each in dataclasses.fields(Limits)}

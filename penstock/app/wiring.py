@@ -1,10 +1,10 @@
-"""The one place where concrete parts are constructed and connected. It decides nothing.
+"""The one module that constructs and connects the concrete parts. It makes no decisions.
 
-Tools start agents and runs of flows; agents and runs call tools: the parts form a cycle. Functions
-that look their part up when they are called close it (`Assembly._errands`). So each part is
-complete once its constructor returns, and nothing is assigned to it later. These functions must not
-be called before `assemble` has returned. `tests/test_wiring_shape.py` refuses assignments to
-attributes of other objects in this package.
+Tools start agents and flow runs, and agents and runs call tools: the parts form a cycle. The
+callbacks of `Assembly._callbacks` close it: each looks its part up when it is called. So every part
+is complete when its constructor returns, and nothing is assigned to it later. A callback must not
+be called before `assemble` has returned: a cached property that needs itself recurses without end.
+`tests/test_wiring_shape.py` refuses assignments to attributes of other objects in this package.
 """
 
 from collections.abc import Awaitable
@@ -63,14 +63,15 @@ from penstock.tools.tool import Tool
 
 
 class AgentInvokers:
-    """The invoker of each agent: the project's, or one over the agent's own tools."""
+    """Maps each agent to its invoker: the project's, or one over the agent's own tools."""
 
     def __init__(self, shared: Invoker) -> None:
         self._shared = shared
+        # weak keys: a reload replaces agents, and their invokers must go with them
         self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
 
     def of(self, agent: Agent) -> Invoker:
-        """Return the door that an agent's model calls tools through."""
+        """Return the invoker for the tool calls of an agent's model."""
         if agent.tools is None:
             return self._shared
         own = self._own.get(agent)
@@ -80,7 +81,7 @@ class AgentInvokers:
 
 
 class TaskDispatcher:
-    """Which body a task has, by what asked for it."""
+    """Chooses the body of a task by the event that requested it."""
 
     def __init__(
         self, chat: ChatWork, calls: CallWork, commands: CommandWork, flows: FlowWork
@@ -93,13 +94,13 @@ class TaskDispatcher:
     def start(
         self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
     ) -> TaskStarted | None:
-        """Return how the task of a message to an agent starts; None when it cannot."""
+        """Return the start event of a message's task; None if the task cannot start."""
         if is_answered_by_model(message.content):
             return self._chat.start(log_id, name, message, profile)
         return self._commands.start(message)
 
     def work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
-        """Return what goes on with the task."""
+        """Return the coroutine that runs or resumes the task."""
         brief = task.brief
         if isinstance(brief, FlowRequested):
             return self._flows.work(held, task, brief)
@@ -112,7 +113,7 @@ class TaskDispatcher:
         return self._chat.work(held, task)
 
     def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
-        """End a task before its time."""
+        """End a task from outside of its body, for example when it is cancelled."""
         brief = task.brief
         if isinstance(brief, FlowRequested):
             self._flows.end(held, task, brief, ended)
@@ -121,12 +122,12 @@ class TaskDispatcher:
 
 
 def assemble(world: World, storage: Storage, project_parts: ProjectParts) -> Runtime:
-    """Return a runtime over a project. It starts work once its launcher is open."""
+    """Return the runtime of a project. It runs tasks once its launcher is open."""
     return Assembly(world, storage, project_parts).runtime()
 
 
 class Assembly:
-    """The parts of one runtime, each constructed when another part first needs it."""
+    """The parts of one runtime; each is constructed when another part first needs it."""
 
     def __init__(self, world: World, storage: Storage, project_parts: ProjectParts) -> None:
         self._world = world
@@ -137,7 +138,7 @@ class Assembly:
         self._models = AgentModels(project_parts.models, project_parts.model_names)
 
     def runtime(self) -> Runtime:
-        """Return the runtime, after its listeners are connected: the bus is notified first."""
+        """Connect the listeners and return the runtime. The bus is notified before activations."""
         storage, project_parts = self._storage, self._project_parts
         storage.log.listen(self._bus.publish)
         storage.log.listen(self._activations.hear)
@@ -203,7 +204,7 @@ class Assembly:
 
     @cached_property
     def _callbacks(self) -> Callbacks:
-        """What tools start above their own floor. Each looks its part up when it is called."""
+        """The functions that tools call in higher packages. Each looks its part up when called."""
         authoring = None if self._authoring is None else self._authoring.callbacks
         return Callbacks(run_agent=self._run_agent, runs=self._run_callbacks, authoring=authoring)
 
@@ -229,7 +230,7 @@ class Assembly:
 
     @cached_property
     def _authoring(self) -> ProjectAuthoring | None:
-        """What writes agents and flows, where there is a folder for them."""
+        """The authoring of agents and flows; None without a project folder."""
         project_parts = self._project_parts
         folder, flows = project_parts.project, project_parts.flow_files
         if folder is None or flows is None:
@@ -351,9 +352,9 @@ class Assembly:
 def _web_link(storage: Storage, project_parts: ProjectParts) -> MakeLink | None:
     if storage.database_parts is None:
         return None
-    make, place = storage.database_parts.web_links.make, project_parts.web_url.rstrip("/")
+    make, web_url = storage.database_parts.web_links.make, project_parts.web_url.rstrip("/")
 
     async def link(session_id: SessionId, profile: Profile) -> str:
-        return f"{place}/link/{await make(session_id, profile)}"
+        return f"{web_url}/link/{await make(session_id, profile)}"
 
     return link

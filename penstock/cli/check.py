@@ -148,10 +148,10 @@ def changes(
     each report would trigger the next one.
     """
     own = frozenset(_file_ids(outputs))
-    before = file_stamps(root, besides=own)
+    before = file_stamps(root, excluded=own)
     while True:
         pause()
-        now = file_stamps(root, besides=own)
+        now = file_stamps(root, excluded=own)
         if now != before:
             before = now
             yield

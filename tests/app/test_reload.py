@@ -128,7 +128,7 @@ BROKEN_PROMPTS = {
 async def test_prompts_that_break_leave_what_was_said_first(
     project: ProjectFolder, files: dict[str, str]
 ) -> None:
-    """What is wrong is told and the good goes on: no agent loses its preamble."""
+    """A broken edition is reported and the old one stays: no agent loses its preamble."""
     project.write("a.prompts.yaml", GOOD)
     async with reloading(project) as one:
         before = one.runtime.parts.participants.prompt_prefix
@@ -173,16 +173,16 @@ async def test_a_tool_that_was_added_by_a_program_stays(project: ProjectFolder) 
 
 
 @pytest.mark.slow("looks at the files twice a second")
-async def test_changed_files_are_taken_and_mistakes_are_told(project: ProjectFolder) -> None:
-    """Wrong manifests are told on stderr and the good ones go on."""
+async def test_changed_files_are_reloaded_and_errors_are_reported(project: ProjectFolder) -> None:
+    """Errors in manifests are reported, and the valid manifests are used."""
     project.tool("say", "export const run = () => 'old';")
-    told: asyncio.Queue[str] = asyncio.Queue()
-    async with reloading(project) as one, one.watched(told.put_nowait):
+    reports: asyncio.Queue[str] = asyncio.Queue()
+    async with reloading(project) as one, one.watched(reports.put_nowait):
         project.tool("wrong", "import x from 'y';\nexport const run = () => x;")
         project.tool("say", "export const run = () => 'newer';")
-        lines = [await asyncio.wait_for(told.get(), 20)]
-        while not lines[-1].startswith("Read again"):
-            lines.append(await asyncio.wait_for(told.get(), 20))
+        lines = [await asyncio.wait_for(reports.get(), 20)]
+        while not lines[-1].startswith("Reloaded"):
+            lines.append(await asyncio.wait_for(reports.get(), 20))
         assert lines[0].startswith("tools/wrong.mts:1:15: error import-bare")
         assert (await one.runtime.call("say", {})).output == "newer"
 

@@ -159,11 +159,11 @@ WRONG = [
     ("\n[limits]\nstrems = 1", "3: limits.strems is not a setting. Did you mean 'streams'?"),
     (
         "[limits]\nworkflow_max_concurrent = 101",
-        "1: limits must not be so high: workflow_max_concurrent is 101, and 100 at most.",
+        "1: limits must not be so high: workflow_max_concurrent is 101, at most 100.",
     ),
     (
         "[limits]\nworkflow_seconds = 86401",
-        "1: limits must not be so high: workflow_seconds is 86401, and 86400 at most.",
+        "1: limits must not be so high: workflow_seconds is 86401, at most 86400.",
     ),
     ("[limits]\nstreams = -1", "1: limits must be more than 0 and finite: streams is -1."),
     ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),

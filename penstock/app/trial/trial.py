@@ -1,4 +1,4 @@
-"""One tool tried out: everything is real but for what a mocks file says."""
+"""A trial: one tool runs for real, except for what a mocks file replaces."""
 
 import math
 from collections.abc import AsyncIterator, Iterator
@@ -34,21 +34,21 @@ from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.tool import Tool
 
 LOCAL_ID = "local"
-"""What the scope of a value is called in a mocks file that named none."""
+"""The name of a scope in the resulting mocks file if the given one named none."""
 _PAGE = 1000
 
 
 class TrialPlan(Struct, frozen=True, kw_only=True):
-    """Which tool is tried out, and in which world."""
+    """The tool to try, and what replaces its surroundings."""
 
     tool_id: str
     mocks: Mocks = field(default_factory=Mocks)
     keeps: bool = False
-    """In the project's own store, not in one that is gone afterwards."""
+    """Whether the trial uses the project's own database instead of a temporary one."""
 
 
 class Trial:
-    """A runtime for one call."""
+    """A runtime for one tool call, with the state of a mocks file."""
 
     def __init__(
         self, runtime: Runtime, storage: Storage, plan: TrialPlan, shared: set[str]
@@ -58,17 +58,17 @@ class Trial:
         self._storage = storage
         self._mocks = plan.mocks
         self._shared = sorted(shared | set(plan.mocks.state.get(ScopeKind.SHARED, ())))
-        """The ids of what is shared, as manifests and mocks name them."""
+        """The ids of shared scopes that manifests and mocks name."""
 
     async def begin(self) -> None:
-        """Put the values of the mocks into the State."""
+        """Write the values of the mocks into the State."""
         assert self._storage.state is not None  # noqa: S101  open_storage gives one
         now = SystemClock().now()
         for scope, _, key, entry in self._entries():
             ttl = None
             if "expires_at" in entry:
-                ends = datetime.fromisoformat(entry["expires_at"]).timestamp()
-                ttl = math.ceil(ends - now / 1000)
+                expires = datetime.fromisoformat(entry["expires_at"]).timestamp()
+                ttl = math.ceil(expires - now / 1000)
             if ttl is None or ttl > 0:
                 change = StateChange(
                     verb=StateVerb.PUT,
@@ -81,15 +81,15 @@ class Trial:
                 await self._storage.state.make(change)
 
     async def state(self) -> dict[str, Any]:
-        """Return what the State holds by now, as a mocks file has it."""
-        found: dict[str, Any] = {}
+        """Return the State in the format of a mocks file."""
+        state: dict[str, Any] = {}
         for scope, name in self._scopes():
-            entries = {each["key"]: _entry(each) async for each in self._kept(scope)}
+            entries = {each["key"]: _entry(each) async for each in self._stored(scope)}
             if entries or name in self._mocks.state.get(scope.kind, {}):
-                found.setdefault(scope.kind.value, {})[name] = entries
-        return found
+                state.setdefault(scope.kind.value, {})[name] = entries
+        return state
 
-    async def _kept(self, scope: Scope) -> AsyncIterator[dict[str, Any]]:
+    async def _stored(self, scope: Scope) -> AsyncIterator[dict[str, Any]]:
         assert self._storage.state is not None  # noqa: S101
         cursor: str | None = ""
         while cursor is not None:
@@ -104,7 +104,7 @@ class Trial:
                 yield scope, name, key, entry
 
     def _scopes(self) -> Iterator[tuple[Scope, str]]:
-        """Yield every scope of the call, and what it is called in the mocks."""
+        """Yield every scope of the call with its name in the mocks."""
         own = {
             ScopeKind.PROFILE: LOCAL,
             ScopeKind.SESSION: self.task_id,
@@ -118,17 +118,17 @@ class Trial:
 
 @asynccontextmanager
 async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> AsyncIterator[Trial]:
-    """Open a runtime in which one tool may be called directly, until the block ends.
+    """Open a runtime in which one tool can be called directly, until the block ends.
 
-    Nothing else is gone on with, also where the project's own store is used.
+    It resumes no other tasks, even if the trial uses the project's own database.
     """
     world = World(SystemClock(), settings.all_limits, new_id)
     async with AsyncExitStack() as closing:
         folder = closing.enter_context(TemporaryDirectory(prefix="penstock-trial-"))
-        passing = load(
+        temporary = load(
             settings.root, data_dir=folder, database_url="", blobs="", synchronous="NORMAL"
         )
-        alone = await closing.enter_async_context(open_storage(passing, project, world))
+        alone = await closing.enter_async_context(open_storage(temporary, project, world))
         storage = alone
         if plan.keeps:
             storage = await closing.enter_async_context(open_storage(settings, project, world))
@@ -137,10 +137,10 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
             assert alone.vault is not None  # noqa: S101  open_storage gives one
             storage = replace(storage, vault=MockedVault(alone.vault, keeps=plan.keeps))
         project_parts = project_parts_of(settings, project, NOTHING_ADDED)
-        assert project_parts.egress is not None  # noqa: S101  inventory_of gives one
+        assert project_parts.egress is not None  # noqa: S101  project_parts_of gives one
         project_parts = replace(
             project_parts,
-            registry=Registry(_stand_in(each, plan) for each in project_parts.registry),
+            registry=Registry(_mocked(tool, plan) for tool in project_parts.registry),
             egress=MockedEgress(plan.mocks.fetch, project_parts.egress),
         )
         runtime = assemble(world, storage, project_parts)
@@ -156,7 +156,7 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
 def load_for_trial(
     root: Path, texts: Json, engine: Engine | None = None
 ) -> tuple[Settings, Project]:
-    """Read a project, with the texts that mocks give to scripts; all run in the engine, if any."""
+    """Read a project with the runtime config of the mocks; `engine` overrides every script's."""
     given: dict[str, Any] = {"runtime_config": dict(texts)} if texts else {}
     settings = load(root, **given, **in_engine(engine))
     sandbox = sandbox_of(settings, engine)
@@ -172,7 +172,7 @@ async def _fill_vault(storage: Storage, mocks: Mocks) -> None:
             await storage.vault.set(scope, key, value)
 
 
-def _stand_in(tool: Tool, plan: TrialPlan) -> Tool:
+def _mocked(tool: Tool, plan: TrialPlan) -> Tool:
     if isinstance(tool, ScriptTool) and plan.mocks.context:
         tool = tool.with_context(plan.mocks.context)
     if tool.spec.tool_id == plan.tool_id:
@@ -183,7 +183,7 @@ def _stand_in(tool: Tool, plan: TrialPlan) -> Tool:
 
 
 class _Direct:
-    """A tool that may be called directly, whatever its manifest says."""
+    """A tool that can be called directly, even if its manifest does not allow it."""
 
     def __init__(self, tool: Tool) -> None:
         self.spec = replace(tool.spec, direct_call=True)
