@@ -1,4 +1,9 @@
-"""What a session keeps of its agent's file: it goes on with it, whatever is written."""
+"""Stores an agent's settings with its session, and restores the agent from them.
+
+Guarantees: an edit of an agent file does not change a session that has started. Settings that a
+later version no longer knows are ignored when read; new ones get their defaults. Tests:
+tests/flows/agents/test_agent_snapshot.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +21,7 @@ _SETTINGS = ChatSettings.__struct_fields__
 
 
 def kept_of(agent: Agent, level: str | None) -> Json:
-    """Return what the log keeps of an agent; `level` is how much its model thinks."""
+    """Return what the log stores of an agent; `level` is the thinking level of its model."""
     agent_profile, access = agent.profile, agent.profile.access
     return {
         "file": agent_profile.file,
@@ -33,16 +38,16 @@ def kept_of(agent: Agent, level: str | None) -> Json:
     }
 
 
-def kept_agent(began: AgentStarted, now: Agent | None) -> Agent | None:
-    """Return the agent of a session as it began; as it is now, if the log is from before."""
-    if not began.charter:
-        return now
-    settings = _settings(began.charter["settings"])
-    return replace(now or Agent(began.agent), settings=settings, profile=_charter(began))
+def kept_agent(started: AgentStarted, current: Agent | None) -> Agent | None:
+    """Return the agent as its session started. Logs of early versions have no snapshot: `now`."""
+    if not started.charter:
+        return current
+    settings = _settings(started.charter["settings"])
+    return replace(current or Agent(started.agent), settings=settings, profile=_profile_of(started))
 
 
 def _settings(kept: Mapping[str, Any]) -> ChatSettings:
-    """Return the settings that were kept; one that is not known any more is passed over."""
+    """Return the stored settings; unknown ones are ignored."""
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value := kept[name], list) else value
         for name in _SETTINGS
@@ -52,7 +57,7 @@ def _settings(kept: Mapping[str, Any]) -> ChatSettings:
 
 
 def _changed(settings: ChatSettings) -> Json:
-    """Return the settings that are not the usual ones, as JSON."""
+    """Return the settings that differ from the defaults, as JSON."""
     changed = {}
     for name in _SETTINGS:
         value = getattr(settings, name)
@@ -71,17 +76,17 @@ def _output(output: Output) -> Json:
     }
 
 
-def _charter(began: AgentStarted) -> AgentProfile:
-    kept = began.charter
+def _profile_of(started: AgentStarted) -> AgentProfile:
+    kept = started.charter
     return AgentProfile(
         file=kept["file"],
-        content_hash=began.agent_hash,
+        content_hash=started.agent_hash,
         thinking=kept["thinking"],
         tools=tuple(kept["tools"]),
         outputs=tuple(map(_read_output, kept["outputs"])),
         is_interactive=kept["interactive"],
         access=Access(
-            agent=began.agent,
+            agent=started.agent,
             read=_patterns(kept["read"]),
             write=_patterns(kept["write"]),
             deny=tuple(kept["deny"]),

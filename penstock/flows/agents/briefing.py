@@ -1,4 +1,8 @@
-"""What the agent of a visit, or of a call, is told: each text expanded once."""
+"""Puts the briefing of an agent together. Each template is expanded once.
+
+Inserted values are never expanded again: an agent's output or a person's answer that contains
+`${{...}}` stays text. Tests: tests/flows/agents/test_briefing.py.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +21,7 @@ from penstock.manifest.template import ValueSource, parse, shown
 Expand = Callable[[str], str]
 """Expands a template."""
 TaskOf = Callable[[Expand], str]
-"""Puts the task of a visit together: its templates are expanded, what was inserted is not."""
+"""Builds the task of a visit from templates; inserted text is not expanded."""
 _NO_FLOW = Flow(name="", description="", steps=())
 
 
@@ -30,9 +34,9 @@ def brief(
     values: TemplateValues,
     materials: Materials,
 ) -> Briefing:
-    """Return what the agent of a visit is told; without a task of the step, that of the run.
+    """Return the briefing for a visit. Without a task of the step, the task is that of the run.
 
-    Raises CallError for an input that names a file which the agent cannot read.
+    Raises CallError if an input names a file that the agent may not or cannot read.
     """
     inputs = materials.filled(wired(step, values), agent)
     templates: list[str] = []
@@ -42,12 +46,12 @@ def brief(
         return values.text(template, inputs)
 
     text = run.task if task is None else task(expand)
-    told = _briefing(agent, text, inputs, values=values, materials=materials)
+    result = _briefing(agent, text, inputs, values=values, materials=materials)
     named = _inputs_in(agent.instructions, *templates)
     return replace(
-        told,
+        result,
         inputs={name: value for name, value in inputs.items() if name not in named},
-        output=getattr(step, "output", None) or told.output,
+        output=getattr(step, "output", None) or result.output,
         choice=choice_of(step, run),
     )
 
@@ -55,25 +59,26 @@ def brief(
 def brief_call(
     agent: Agent, task: str, inputs: Mapping[str, str], *, materials: Materials
 ) -> tuple[Briefing, list[str]]:
-    """Return what an agent is told that no step put to work, and what its text names in vain.
+    """Return the briefing for a call of an agent, and the placeholders that name nothing.
 
-    Neither the task nor the inputs are expanded. Raises CallError as `brief` does.
+    Neither the task nor the inputs are expanded: they come from a model. Raises CallError as
+    `brief`.
     """
     values = TemplateValues(flow=_NO_FLOW, task=task, results={}, loops=LoopCounters(_NO_FLOW))
     filled = materials.filled(inputs, agent)
-    told = _briefing(agent, task, filled, values=values, materials=materials)
+    result = _briefing(agent, task, filled, values=values, materials=materials)
     named = _inputs_in(agent.instructions)
     rest = {name: value for name, value in filled.items() if name not in named}
-    return replace(told, inputs=rest), values.take_missing()
+    return replace(result, inputs=rest), values.take_missing()
 
 
 def choice_of(step: AnyStep, run: Run) -> ForkChoice | None:
-    """Return the fork that led here, if one did."""
+    """Return the fork that led to this step, or None."""
     return run.choices.get(step.step_id) if isinstance(step, AgentStep) else None
 
 
 def wired(step: AnyStep, values: TemplateValues) -> dict[str, str]:
-    """Return the inputs of a step as agents get them: texts."""
+    """Return the inputs of a step as texts, as agents receive them."""
     return {name: shown(values.value(text)) for name, text in step.inputs.items()}
 
 
@@ -85,15 +90,15 @@ def _briefing(
     values: TemplateValues,
     materials: Materials,
 ) -> Briefing:
-    given = materials.given_to(agent)
+    materials_for_agent = materials.given_to(agent)
     return Briefing(
         task=task,
         instructions=values.text(agent.instructions, inputs),
         inputs=inputs,
         output=agent.profile.output,
-        context=given.context,
-        handbooks=given.handbooks,
-        missing=given.missing,
+        context=materials_for_agent.context,
+        handbooks=materials_for_agent.handbooks,
+        missing=materials_for_agent.missing,
     )
 
 

@@ -1,4 +1,4 @@
-"""What agents of flows are given to read: handbooks, context files, files that inputs name."""
+"""Reads what agents receive as text: handbooks, context files, and files named in inputs."""
 
 import re
 from collections.abc import Mapping
@@ -11,34 +11,34 @@ from penstock.manifest.handbooks.handbook import FILE_BYTES, Handbooks
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
 SCHEME = "file://"
-"""What an input begins with that is replaced by the text of a file."""
+"""Prefix of an input that is replaced by the text of a file."""
 _ACTION = re.compile(r" \((?:created|modified|read)\)$")
-"""What results say behind a file."""
+"""Suffix that results add to a file path."""
 
 
 class AgentMaterials(Struct, frozen=True, kw_only=True):
-    """What one agent is given, and what of it is not there."""
+    """Materials of one agent, and what is missing."""
 
     context: Mapping[str, str]
-    """The texts of its context files, by path."""
+    """Texts of context files, by path."""
     handbooks: Mapping[str, str]
-    """The indexes of its handbooks, by name."""
+    """Indexes of handbooks, by name."""
     missing: tuple[str, ...] = ()
-    """A sentence for each that was left out."""
+    """A sentence for each item that was left out."""
 
 
 class Materials(Struct, kw_only=True):
-    """The handbooks of a project, and its files as each agent may read them."""
+    """Handbooks of a project, and its files within the access of each agent."""
 
     handbooks: Handbooks = field(default_factory=Handbooks)
     folder: ProjectFolder | None = None
 
     def renew(self, handbooks: Handbooks) -> None:
-        """Use the handbooks of a newer edition of the project from now on."""
+        """Use the handbooks of a newer edition of the project."""
         self.handbooks = handbooks
 
     def given_to(self, agent: Agent) -> AgentMaterials:
-        """Return what the file of an agent says it is given; what is not there is left out."""
+        """Return the materials that an agent's file declares. Missing items are left out."""
         agent_profile, missing = agent.profile, list[str]()
         context, indexes = dict[str, str](), dict[str, str]()
         for path in agent_profile.context_files:
@@ -54,9 +54,9 @@ class Materials(Struct, kw_only=True):
         return AgentMaterials(context=context, handbooks=indexes, missing=tuple(missing))
 
     def filled(self, inputs: Mapping[str, str], agent: Agent) -> dict[str, str]:
-        """Return the inputs of an agent, with texts of files in place of `file://`.
+        """Replace `file://` inputs by the texts of the files.
 
-        Raises CallError for a file that is missing, too large, or not for this agent.
+        Raises CallError if a file is missing, too large or outside the agent's access.
         """
         return {name: self._filled(value, agent) for name, value in inputs.items()}
 
@@ -65,12 +65,12 @@ class Materials(Struct, kw_only=True):
             return value
         return self._text(_ACTION.sub("", value.removeprefix(SCHEME).strip()), agent)
 
-    def _text(self, told: str, agent: Agent) -> str:
+    def _text(self, path: str, agent: Agent) -> str:
         if self.folder is None:
             raise ToolNotConfigured(NO_PROJECT)
         files = self.folder.files(agent.profile.access)
-        content = files.read(files.readable(told), FILE_BYTES)
+        content = files.read(files.readable(path), FILE_BYTES)
         try:
             return content.decode()
         except UnicodeDecodeError as error:
-            raise not_utf8(told, error) from None
+            raise not_utf8(path, error) from None

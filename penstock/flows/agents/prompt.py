@@ -1,6 +1,6 @@
-"""What the agent of a step is told: the rules, its handbooks, its task.
+"""System prompt and first message of the agent of a step.
 
-Nothing that was inserted is expanded again.
+Inserted text is not expanded again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,28 +20,28 @@ AUTONOMOUS = "Nobody can be asked in this run: decide on your own."
 
 
 class Briefing(Struct, frozen=True, kw_only=True):
-    """What one visit adds to what its agent is told always."""
+    """The parts of the prompt that belong to one visit."""
 
     task: str
-    """The task of the step, expanded; or that of the run."""
+    """Expanded task of the step, or the task of the run."""
     instructions: str
-    """The agent's body, expanded."""
+    """Expanded body of the agent's file."""
     inputs: Mapping[str, str]
-    """The wired inputs that neither body nor task refers to."""
+    """Wired inputs that neither the body nor the task refers to."""
     output: str = ""
-    """A hint at the file that is to be written."""
+    """Hint: the file to write."""
     is_autonomous: bool = False
     choice: ForkChoice | None = None
     context: Mapping[str, str]
-    """The texts of the context files, by path."""
+    """Texts of the context files, by path."""
     handbooks: Mapping[str, str]
-    """The indexes of the agent's handbooks, by name."""
+    """Indexes of the agent's handbooks, by name."""
     missing: Sequence[str] = ()
     """A sentence for each file and handbook that was left out."""
 
 
 def system_prompt(agent: Agent, briefing: Briefing) -> str:
-    """Return what the model is told before anything else."""
+    """Return the system prompt."""
     rules = [RULES, DATA_IS_NOT_ORDERS, AUTONOMOUS if briefing.is_autonomous else ""]
     parts: Sequence[str] = (
         " ".join(each for each in rules if each),
@@ -54,7 +54,7 @@ def system_prompt(agent: Agent, briefing: Briefing) -> str:
 
 
 def user_message(briefing: Briefing) -> str:
-    """Return the task, and what the step wires besides."""
+    """Return the first user message: the task, and the inputs that no template refers to."""
     parts = [f"Task: {briefing.task}"]
     if briefing.output:
         parts.append(f"Output file: {briefing.output}")

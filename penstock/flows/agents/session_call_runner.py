@@ -1,4 +1,10 @@
-"""Carries out the calls of an agent session: those it may make, and `finish` in its turn."""
+"""Carries out the calls of an agent session, in the order of the reply.
+
+Guarantees: calls before a `finish` have settled when it is judged; calls after a valid `finish`
+are refused; a refused `finish` is settled with the reasons, so that the model can correct it.
+A plugin guard sees only a `finish` that is valid. Tests:
+tests/flows/agents/test_session_call_runner.py, test_session.py.
+"""
 
 from collections.abc import Sequence
 
@@ -17,17 +23,14 @@ from penstock.tools.faults import problem_details
 from penstock.tools.invoker import Invoker
 
 BAD_BRANCH = "bad_branch"
-"""The detail of a refused `finish` whose branch was wrong."""
+"""Detail of a refused `finish` with an invalid branch."""
 NOT_ACCEPTED = "finish was not accepted: "
 ONLY_FINISH = frozenset({FINISH})
-"""What may be called in the last turn of a session."""
+"""Tools allowed in the last turn of a session."""
 
 
 class SessionCallRunner(CallRunner):
-    """What carries out the calls of one agent session.
-
-    Of one reply, calls before `finish` run and settle first; those after a valid one are refused.
-    """
+    """Carries out the calls of one agent session."""
 
     __slots__ = ("contract", "session")
 
@@ -45,13 +48,13 @@ class SessionCallRunner(CallRunner):
         self.contract = contract
 
     def guarding(self) -> LoopGuard:
-        """Return a guard that has seen nothing."""
+        """Return a new loop guard. `finish` is exempt: its repetitions are counted separately."""
         return LoopGuard(self._settings, exempt={FINISH}, by_result=True)
 
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
-        """Make these calls of a model, up to a valid `finish`.
+        """Carry out the calls of one reply, up to a valid `finish`.
 
-        Raises Suspend when some wait for a person; nothing after them has been done then.
+        Raises Suspend if a call waits for a person; no call after it has started then.
         """
         batch: list[Call] = []
         for call in calls:
@@ -70,7 +73,7 @@ class SessionCallRunner(CallRunner):
             await super().run(batch, caller)
 
     def _refusal(self, call: Call, caller: Caller) -> CallError | None:
-        """Return why the session may not make a call; the door answers for unknown tools."""
+        """Return why a call is refused. The invoker itself refuses unknown tools."""
         if caller.agent_tools == ONLY_FINISH:
             return NotPermitted("no turn is left: nothing but finish may be called.")
         is_known = call.tool_id in self.invoker.registry
@@ -101,10 +104,10 @@ class SessionCallRunner(CallRunner):
 def _invalid(refused: RejectedFinish) -> InvalidInput:
     problems = list(refused.problems)
     details = {**problem_details(problems), BAD_BRANCH: refused.is_bad_branch}
-    said = "; ".join(_said(problem.path, problem.message) for problem in problems)
-    return InvalidInput(f"{NOT_ACCEPTED}{said}", details=details)
+    text = "; ".join(_problem_text(problem.path, problem.message) for problem in problems)
+    return InvalidInput(f"{NOT_ACCEPTED}{text}", details=details)
 
 
-def _said(path: str, message: str) -> str:
-    """Return a problem; that of a branch names it itself."""
+def _problem_text(path: str, message: str) -> str:
+    """Return the text of a problem. That of a branch names its parameter itself."""
     return message if path == "/branch" else f"{path or '/'}: {message}"

@@ -1,4 +1,4 @@
-"""Agents that a call puts to work: no step of a flow, and yet the same session."""
+"""Subagents: agents that a tool call starts, outside of any step."""
 
 from functools import partial
 
@@ -21,25 +21,25 @@ from penstock.tools.callbacks import SubagentRequest
 from penstock.tools.faults import invalid
 
 _NAMED = 5
-"""Agents that are named where none is near."""
+"""Number of agents named in an error if no name is similar."""
 
 
 class Subagents:
-    """Puts agents to work in the frames of calls."""
+    """Runs agents in the frames of calls."""
 
     def __init__(self, agent_sessions: AgentSessions, catalog: Catalog) -> None:
         self._agent_sessions = agent_sessions
         self._catalog = catalog
 
     async def run(self, request: SubagentRequest, ledger: Ledger) -> Json:
-        """Go on with the session of an agent until it ends; returns what it gave to `finish`.
+        """Continue the session of an agent to its end. Return the arguments of its `finish`.
 
-        Raises InvalidInput for an agent that there is not, ToolFailed when it ended without a valid
-        `finish`, BudgetExceeded, and Suspend when it waits for a person.
+        Raises InvalidInput for an unknown agent, ToolFailed if the agent ended without a valid
+        `finish`, BudgetExceeded, and Suspend if it waits for a person.
         """
         agent = self._catalog.find(request.agent)
-        if (began := ledger.task.begun_agents.get(request.path)) is not None:
-            agent = kept_agent(began, agent)
+        if (started := ledger.task.begun_agents.get(request.path)) is not None:
+            agent = kept_agent(started, agent)
         if agent is None:
             raise invalid(SUBAGENT, [Problem("/agent", self._unknown(request.agent))])
         session = request.caller.session
@@ -53,8 +53,8 @@ class Subagents:
             is_architect=session is not None and session.is_architect,
         )
         ended = await self._agent_sessions.pursue(visit, ledger)
-        for each in ended.warnings:
-            warn(ledger, request.path, each, agentName=request.agent)
+        for warning in ended.warnings:
+            warn(ledger, request.path, warning, agentName=request.agent)
         if ended.result.finish is None:
             raise _failure(request.agent, ended)
         return dict(ended.result.finish)
@@ -64,21 +64,22 @@ class Subagents:
     ) -> Briefing | VisitOutcome:
         materials = self._agent_sessions.materials
         try:
-            told, missing = brief_call(agent, request.task, request.inputs, materials=materials)
+            briefing, missing = brief_call(agent, request.task, request.inputs, materials=materials)
         except CallError as error:
             return failed("input_file", f"an input cannot be read: {error}")
-        for each in (*(f"{reference} names nothing" for reference in missing), *told.missing):
-            warn(ledger, request.path, each, agentName=request.agent)
-        return told
+        unresolved = (f"{reference} names nothing" for reference in missing)
+        for warning in (*unresolved, *briefing.missing):
+            warn(ledger, request.path, warning, agentName=request.agent)
+        return briefing
 
     def _unknown(self, name: str) -> str:
         known = [each.name for each in self._catalog.of_files()]
-        said = f'there is no agent "{name}"'
+        message = f'there is no agent "{name}"'
         if file := self._catalog.broken.get(name):
-            return f"{said} that works: mend {file} first"
+            return f"{message} that works: mend {file} first"
         if near := nearest(name, known):
-            return f'{said}; did you mean "{near}"?'
-        return f"{said}; there are {', '.join(known[:_NAMED]) or 'none'}"
+            return f'{message}; did you mean "{near}"?'
+        return f"{message}; there are {', '.join(known[:_NAMED]) or 'none'}"
 
 
 def _failure(name: str, ended: VisitOutcome) -> CallError:

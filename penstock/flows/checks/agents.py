@@ -1,4 +1,4 @@
-"""The agents of steps: whether they are known, and get the inputs that they want."""
+"""Checks the agents of steps: whether they exist, and whether their inputs are wired."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,29 +13,33 @@ from penstock.manifest.fields import quoted
 from penstock.manifest.template import ValueSource, parse
 
 FEW = 5
-"""Agents that are named when none is near."""
+"""Number of agents named if no name is similar."""
 
 
 def check_agents(view: FlowView) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the agents of a flow."""
-    for each in view.steps:
-        step = each.step
+    """Yield findings about the agents of a flow."""
+    for parsed in view.steps:
+        step = parsed.step
         if not isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork) or not step.agent:
             continue
         card = view.card(step)
         if not isinstance(step, Fork) and step.model is not None:
-            yield from _unheeded(view, each, step.model, None if card is None else card.thinking)
+            yield from _ignored_level(
+                view, parsed, step.model, None if card is None else card.thinking
+            )
         if card is None:
-            yield _unknown(view, each, step.agent)
+            yield _unknown(view, parsed, step.agent)
         elif not isinstance(step, Fork):
-            yield from _unwired(each, card)
-            yield from _unused(each, card, step.task or "")
+            yield from _unwired(parsed, card)
+            yield from _unused(parsed, card, step.task or "")
 
 
-def _unknown(view: FlowView, each: ParsedStep, agent: str) -> Diagnostic:
-    key = "agent" if "agent" in each.node.value else "decisionAgent"
-    said = f"unknown agent {quoted(agent)} in {each.label}"
-    return each.error("unknown-agent", said, each.node.at(key).key_place, _advice(view, agent))
+def _unknown(view: FlowView, parsed: ParsedStep, agent: str) -> Diagnostic:
+    key = "agent" if "agent" in parsed.node.value else "decisionAgent"
+    message = f"unknown agent {quoted(agent)} in {parsed.label}"
+    return parsed.error(
+        "unknown-agent", message, parsed.node.at(key).key_place, _advice(view, agent)
+    )
 
 
 def _advice(view: FlowView, agent: str) -> str:
@@ -52,35 +56,35 @@ def _advice(view: FlowView, agent: str) -> str:
     )
 
 
-def _unheeded(
-    view: FlowView, each: ParsedStep, name: str, level: str | None
+def _ignored_level(
+    view: FlowView, parsed: ParsedStep, name: str, level: str | None
 ) -> Iterator[Diagnostic]:
-    """Yield that a step's model cannot be told what its agent, or the name of the model, wants."""
+    """Yield a warning if a model ignores the thinking level of its agent or its name."""
     model = view.around.unheeding(name, level)
     if model is not None:
-        said = f"the model {quoted(model)} cannot be told how much to think; it is not"
+        message = f"the model {quoted(model)} cannot be told how much to think; it is not"
         advice = "take the level out, or name a model that thinks"
-        yield each.warning("thinking-unheeded", said, each.node.at("model").place, advice)
+        yield parsed.warning("thinking-unheeded", message, parsed.node.at("model").place, advice)
 
 
-def _unwired(each: ParsedStep, card: AgentCard) -> Iterator[Diagnostic]:
-    wired = each.node.value.get(INPUTS)
+def _unwired(parsed: ParsedStep, card: AgentCard) -> Iterator[Diagnostic]:
+    wired = parsed.node.value.get(INPUTS)
     is_there = isinstance(wired, dict)
-    at = each.node.at(INPUTS).key_place if INPUTS in each.node.value else each.place
+    place = parsed.node.at(INPUTS).key_place if INPUTS in parsed.node.value else parsed.place
     for name in card.inputs:
         if not is_there or name not in wired:
-            said = f'input "{name}" of agent "{card.name}" is not wired in {each.label}'
-            yield each.warning("input-not-wired", said, at, f'add "{name}:" under inputs')
+            message = f'input "{name}" of agent "{card.name}" is not wired in {parsed.label}'
+            yield parsed.warning("input-not-wired", message, place, f'add "{name}:" under inputs')
 
 
-def _unused(each: ParsedStep, card: AgentCard, task: str) -> Iterator[Diagnostic]:
+def _unused(parsed: ParsedStep, card: AgentCard, task: str) -> Iterator[Diagnostic]:
     of_task = {ref.names[0] for ref in parse(task).refs if ref.kind is ValueSource.INPUT}
-    for name in each.step.inputs:
+    for name in parsed.step.inputs:
         if name in card.inputs or name in card.body_inputs or name in of_task:
             continue
-        said = (
-            f'input {quoted(name)} of {each.label} is used neither by agent "{card.name}" '
+        message = (
+            f'input {quoted(name)} of {parsed.label} is used neither by agent "{card.name}" '
             "nor by the task"
         )
-        at = each.node.at(INPUTS, name).key_place
-        yield each.warning("input-not-used", said, at, "it is appended to the message")
+        place = parsed.node.at(INPUTS, name).key_place
+        yield parsed.warning("input-not-used", message, place, "it is appended to the message")

@@ -1,4 +1,4 @@
-"""What lies around a flow: the agents, other flows and files that it may name."""
+"""What checks need to know around a flow: agents, other flows, and files."""
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
@@ -10,26 +10,26 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.flows.reading.flow import ParsedFlow
 
 FLOW = "flow.yaml"
-"""A folder with this file is one flow."""
+"""A folder with a file of this name is one flow."""
 
 
 class AgentCard(Struct, frozen=True, kw_only=True):
-    """What a flow may know of an agent."""
+    """What checks know of an agent."""
 
     name: str
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    """Names that may be read of its results, besides the standard ones."""
+    """Result fields in addition to the standard ones."""
     body_inputs: frozenset[str] = frozenset()
     """Inputs that its instructions read, declared or not."""
     is_interactive: bool = True
     thinking: str | None = None
-    """How much it is to think, whatever its model."""
+    """Thinking level that the agent sets, whatever its model."""
     file: str = ""
 
 
 def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
-    """Return what flows may know of agents; those without a file take no part."""
+    """Return the cards of the agents that have a file."""
     return {each.name: _card_of(each.profile, each.name) for each in agents if each.has_file}
 
 
@@ -46,7 +46,7 @@ def _card_of(agent_profile: AgentProfile, name: str) -> AgentCard:
 
 
 class CodeFault(Struct, frozen=True, kw_only=True):
-    """What keeps a module of a code step from running."""
+    """Error that prevents a module of a code step from running."""
 
     line: int
     column: int
@@ -54,38 +54,38 @@ class CodeFault(Struct, frozen=True, kw_only=True):
 
 
 def nothing_at(_: str) -> None:
-    """Return nothing: the answer of a place without flows, or without faults."""
+    """Return None: no flows, or no faults."""
 
 
 def all_heed(name: str, level: str | None) -> None:
-    """Return no model: in a place without models each can be told how much to think."""
+    """Return None: every model accepts a thinking level."""
 
 
 def no_file(_: str) -> bool:
-    """Whether a file is there, in a place without files."""
+    """Return False: no files."""
     return False
 
 
 class CheckContext(Struct, frozen=True, kw_only=True):
-    """What lies around a flow. Paths are relative to its project, or to its package, with `/`."""
+    """What is around a flow. Paths are relative to its project or package, with `/`."""
 
     agents: Mapping[str, AgentCard] = field(default_factory=dict)
     broken_agents: Mapping[str, str] = field(default_factory=dict)
-    """Names of agents that cannot be used, with the file that is to be mended."""
+    """Unusable agents, with the file to repair."""
     file: str = ""
-    """Where the flow lies; empty while it lies nowhere."""
+    """Path of the flow; empty if it has none."""
     command: str = ""
     has_shell: bool = True
     unheeding: Callable[[str, str | None], str | None] = all_heed
-    """The model of a name that is to think as its agent wants, or as stands behind the name; None
-    if it can be told, or if nobody wants anything."""
+    """Returns the model of a name if it ignores the thinking level that its agent or the name
+    asks for, else None."""
     flow_at: Callable[[str], ParsedFlow | None] = nothing_at
-    """The flow of a file, broken or not; None if there is none."""
+    """Returns the flow of a file, even with errors; None if there is no file."""
     has_file: Callable[[str], bool] = no_file
     code_fault: Callable[[str], CodeFault | None] = nothing_at
-    """What is wrong with a module that is there."""
+    """Returns the error in an existing module, or None."""
 
     @property
     def folder(self) -> str:
-        """The folder of the flow; empty for the project itself."""
+        """Folder of the flow; empty for the root."""
         return posixpath.dirname(self.file)

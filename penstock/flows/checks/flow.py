@@ -1,4 +1,4 @@
-"""Every rule for flows that looks beyond one field: a flow in its surroundings."""
+"""Runs all checks of a flow that look beyond a single field."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ from penstock.flows.checks.view import FlowView
 from penstock.flows.reading.flow import ParsedFlow
 
 MOST_FINDINGS = 1000
-"""Of one check."""
+"""Limit per check."""
 CHECKS = (
     check_agents,
     check_blocked_by,
@@ -30,15 +30,15 @@ CHECKS = (
 
 
 def check_flow(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
-    """Return everything that is wrong with a flow, in its text and around it, by line."""
+    """Return all findings for a flow, from its text and its context, by line."""
     view = FlowView(read, around)
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     for check in (_of_text, *CHECKS):
         some = list(islice(check(view), MOST_FINDINGS + 1))
-        found += some[:MOST_FINDINGS]
+        findings += some[:MOST_FINDINGS]
         if len(some) > MOST_FINDINGS:
-            found.append(_too_many(read.file))
-    return in_file_order(found)
+            findings.append(_too_many(read.file))
+    return in_file_order(findings)
 
 
 def _of_text(view: FlowView) -> Iterator[Diagnostic]:
@@ -46,5 +46,5 @@ def _of_text(view: FlowView) -> Iterator[Diagnostic]:
 
 
 def _too_many(file: str) -> Diagnostic:
-    said = f"there are more than {MOST_FINDINGS} findings of a kind; the others are not shown"
-    return Diagnostic(code="too-many-findings", message=said, file=file)
+    message = f"there are more than {MOST_FINDINGS} findings of a kind; the others are not shown"
+    return Diagnostic(code="too-many-findings", message=message, file=file)

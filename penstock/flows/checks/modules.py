@@ -1,4 +1,4 @@
-"""Where the modules of code steps lie."""
+"""Finds the files of the modules of code steps."""
 
 import posixpath
 
@@ -7,17 +7,17 @@ from penstock.flows.definition import Code, Step
 
 SUFFIXES = ("mts", "ts", "mjs", "js")
 WRITTEN = "ts"
-"""What `penstock flow generate` writes."""
+"""Suffix of the files that `penstock flow generate` writes."""
 FOLDER, OLD_FOLDER = "handlers", ".pi/flows/handlers"
 
 
 def stems(step: Step, around: CheckContext) -> list[str]:
-    """Return where the module of a step may lie, the best first; a target has its suffix."""
+    """Return the possible paths of a module, best first. Only a target has its suffix."""
     target = step.target if isinstance(step, Code) else None
     folder, name = posixpath.split(around.file)
     if target is not None:
-        found = [posixpath.join(folder, target), target]
-        normal = [posixpath.normpath(each) for each in found if not target.startswith("/")]
+        candidates = [posixpath.join(folder, target), target]
+        normal = [posixpath.normpath(each) for each in candidates if not target.startswith("/")]
         return [each for each in dict.fromkeys(normal) if each.split("/")[0] != ".."]
     if name == FLOW:
         return [posixpath.join(folder, step.step_id)]
@@ -30,7 +30,7 @@ def stems(step: Step, around: CheckContext) -> list[str]:
 
 
 def places(step: Step, around: CheckContext) -> list[str]:
-    """Return the files that may be a step's module, the best first."""
+    """Return the possible files of a step's module, best first."""
     if not isinstance(step, Code):
         return []
     suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
@@ -38,5 +38,5 @@ def places(step: Step, around: CheckContext) -> list[str]:
 
 
 def module_of(step: Code, around: CheckContext) -> str | None:
-    """Return the file of a step's module, or None if there is none."""
+    """Return the file of a step's module, or None."""
     return next((each for each in places(step, around) if around.has_file(each)), None)

@@ -1,4 +1,4 @@
-"""The results that steps read: whether there is such a step, such a field, and a way between."""
+"""Checks the results that steps read: the step, the field, and the order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,38 +14,38 @@ from penstock.manifest.template import Placeholder, ValueSource
 
 CHECK = "check"
 LIST_CHARACTERS = 500
-"""Of all the names that a finding offers."""
+"""Limit on the names listed in a finding."""
 
 
 def check_results(view: FlowView) -> Iterator[Diagnostic]:
-    """Yield every result that is read in vain, or too early."""
+    """Yield reads of results that do not exist, or may not exist yet."""
     for written in view.written:
         for ref in written.template.refs:
             if ref.kind is ValueSource.RESULT:
                 yield from _check_ref(view, written, ref)
-    for each in view.steps:
-        yield from _check_order(view, each)
-        if isinstance(each.step, Conditional) and each.step.check:
-            yield from _check_tested(view, each, each.step.check)
+    for parsed in view.steps:
+        yield from _check_order(view, parsed)
+        if isinstance(parsed.step, Conditional) and parsed.step.check:
+            yield from _check_tested(view, parsed, parsed.step.check)
 
 
 def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterator[Diagnostic]:
-    """Yield that a result is not there, or has no such field."""
+    """Yield a finding if the result or its field does not exist."""
     step, names = written.step, ref.names
     if unknown := _unknown(view, names):
-        said = f'template in {step.label} refers to unknown step "{unknown}"'
+        message = f'template in {step.label} refers to unknown step "{unknown}"'
         near = meant(_near(view, unknown))
-        yield step.warning("template-unknown-step", said, view.place(written, ref), near)
+        yield step.warning("template-unknown-step", message, view.place(written, ref), near)
     elif fields := _lacking(view, names):
-        said = f'"{names[1]}" is not an output of step "{names[0]}"'
+        message = f'"{names[1]}" is not an output of step "{names[0]}"'
         advice = meant(view.near(names[1], fields)) or cut(
             f"known: {', '.join(fields)}", LIST_CHARACTERS
         )
-        yield step.warning("template-unknown-field", said, view.place(written, ref), advice)
+        yield step.warning("template-unknown-field", message, view.place(written, ref), advice)
 
 
 def _unknown(view: FlowView, names: Sequence[str]) -> str | None:
-    """Return the id of a result that nothing leaves, if that is what is named."""
+    """Return the id of the missing result, or None if it may exist."""
     first = names[0]
     subflow = view.subflows.get(first)
     if subflow is None:
@@ -68,7 +68,7 @@ def _near(view: FlowView, unknown: str) -> str | None:
 
 
 def _lacking(view: FlowView, names: Sequence[str]) -> Mapping[str, None]:
-    """Return what a step leaves, if a field is named that is not among it."""
+    """Return the known fields of a step if the named field is not one of them, else nothing."""
     step = view.by_id.get(names[0])
     if step is None or len(names) == 1:
         return {}
@@ -76,27 +76,29 @@ def _lacking(view: FlowView, names: Sequence[str]) -> Mapping[str, None]:
     return {} if fields is None or names[1] in fields else fields
 
 
-def _check_order(view: FlowView, each: ParsedStep) -> Iterator[Diagnostic]:
-    for source, (written, ref) in view.reads.get(each.step_id, {}).items():
+def _check_order(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
+    for source, (written, ref) in view.reads.get(parsed.step_id, {}).items():
         ways = view.ways
-        if ways.may_precede(source, each.step_id):
+        if ways.may_precede(source, parsed.step_id):
             continue
-        said = f'{each.label} reads the result of "{source}", which is not sure to run before it'
-        advice = f'move "{source}" before {each.label.removeprefix("step ")}'
-        if ways.segments.of[source] == ways.segments.of[each.step_id]:
+        message = (
+            f'{parsed.label} reads the result of "{source}", which is not sure to run before it'
+        )
+        advice = f'move "{source}" before {parsed.label.removeprefix("step ")}'
+        if ways.segments.of[source] == ways.segments.of[parsed.step_id]:
             advice = f"add blockedBy: [{source}]"
-        own = None if source == each.step_id else advice
-        yield each.warning("template-order", said, view.place(written, ref), own)
+        own = None if source == parsed.step_id else advice
+        yield parsed.warning("template-order", message, view.place(written, ref), own)
 
 
-def _check_tested(view: FlowView, each: ParsedStep, check: str) -> Iterator[Diagnostic]:
-    """Yield that a conditional looks at what is not there."""
-    at = each.node.at(CHECK).key_place
+def _check_tested(view: FlowView, parsed: ParsedStep, check: str) -> Iterator[Diagnostic]:
+    """Yield a finding if a conditional tests something that does not exist."""
+    place = parsed.node.at(CHECK).key_place
     step_id, _, field = (check, "", "") if check in view.by_id else check.rpartition(".")
     step_id = step_id or check
     if unknown := _unknown(view, [*step_id.split("."), *([field] if field else [])]):
-        said = f"check of {each.label} refers to unknown step {quoted(unknown)}"
-        yield each.warning("check-unknown-step", said, at, meant(_near(view, unknown)))
+        message = f"check of {parsed.label} refers to unknown step {quoted(unknown)}"
+        yield parsed.warning("check-unknown-step", message, place, meant(_near(view, unknown)))
     elif field and _lacking(view, [step_id, field]):
-        said = f'"{field}" is not an output of step "{step_id}"; its full output is tested'
-        yield each.warning("check-unknown-field", said, at)
+        message = f'"{field}" is not an output of step "{step_id}"; its full output is tested'
+        yield parsed.warning("check-unknown-field", message, place)

@@ -1,4 +1,4 @@
-"""Where steps lead: whether the steps are there, and options and branches fit each other."""
+"""Checks the steps that a step names: jump targets, branches, options, and `blockedBy`."""
 
 from collections.abc import Iterator
 
@@ -17,82 +17,82 @@ BLOCKED_BY = "blockedBy"
 
 
 def check_targets(view: FlowView) -> Iterator[Diagnostic]:
-    """Yield every jump to a step that is not there, and what is odd about branches."""
-    for each in view.steps:
-        for route in routes_of(each.step):
+    """Yield jumps to unknown steps, and problems with branches and options."""
+    for parsed in view.steps:
+        for route in routes_of(parsed.step):
             if route.target and route.target not in view.by_id:
-                yield _unknown(view, each, route)
-        yield from _check_branches(each)
-        if isinstance(each.step, Fork) and OPTIONS in each.node.value:
-            yield from _check_options(view, each, each.step)
+                yield _unknown(view, parsed, route)
+        yield from _check_branches(parsed)
+        if isinstance(parsed.step, Fork) and OPTIONS in parsed.node.value:
+            yield from _check_options(view, parsed, parsed.step)
 
 
-def _unknown(view: FlowView, each: ParsedStep, route: Route) -> Diagnostic:
+def _unknown(view: FlowView, parsed: ParsedStep, route: Route) -> Diagnostic:
     near = meant(view.near(route.target, view.by_id))
     if route.field == BRANCHES:
-        said = f"branch {quoted(route.branch)} of {each.label} leads to unknown step"
-        at = each.node.at(BRANCHES, route.branch).key_place
+        message = f"branch {quoted(route.branch)} of {parsed.label} leads to unknown step"
+        place = parsed.node.at(BRANCHES, route.branch).key_place
     else:
-        said = f"{route.field} of {each.label} names unknown step"
-        at = each.node.at(route.field).key_place
-    return each.error(UNKNOWN, f"{said} {quoted(route.target)}", at, near)
+        message = f"{route.field} of {parsed.label} names unknown step"
+        place = parsed.node.at(route.field).key_place
+    return parsed.error(UNKNOWN, f"{message} {quoted(route.target)}", place, near)
 
 
-def _check_branches(each: ParsedStep) -> Iterator[Diagnostic]:
-    """Yield that a decision has nothing to decide."""
-    if len(branches_of(each.step)) == 1 and not isinstance(each.step, Fork):
-        said = f"{each.label} has one branch only"
-        yield each.warning("single-branch", said, each.node.at(BRANCHES).key_place)
+def _check_branches(parsed: ParsedStep) -> Iterator[Diagnostic]:
+    """Yield a warning for a decision with only one branch."""
+    if len(branches_of(parsed.step)) == 1 and not isinstance(parsed.step, Fork):
+        message = f"{parsed.label} has one branch only"
+        yield parsed.warning("single-branch", message, parsed.node.at(BRANCHES).key_place)
 
 
-def _check_options(view: FlowView, each: ParsedStep, fork: Fork) -> Iterator[Diagnostic]:
-    for option, at in option_items(each.node):
+def _check_options(view: FlowView, parsed: ParsedStep, fork: Fork) -> Iterator[Diagnostic]:
+    for option, place in option_items(parsed.node):
         if option not in fork.branches:
-            said = f"option {quoted(option)} of {each.label} has no branch"
+            message = f"option {quoted(option)} of {parsed.label} has no branch"
             near = meant(view.near(option, fork.branches)) or "add it under branches"
-            yield each.error("option-without-branch", said, at, near)
+            yield parsed.error("option-without-branch", message, place, near)
     options = set(fork.options)
     for name in fork.branches:
         if name not in options:
-            said = f"branch {quoted(name)} of {each.label} is not among its options"
-            at = each.node.at(BRANCHES, name).key_place
-            yield each.warning("branch-without-option", said, at)
+            message = f"branch {quoted(name)} of {parsed.label} is not among its options"
+            place = parsed.node.at(BRANCHES, name).key_place
+            yield parsed.warning("branch-without-option", message, place)
 
 
 def check_blocked_by(view: FlowView) -> Iterator[Diagnostic]:
-    """Yield every name in a `blockedBy` that no step can wait for."""
-    lines = {each.step_id: each.place.line for each in view.steps}
-    order = {each.step_id: number for number, each in enumerate(view.steps)}
-    for each in view.steps:
-        for item in named_items(each.node.at(BLOCKED_BY)):
+    """Yield names in `blockedBy` that a step cannot wait for."""
+    lines = {parsed.step_id: parsed.place.line for parsed in view.steps}
+    order = {parsed.step_id: number for number, parsed in enumerate(view.steps)}
+    for parsed in view.steps:
+        for item in named_items(parsed.node.at(BLOCKED_BY)):
             blocker = view.by_id.get(item[0])
-            if blocker is None or blocker is each:
-                yield _unknown_blocker(view, each, item)
-            elif order[blocker.step_id] > order[each.step_id]:
-                yield _later_blocker(each, item, lines[blocker.step_id])
+            if blocker is None or blocker is parsed:
+                yield _unknown_blocker(view, parsed, item)
+            elif order[blocker.step_id] > order[parsed.step_id]:
+                yield _later_blocker(parsed, item, lines[blocker.step_id])
             elif blocker.step.kind is not StepKind.AGENT:
-                yield _other_kind(each, item, blocker.step.kind)
+                yield _other_kind(parsed, item, blocker.step.kind)
 
 
-def _unknown_blocker(view: FlowView, each: ParsedStep, item: Item) -> Diagnostic:
+def _unknown_blocker(view: FlowView, parsed: ParsedStep, item: Item) -> Diagnostic:
     name, at = item
-    if name == each.step_id:
-        return each.error(BAD_BLOCKED_BY, f"{each.label} is blocked by itself", at)
-    said = f"{BLOCKED_BY} of {each.label} names unknown step {quoted(name)}"
-    return each.error(BAD_BLOCKED_BY, said, at, meant(view.near(name, view.by_id)))
+    if name == parsed.step_id:
+        return parsed.error(BAD_BLOCKED_BY, f"{parsed.label} is blocked by itself", at)
+    message = f"{BLOCKED_BY} of {parsed.label} names unknown step {quoted(name)}"
+    return parsed.error(BAD_BLOCKED_BY, message, at, meant(view.near(name, view.by_id)))
 
 
-def _later_blocker(each: ParsedStep, item: Item, line: int) -> Diagnostic:
+def _later_blocker(parsed: ParsedStep, item: Item, line: int) -> Diagnostic:
     name, at = item
-    said = f'{BLOCKED_BY} of {each.label} names "{name}", which stands later (line {line})'
-    own = each.label.removeprefix("step ")
-    return each.error(BAD_BLOCKED_BY, said, at, f'move "{name}" before {own}')
+    message = f'{BLOCKED_BY} of {parsed.label} names "{name}", which stands later (line {line})'
+    own = parsed.label.removeprefix("step ")
+    return parsed.error(BAD_BLOCKED_BY, message, at, f'move "{name}" before {own}')
 
 
-def _other_kind(each: ParsedStep, item: Item, kind: StepKind) -> Diagnostic:
+def _other_kind(parsed: ParsedStep, item: Item, kind: StepKind) -> Diagnostic:
     name, at = item
     article = "an" if kind.startswith("a") else "a"
-    said = f'{BLOCKED_BY} of {each.label} names "{name}", which is {article} {kind} step'
-    return each.error(
-        BAD_BLOCKED_BY, said, at, "it runs before everything below it anyway; remove it"
+    message = f'{BLOCKED_BY} of {parsed.label} names "{name}", which is {article} {kind} step'
+    return parsed.error(
+        BAD_BLOCKED_BY, message, at, "it runs before everything below it anyway; remove it"
     )

@@ -1,4 +1,4 @@
-"""The flows that a flow refers to: where their paths lead, and which results they bring."""
+"""Resolves the flow-ref steps of a flow."""
 
 import posixpath
 import re
@@ -17,34 +17,34 @@ _GLOB = re.compile(r"[*?]")
 
 
 class RefTarget(StrEnum):
-    """Where the path of a reference leads."""
+    """Where the path of a flow-ref leads."""
 
     OPEN = "open"
-    """Only a run can tell: it has templates, or is a glob."""
+    """Known only in a run: the path has templates or is a glob."""
     OUTSIDE = "outside"
     NOWHERE = "nowhere"
     TO_A_FLOW = "to a flow"
 
 
 class ResolvedRef(Struct, frozen=True, kw_only=True):
-    """A reference to other flows, followed."""
+    """A flow-ref step with its target."""
 
     step: ParsedStep
     leads: RefTarget
     path: str = ""
-    """Of the flow, relative to the project."""
+    """Path of the flow, relative to the project."""
     flow: ParsedFlow | None = None
 
     @property
     def brings(self) -> tuple[str, ...] | None:
-        """The ids of the steps whose results it brings; None if they cannot be known."""
+        """Ids of the steps whose results it brings; None if they cannot be known."""
         if self.flow is None or self.flow.document.value is None:
             return None
         return tuple(each.step_id for each in self.flow.steps if each.is_named)
 
 
 def follow(steps: Iterable[ParsedStep], around: CheckContext) -> dict[str, ResolvedRef]:
-    """Return every reference of a flow by the id of its step."""
+    """Resolve every flow-ref of a flow, by step id."""
     return {
         each.step_id: _followed(each, each.step.path, around)
         for each in steps
@@ -53,17 +53,18 @@ def follow(steps: Iterable[ParsedStep], around: CheckContext) -> dict[str, Resol
 
 
 def is_literal(path: str) -> bool:
-    """Whether a path says by itself where it leads."""
+    """Whether a path has neither templates nor wildcards."""
     template = parse(path)
     return not template.refs and not template.broken and not _GLOB.search(path)
 
 
 def resolve(path: str, folder: str) -> list[str]:
-    """Return where a path may lead, the best first; nothing if it leaves the project."""
+    """Return the possible targets of a path, best first; empty if it leaves the project."""
+    # Backslash and NUL would mean something else to the file system than to this comparison.
     if path.startswith("/") or "\\" in path or "\0" in path:
         return []
-    found = [posixpath.normpath(posixpath.join(folder, path)), posixpath.normpath(path)]
-    return [each for each in dict.fromkeys(found) if each.split("/")[0] != ".."]
+    candidates = [posixpath.normpath(posixpath.join(folder, path)), posixpath.normpath(path)]
+    return [each for each in dict.fromkeys(candidates) if each.split("/")[0] != ".."]
 
 
 def _followed(step: ParsedStep, path: str, around: CheckContext) -> ResolvedRef:

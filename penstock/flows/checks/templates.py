@@ -1,4 +1,4 @@
-"""The templates of steps: whether each place names what there is."""
+"""Checks the templates of steps: syntax, and whether each placeholder names something."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ KNOWN = (
 
 
 def check_templates(view: FlowView) -> Iterator[Diagnostic]:
-    """Yield every place that names nothing, or what is not there."""
+    """Yield broken placeholders, and those that name nothing."""
     for written in view.written:
         for broken in written.template.broken:
             yield _broken(view, written, broken)
@@ -37,19 +37,19 @@ def check_templates(view: FlowView) -> Iterator[Diagnostic]:
 
 
 def shown(piece: Placeholder | BrokenPlaceholder) -> str:
-    """Return a place as messages show it."""
+    """Return a placeholder as messages show it."""
     return f'"{cut(piece.text, FOUND_CHARACTERS)}"'
 
 
 def _broken(view: FlowView, written: TemplateUse, broken: BrokenPlaceholder) -> Diagnostic:
     label = written.step.label
-    said = {
+    message = {
         PlaceholderFault.UNCLOSED: f'"{OPENING}" in {label} is not closed on its line',
         PlaceholderFault.TOO_DEEP: f"template {shown(broken)} in {label} has too many parts",
         PlaceholderFault.UNKNOWN: f"unknown template {shown(broken)} in {label}",
     }[broken.fault]
     advice = _advice(view, broken) if broken.fault is PlaceholderFault.UNKNOWN else None
-    return written.step.error(broken.fault.value, said, view.place(written, broken), advice)
+    return written.step.error(broken.fault.value, message, view.place(written, broken), advice)
 
 
 def _advice(view: FlowView, broken: BrokenPlaceholder) -> str:
@@ -68,14 +68,14 @@ def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterat
     where = f"template {shown(ref)} in {step.label} names"
     match ref.kind:
         case ValueSource.INPUT if written.is_input:
-            said = f"inputs of {step.label} cannot read {shown(ref)}"
-            yield step.error("template-input-in-inputs", said, view.place(written, ref))
+            message = f"inputs of {step.label} cannot read {shown(ref)}"
+            yield step.error("template-input-in-inputs", message, view.place(written, ref))
         case ValueSource.INPUT if name not in step.step.inputs:
-            said = f"{where} an input that is not wired"
-            yield step.warning("template-input-not-wired", said, view.place(written, ref))
+            message = f"{where} an input that is not wired"
+            yield step.warning("template-input-not-wired", message, view.place(written, ref))
         case ValueSource.FLOW_INPUT if name not in view.read.inputs:
-            said = f"{where} a flow input that is not declared"
-            yield step.warning("template-flow-input", said, view.place(written, ref))
+            message = f"{where} a flow input that is not declared"
+            yield step.warning("template-flow-input", message, view.place(written, ref))
         case ValueSource.LOOP | ValueSource.FORK:
             yield from _check_named(view, written, ref)
         case _:
@@ -83,47 +83,51 @@ def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterat
 
 
 def _check_named(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterator[Diagnostic]:
-    """Yield that what is named is no loop, or no fork."""
+    """Yield a finding if the named step is not a loop, or not a fork."""
     name = ref.names[0]
     named, near = view.by_id.get(name), None
     if named is None:
         code, near = "template-unknown-step", meant(view.near(name, view.by_id))
-        said = f'template in {written.step.label} refers to unknown step "{name}"'
+        message = f'template in {written.step.label} refers to unknown step "{name}"'
     elif ref.kind is ValueSource.FORK and not isinstance(named.step, Fork):
-        code, said = "template-not-fork", f'"{name}" is not a fork step'
+        code, message = "template-not-fork", f'"{name}" is not a fork step'
     elif ref.kind is ValueSource.LOOP and not _loops(view, named.step):
-        code, said = "template-not-loop", f'"{name}" is not a loop step'
+        code, message = "template-not-loop", f'"{name}" is not a loop step'
     else:
         return
-    yield written.step.warning(code, said, view.place(written, ref), near)
+    yield written.step.warning(code, message, view.place(written, ref), near)
 
 
 def _loops(view: FlowView, step: AnyStep) -> bool:
-    """Whether rounds are counted at a step."""
+    """Whether a step counts iterations."""
     known = (each for each in branches_of(step).values() if each in view.by_id)
     is_back = any(view.ways.is_back(each, step.step_id) for each in known)
     return isinstance(step, LoopDecision) or step.max_iterations is not None or is_back
 
 
 def _check_single(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:
-    for found in single_braces(str(written.node.value)):
-        said = f'"{cut(found.text, FOUND_CHARACTERS)}" in {written.step.label} is not expanded'
-        at = view.place(written, found.offset)
-        yield written.step.warning("template-single-brace", said, at, f'write "{found.meant}"')
+    for braces in single_braces(str(written.node.value)):
+        message = f'"{cut(braces.text, FOUND_CHARACTERS)}" in {written.step.label} is not expanded'
+        place = view.place(written, braces.offset)
+        yield written.step.warning(
+            "template-single-brace", message, place, f'write "{braces.meant}"'
+        )
 
 
 def _check_quotes(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:
-    """Yield every place that the shell takes as it is, because it stands in single quotes."""
+    """Yield placeholders inside single quotes: the shell would not expand their variables."""
     places = {ref.offset: ref for ref in written.template.refs}
     quote, is_escaped = "", False
     for offset, character in enumerate(str(written.node.value)):
         if offset in places and quote == "'":
-            said = (
+            message = (
                 f"template inside single quotes in {written.step.label} "
                 "is not expanded by the shell"
             )
-            at = view.place(written, places[offset])
-            yield written.step.warning("template-in-single-quotes", said, at, "use double quotes")
+            place = view.place(written, places[offset])
+            yield written.step.warning(
+                "template-in-single-quotes", message, place, "use double quotes"
+            )
         if is_escaped:
             is_escaped = False
         elif character == "\\" and quote != "'":

@@ -1,4 +1,4 @@
-"""A flow as the checks look at it: its steps by id, its templates, its results and its ways."""
+"""A flow as the checks see it: steps by id, templates, results, and reachability."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -35,15 +35,15 @@ TEXTS: Mapping[StepKind, Sequence[str]] = {
     StepKind.FLOW_REF: ("path",),
     StepKind.SHELL: ("command",),
 }
-"""The fields that are templates, besides the values of `inputs`."""
+"""Fields with templates, in addition to the values of `inputs`."""
 SHELL_OUTPUTS = ("exitCode", "stderr")
 MOST_COMPARED = 20_000
-"""Names that are looked at for something near, in all."""
+"""Limit on name comparisons for suggestions, over the whole check."""
 _LITERAL_BLOCK = "|"
 
 
 class TemplateUse(Struct, frozen=True):
-    """A template where it is written."""
+    """A template and its place in the file."""
 
     step: ParsedStep
     field: str
@@ -57,7 +57,7 @@ class TemplateUse(Struct, frozen=True):
 
 
 class FlowView:
-    """A flow as the checks look at it."""
+    """A flow as the checks see it. Expensive parts are computed on first use."""
 
     def __init__(self, read: ParsedFlow, around: CheckContext) -> None:
         self.read = read
@@ -69,17 +69,17 @@ class FlowView:
 
     @cached_property
     def ways(self) -> Reachability:
-        """The ways through the flow, as far as its steps name each other rightly."""
+        """Reachability, computed without invalid `blockedBy` entries."""
         return Reachability([self._linked(each.step) for each in self.steps])
 
     @cached_property
     def subflows(self) -> Mapping[str, ResolvedRef]:
-        """The references to other flows, by step."""
+        """Resolved flow-ref steps, by id."""
         return follow(self.steps, self.around)
 
     @cached_property
     def brought(self) -> Mapping[str, str]:
-        """The ids that references bring as they are, with the step that brings them."""
+        """Step ids available without a prefix -> the flow-ref step that brings them."""
         ids: dict[str, list[str]] = {}
         for step_id, each in self.subflows.items():
             for brought in each.brings or ():
@@ -92,7 +92,7 @@ class FlowView:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether results may be brought that only a run can tell."""
+        """Whether a flow-ref may bring results that are known only in a run."""
         return any(each.brings is None for each in self.subflows.values())
 
     @cached_property
@@ -102,7 +102,7 @@ class FlowView:
 
     @cached_property
     def reads(self) -> Mapping[str, Mapping[str, tuple[TemplateUse, Placeholder]]]:
-        """The steps whose results each step reads, with the first place that does."""
+        """Step -> the steps whose results it reads, with the first place of each."""
         found: dict[str, dict[str, tuple[TemplateUse, Placeholder]]] = {}
         for each in self.written:
             of_step = found.setdefault(each.step.step_id, {})
@@ -112,29 +112,29 @@ class FlowView:
         return found
 
     def source(self, name: str) -> str | None:
-        """Return the step that a result comes from, if it is known."""
+        """Return the step that provides a result, or None."""
         return name if name in self.by_id else self.brought.get(name)
 
     @cached_property
     def results(self) -> Sequence[str]:
-        """The ids that may be read without more: own ones, and those that are brought."""
+        """Result ids available without a prefix."""
         return [*self.by_id, *self.brought]
 
     def near(self, name: str, names: Collection[str]) -> str | None:
-        """Return the nearest of some names; a flow in which nothing fits is not helped for ever."""
+        """Return the most similar name. Stops suggesting after MOST_COMPARED comparisons."""
         if self._compared > MOST_COMPARED:
             return None
         self._compared += len(names)
         return nearest(name, names)
 
     def card(self, step: AnyStep) -> AgentCard | None:
-        """Return the agent of a step, if it has one that is known."""
+        """Return the card of a step's agent, if it has a known one."""
         if isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork):
             return self.around.agents.get(step.agent or "")
         return None
 
     def fields_of(self, step: AnyStep) -> Mapping[str, None] | None:
-        """Return what can be read of the result of a step; None if it cannot be known."""
+        """Return the readable fields of a step's result; None if they cannot be known."""
         if step.step_id not in self._fields:
             fields = self._readable(step)
             self._fields[step.step_id] = None if fields is None else dict.fromkeys(fields)
@@ -143,7 +143,7 @@ class FlowView:
     def place(
         self, written: TemplateUse, piece: Placeholder | BrokenPlaceholder | int
     ) -> SourceRange:
-        """Return where a piece of a template stands; of folded text, where the value begins."""
+        """Return the place of a part of a template; for folded text, the start of the value."""
         offset = piece if isinstance(piece, int) else piece.offset
         begin, text = written.node.place, str(written.node.value)
         if self._sign(begin) != _LITERAL_BLOCK:
@@ -174,7 +174,7 @@ class FlowView:
         return line[place.column - 1 : place.column]
 
     def _linked(self, step: AnyStep) -> AnyStep:
-        """Return a step that waits only for steps before it."""
+        """Return the step with only those blockers that come before it."""
         before = self._numbers[step.step_id]
         known = (each for each in step.blocked_by if self._numbers.get(each, before) < before)
         return replace(step, blocked_by=tuple(known))

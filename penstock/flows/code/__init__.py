@@ -1,1 +1,1 @@
-"""Code steps: TypeScript of a flow, read, entered and run in the sandbox."""
+"""Code steps: TypeScript modules of a flow, compiled and run in the sandbox."""

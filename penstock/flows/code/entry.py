@@ -1,7 +1,11 @@
-"""Enters the module of a code step: an author's script in the sandbox.
+"""Runs the module of a code step in the sandbox.
 
-It is a tool that nobody but its step can call. So it has what a script tool has: a timeout, host
-calls that are recorded below the frame of the visit, and an outcome that is settled once.
+The module runs as a script tool that only this step can call. It therefore has the guarantees of
+script tools: a timeout, host calls that are recorded below the frame of the visit, and an outcome
+that is settled once, so that a visit interrupted by a crash is replayed and not repeated. It gets
+no vault and no state; egress and tools are what the step declares. The text of the module is the
+one stored with the run. Tests: tests/flows/code/test_entry.py,
+tests/journeys/test_flow_code_killed.py.
 """
 
 import asyncio
@@ -31,15 +35,15 @@ from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 SOONEST_SHARE, MOST_EARLY_MS = 10, 100
-"""`ctx.signal` comes before the timeout, so that it is heard: a tenth of it, at most so many ms."""
+"""`ctx.signal` fires a tenth of the timeout early, at most 100 ms, so that code can react."""
 
 
 async def enter(
     visit: CodeVisit, ledger: Ledger, code_environment: CodeEnvironment, door: InvokerWith
 ) -> VisitOutcome:
-    """Go on with a visit until it is over.
+    """Carry out a visit to its end.
 
-    Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+    Raises Suspend if it waits for a person, Cancel if the cancellation of the task was requested.
     """
     started, step = _started(ledger, visit.frame), visit.step
     command, texts = _command(ledger, visit.frame, started), started.texts
@@ -77,6 +81,8 @@ async def _call(
     call = Call(path, tool_id, given)
     envelope = await invoker.call(call, caller, ledger, NestedCalls(tool.spec))
     error, settled = envelope.error, ledger.find(path)
+    # A budget error inside a module that ran is the module's own failure, unless the whole run is
+    # out of time.
     if error is not None and error.code == BudgetExceeded.code:
         has_run = settled is not None and settled.ran
         if not has_run or ledger.budget.seconds_left() <= 0:
@@ -85,7 +91,7 @@ async def _call(
 
 
 def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
-    """Return how the run began that a visit belongs to."""
+    """Return the start event of the flow that a visit belongs to."""
     run = frame_above(frame)
     return next(
         event for path, event in ledger.task.story if isinstance(event, FlowStarted) and path == run
@@ -93,7 +99,7 @@ def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
 
 
 def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
-    """Return the command of the flow of a visit; that of a flow inside comes from its path."""
+    """Return the command of a visit's flow. A nested flow's command follows from its path."""
     task = ledger.task
     is_inside = frame_above(frame) != CallPath(task.task_id)
     if is_inside or not isinstance(task.brief, FlowRequested):

@@ -1,4 +1,9 @@
-"""How what an author wrote for a code step becomes a script of the sandbox."""
+"""Compiles the module of a code step to a script for the sandbox.
+
+A small entry file (`STEP`) is added beside the module. It imports the author's function and calls
+it with `(input, ctx)`. `FlowHardError` is another added file. Both are virtual: nothing is
+written. Tests: tests/flows/code/test_reading.py.
+"""
 
 import json
 import posixpath
@@ -18,11 +23,11 @@ from penstock.sandbox.script import LoadResult
 from penstock.tools.scripts.manifests import open_scanner
 
 EXPORTS = ("default", "run")
-"""What a module may export its function as, the best first."""
+"""Names under which a module may export its function, best first."""
 STEP, HARD_ERROR = ".penstock/step.mjs", ".penstock/hard_error.mjs"
-"""Two files that every module finds beside itself: what calls it, and `FlowHardError`."""
+"""Virtual files beside every module: the entry, and the class `FlowHardError`."""
 OF_FLOWS = "/pi-flows"
-"""A package import that ends so means HARD_ERROR."""
+"""Suffix of package imports that resolve to HARD_ERROR."""
 _HARD_ERROR = """\
 export class FlowHardError extends Error {
   name = "FlowHardError";
@@ -60,30 +65,30 @@ export default async ({ input, about, signalMs }) => {
 
 
 def open_reader(cache: Path | None) -> ReadModule:
-    """Return what reads modules; what it made of them is kept in the cache."""
+    """Return a reader of modules with a cache for compiled scripts."""
     return partial(read_module, scanner=open_scanner(cache))
 
 
 def read_module(path: str, files: Files, *, scanner: Scanner) -> LoadResult:
-    """Return the script of a module, or all that is wrong; `files` are those beside it."""
+    """Compile a module, or return its problems. `files` are the files beside it."""
     folder, name = posixpath.split(path)
     if not name.endswith(tuple(f".{each}" for each in SUFFIXES)):
-        said = f'"{name}" must end in .mts, .ts, .mjs or .js'
-        return _broken("import-extension", said, path)
+        message = f'"{name}" must end in .mts, .ts, .mjs or .js'
+        return _broken("import-extension", message, path)
     for export in EXPORTS:
         more = {STEP: _step(name, export), HARD_ERROR: _HARD_ERROR}
-        wanted = ScriptReference(
+        reference = ScriptReference(
             files=_FilesWithExtras(files, more), folder=folder, entry=STEP, resolve=_resolve
         )
-        loaded = load(wanted, scanner)
+        loaded = load(reference, scanner)
         if not any(each.file == posixpath.join(folder, STEP) for each in loaded.problems):
             return loaded
-    said = f'"{name}" must export a function, as default or as run'
-    return _broken("entrypoint-missing", said, path)
+    message = f'"{name}" must export a function, as default or as run'
+    return _broken("entrypoint-missing", message, path)
 
 
 class _FilesWithExtras:
-    """The files of a folder, with some more."""
+    """Files of a folder, with additional virtual ones."""
 
     def __init__(self, files: Files, more: Mapping[str, str]) -> None:
         self._files = files

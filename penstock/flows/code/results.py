@@ -1,4 +1,4 @@
-"""What a module of a code step returned, against what its step declares."""
+"""Checks what the module of a code step returned against the outputs of the step."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,19 +13,19 @@ from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.manifest.fields import found, quoted
 
 HARD = "FlowHardError"
-"""The name of an error that ends the flow."""
+"""Name of the error class that ends the flow."""
 
 
 def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
-    """Return the end of a visit whose module came to this."""
+    """Return the outcome of a visit from the envelope of its call."""
     if envelope.error is not None:
         return _failed(envelope.status, envelope.error)
     output = envelope.output if isinstance(envelope.output, dict) else {}
     value, summary = output.get("value"), output.get("summary")
     value = {} if value is None else value
     if not isinstance(value, dict):
-        said = f"the handler must return {wanted(step)}, found {found(value)}"
-        return failed("code_node", said)
+        message = f"the handler must return {wanted(step)}, found {found(value)}"
+        return failed("code_node", message)
     outputs = dict(value)
     branch = None
     if isinstance(step, CodeDecision):
@@ -33,8 +33,8 @@ def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
         if (ended := _off_map(step, branch)) is not None:
             return ended
     if problems := Schema(_schema(step)).problems(outputs):
-        said = "; ".join(map(str, problems))
-        return failed("code_node", f"the handler must return {wanted(step)}: {said}")
+        message = "; ".join(map(str, problems))
+        return failed("code_node", f"the handler must return {wanted(step)}: {message}")
     if not isinstance(summary, str):
         summary = f"returned {', '.join(outputs) or 'nothing'}"
     result = StepResult(
@@ -47,7 +47,7 @@ def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
 
 
 def wanted(step: Code) -> str:
-    """Return in words what the module of a step is to return."""
+    """Return a description of what the module must return."""
     names = [each.name for each in step.outputs]
     if isinstance(step, CodeDecision):
         names.append("branch")
@@ -55,7 +55,7 @@ def wanted(step: Code) -> str:
 
 
 def type_of(output: Output) -> str | None:
-    """Return the JSON type that a value must have, or None where any will do."""
+    """Return the JSON type of an output, or None for any."""
     if output.pattern is not None:
         return "string"
     return None if output.value_type is None else output.value_type.value
@@ -77,12 +77,12 @@ def _off_map(step: CodeDecision, branch: Any) -> VisitOutcome | None:
         )
     if isinstance(branch, str) and branch in step.branches:
         return None
-    said = f"branch must be one of {names}; found {quoted(branch)}"
-    return failed("off_map_branch", said, is_hard=True)
+    message = f"branch must be one of {names}; found {quoted(branch)}"
+    return failed("off_map_branch", message, is_hard=True)
 
 
 def _schema(step: Code) -> Mapping[str, Any]:
-    """Return the schema of exactly the declared outputs."""
+    """Return a schema that accepts exactly the declared outputs."""
     return {
         "type": "object",
         "required": [each.name for each in step.outputs],

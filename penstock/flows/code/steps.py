@@ -1,4 +1,4 @@
-"""Visits of code steps: what they are given, and who carries them out."""
+"""Visits of code steps."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -22,16 +22,16 @@ NO_SANDBOX = (
     "code steps run in the sandbox of a project folder: open one with penstock.open(directory)"
 )
 InvokerWith = Callable[[Tool], Invoker]
-"""Returns a door to all tools of the project and to this one."""
+"""Returns an invoker for all tools of the project and the given one."""
 
 
 class CodeEnvironment(Struct, frozen=True, kw_only=True):
-    """What code steps run in."""
+    """What code steps need to run."""
 
     sandbox: Sandbox
     modules: ModuleLoader
     usual: Bindings = NO_BINDINGS
-    """What holds for every script of the project."""
+    """Bindings of every script of the project."""
 
 
 class CodeVisit(Struct, frozen=True, kw_only=True):
@@ -39,9 +39,9 @@ class CodeVisit(Struct, frozen=True, kw_only=True):
 
     step: Code
     inputs: Mapping[str, Any]
-    """As they were wired, typed."""
+    """Wired inputs, typed."""
     task: str
-    """Of the run."""
+    """Task of the run."""
     frame: CallPath
     profile: Profile
     is_autonomous: bool = False
@@ -51,16 +51,17 @@ Enter = Callable[[CodeVisit, Ledger, CodeEnvironment, InvokerWith], Awaitable[Vi
 
 
 class CodeSteps:
-    """Carries out visits of code steps; what enters modules is loaded with the first of them."""
+    """Carries out visits of code steps. The sandbox side is loaded with the first visit."""
 
     def __init__(self, code_environment: CodeEnvironment | None, door: InvokerWith) -> None:
         self._code_environment = code_environment
         self._door = door
 
     async def pursue(self, visit: CodeVisit, ledger: Ledger) -> VisitOutcome:
-        """Go on with a visit until it is over.
+        """Carry out a visit to its end.
 
-        Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+        Raises Suspend if it waits for a person, Cancel if the cancellation of the task was
+        requested.
         """
         if self._code_environment is None:
             return failed("code_node", NO_SANDBOX)

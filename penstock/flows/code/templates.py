@@ -1,4 +1,4 @@
-"""First texts for the modules of code steps, for authors to go on from."""
+"""Drafts for the modules of code steps (`penstock flow generate`)."""
 
 import json
 import posixpath
@@ -15,7 +15,7 @@ from penstock.flows.definition import Code, CodeDecision, Flow
 from penstock.manifest.template import Placeholder, parse
 
 DRAFT = ".default"
-"""What is added to the name of a module: no flow runs a draft, and none overwrites a module."""
+"""Suffix of draft files. Flows ignore drafts, and a draft never overwrites a module."""
 _TYPED = (".mts", ".ts")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 _TYPES = {
@@ -41,18 +41,18 @@ interface Context {
 
 
 def drafts(flow: Flow, around: CheckContext) -> dict[str, str]:
-    """Return a text for each code step of a flow, by the file that it is to be written to."""
-    found: dict[str, str] = {}
+    """Return a draft for each code step, by the path to write it to."""
+    by_path: dict[str, str] = {}
     for step in flow.steps:
         places = stems(step, around) if isinstance(step, Code) else []
         if isinstance(step, Code) and places:
             file = places[0] if step.target is not None else f"{places[0]}.{WRITTEN}"
-            found[f"{file}{DRAFT}"] = _draft(step, around.command, file)
-    return found
+            by_path[f"{file}{DRAFT}"] = _draft(step, around.command, file)
+    return by_path
 
 
 def missing_drafts(flow: Flow, around: CheckContext) -> dict[str, str]:
-    """Return a text for each code step without a module, by the file to be written to."""
+    """Return a draft for each code step without a module, by the path to write it to."""
     absent = [each for each in flow.steps if isinstance(each, Code) and not module_of(each, around)]
     return drafts(replace(flow, steps=tuple(absent)), around)
 

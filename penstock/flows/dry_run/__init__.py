@@ -1,1 +1,1 @@
-"""Dry runs: a flow walked every way it can go, with nothing real happening in it."""
+"""Dry runs: try every path through a flow in memory, without models, tools or commands."""

@@ -1,4 +1,4 @@
-"""What can come of a visit of a step, and where each of it leads."""
+"""Possible outcomes of a step in a dry run, and where each leads."""
 
 from collections.abc import Iterator
 
@@ -7,37 +7,37 @@ from msgspec import Struct
 from penstock.flows.checks.reachability import ABSENT, ON_ERROR, PRESENT, branches_of
 from penstock.flows.definition import AnyStep, Conditional, Fork, LoopDecision
 
-GOES_ON = ""
+CONTINUES = ""
 EXIT, LOOP, CAP = "exit", "loop", "cap"
 
 
 class Choice(Struct, frozen=True):
-    """One thing that can come of a visit."""
+    """One possible outcome of a visit."""
 
     branch: str
-    """Its name in reports: that of a branch, `on_error`, or a word for a way of a loop."""
+    """Its name in reports: a branch, `on_error`, or `exit`, `loop` or `cap` of a loop step."""
     targets: tuple[str, ...] = ()
-    """Where it leads; none: to what is next."""
+    """Steps it leads to; empty: control continues with the next segment."""
     fails: bool = False
     options: tuple[str, ...] = ()
-    """What of a fork is chosen."""
+    """Chosen options of a fork."""
 
     @property
     def is_cap(self) -> bool:
-        """Whether it is the way round a loop that is taken until its bound ends it."""
+        """Whether it repeats a loop until `max_iterations` ends it."""
         return self.branch == CAP and not self.options
 
     @property
     def is_reported(self) -> bool:
-        """Whether authors think of it as a way that the flow may take."""
-        return self.branch != GOES_ON
+        """Whether reports list it as a branch."""
+        return self.branch != CONTINUES
 
 
-SUCCESS = Choice(GOES_ON)
+SUCCESS = Choice(CONTINUES)
 
 
 def choices_of(step: AnyStep) -> tuple[Choice, ...]:
-    """Return what can come of a step, what is usual first."""
+    """Return the possible outcomes of a step, the most usual first."""
     failure = () if step.on_error is None else (Choice(ON_ERROR, (step.on_error,), fails=True),)
     return (*_ways_on(step), *failure)
 

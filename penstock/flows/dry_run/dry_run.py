@@ -1,4 +1,14 @@
-"""Runs a flow every way it can go, in memory, and says what was reached."""
+"""Runs a flow along every path in memory, and reports what was reached.
+
+Guarantees: nothing real happens. Agents are scripted, shell and code steps only return sample
+values, the log is discarded, and an unknown path in a flow-ref leads to a stub. The real
+`FlowRunner`, plan, templates and checks of `finish` are used, so what a dry run finds is what a
+run would do. It ends within 2 seconds, 200 runs and 1,000 starts per run; a result says whether
+that was enough (`is_complete`).
+
+How: each run asks a PathChooser for the outcome of every visit, until every choice was taken.
+Tests: tests/flows/dry_run/test_dry_run.py.
+"""
 
 import asyncio
 import dataclasses
@@ -42,7 +52,7 @@ from penstock.flows.steps.step_context import StepContext
 from penstock.store.logs.log import Lease, Log
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
-"""Of one dry run: runs, starts of steps in each, and time in all."""
+"""Limits of one dry run: number of runs, step starts per run, seconds in total."""
 TASK = TaskId("dry")
 _LOG = LogId(TASK)
 _KEY = bytes(32)
@@ -50,21 +60,22 @@ _ANY = Allowance(model_calls=1_000_000, tool_calls=0, seconds=math.inf)
 _LEASE = Lease(log_id=_LOG, epoch=1, head=0, crashed=False, recoveries=0, begun=True)
 _FRAME = CallPath(TASK)
 _OWN = 2
-"""How deep the frame of a visit lies, if it is one of the flow itself."""
+"""Number of slashes in the frame of a visit of the flow itself, not of a nested one."""
 _MOST_NAMED = 4
-_STAND_IN = "stand-in.yaml"
-_STOOD_IN = f"name: s\ndescription: s\nsteps:\n  - {{id: {SAMPLE}, command: 'true'}}\n"
+_STUB = "stand-in.yaml"
+_STUB_TEXT = f"name: s\ndescription: s\nsteps:\n  - {{id: {SAMPLE}, command: 'true'}}\n"
 
 
 def dry_run(flow: Flow, file: str, around: DryRunContext) -> DryRun:
-    """Run a flow without doing anything; not to be called where an event loop runs."""
+    """Run a flow dry. Must not be called from within an event loop."""
     return asyncio.run(DryRunner(flow, file, around).see_all())
 
 
 class DryRunner:
-    """The runs of one flow, one after another."""
+    """Runs one flow repeatedly, and collects what happens."""
 
     def __init__(self, flow: Flow, file: str, around: DryRunContext) -> None:
+        # A retry would repeat the same scripted failure, and wait for its delay.
         steps = tuple(replace(each, retry=None) for each in flow.steps)
         self._flow = replace(flow, steps=steps)
         self._source = FlowSource(root=around.root, path=file, texts={})
@@ -83,7 +94,7 @@ class DryRunner:
         self._is_late = False
 
     async def see_all(self) -> DryRun:
-        """Run until every way was seen, or cannot be."""
+        """Run until every path was taken, or a limit is reached."""
         while not (self._is_done or self._is_late) and self._runs < MOST_RUNS:
             self._chooser.begin()
             await self._run()
@@ -108,7 +119,7 @@ class DryRunner:
 
     @property
     def _is_done(self) -> bool:
-        """Whether every way was seen, or is given up: exploring takes half of the time at most."""
+        """Whether every path was taken, or exploring has used up its half of the time."""
         left = self._until - self._world.clock.monotonic()
         is_given_up = self._chooser.is_exploring and left < SECONDS / 2
         return self._chooser.is_done or is_given_up
@@ -137,26 +148,26 @@ class DryRunner:
         except Signal as signal:
             self._failures[f"it waits: {signal!r}"] = None
         self._is_late |= steps.is_late
-        self._take(ledger, run, has_stand_in=library.has_stood_in)
+        self._collect(ledger, run, used_stub=library.used_stub)
         ledger.held.leave()
         if shared.frame_events.starts > MOST_STARTS:
             self._endless = tuple(each for each, visits in _most_started(run) if visits > 1)
         elif run.plan.status is RunStatus.ERROR and not self._is_late:
             self._failures[run.failure] = None
 
-    def _take(self, ledger: Ledger, run: Run, *, has_stand_in: bool) -> None:
-        """Take in what happened in a run."""
-        way: list[str] = []
+    def _collect(self, ledger: Ledger, run: Run, *, used_stub: bool) -> None:
+        """Collect what happened in a run."""
+        path_taken: list[str] = []
         for path, event in ledger.task.story:
             is_own = path is not None and path.count("/") == _OWN
             match event:
                 case StepStarted() if is_own:
-                    way.append(event.step_id)
+                    path_taken.append(event.step_id)
                 case StepSettled() if is_own:
                     self._settle(event)
                 case FlowNotified(kind=kind, body=body) if is_own and kind == WARNING:
-                    if "reference" in body and not has_stand_in:
-                        self._miss(body["stepId"], body["reference"], way)
+                    if "reference" in body and not used_stub:
+                        self._record_empty(body["stepId"], body["reference"], path_taken)
                 case _:
                     pass
             self._starts += isinstance(event, StepStarted)
@@ -172,61 +183,61 @@ class DryRunner:
                 if each.fails is has_failed:
                     self._chooser.see(event.step_id, each)
 
-    def _miss(self, step_id: str, reference: str, way: Sequence[str]) -> None:
-        last = len(way) - 1 - way[::-1].index(step_id)
+    def _record_empty(self, step_id: str, reference: str, path_taken: Sequence[str]) -> None:
+        last = len(path_taken) - 1 - path_taken[::-1].index(step_id)
         self._empty.setdefault(
-            (step_id, reference), EmptyTemplate(step_id, reference, tuple(way[: last + 1]))
+            (step_id, reference), EmptyTemplate(step_id, reference, tuple(path_taken[: last + 1]))
         )
 
 
 class StubLibrary:
-    """A library with a flow for every path that a made-up value is a part of."""
+    """A FlowLibrary that adds a stub flow for each path made of sample values."""
 
     def __init__(self, library: FlowLibrary) -> None:
         self._library = library
-        self.has_stood_in = False
+        self.used_stub = False
 
     def find(self, command: str) -> FlowSource:
         """Return a flow by its command."""
         return self._library.find(command)
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
-        """Return the flows that a path means, or one that does nothing."""
+        """Return the flows that a path refers to, or the stub."""
         found = self._library.refer(source, path)
         if found or SAMPLE not in path:
             return found
-        self.has_stood_in = True
-        return [FlowSource(path=_STAND_IN, texts={_STAND_IN: _STOOD_IN})]
+        self.used_stub = True
+        return [FlowSource(path=_STUB, texts={_STUB: _STUB_TEXT})]
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
-        """Return what keeps a flow from running."""
-        return () if source.path == _STAND_IN else self._library.faults(source)
+        """Return the errors that prevent a flow from running."""
+        return () if source.path == _STUB else self._library.faults(source)
 
 
 class DiscardingLog(HeldLog):
-    """A log in hand of which nothing is ever sent anywhere."""
+    """A HeldLog that keeps events in its state and stores nothing."""
 
     __slots__ = ()
 
     def __init__(self, world: World) -> None:
-        # There is no log below: `submit`, the one way there, ends here.
+        # There is no log below. `submit` is the only method that would use it, and it ends here.
         nowhere = cast("Log", None)
         super().__init__(nowhere, _LEASE, SessionState(_LOG), world, since=math.inf)
 
     def submit(self) -> None:
-        """Forget what was added: it is in the state."""
+        """Drop the added events; the state has them."""
         self.leave()
         self._added.clear()
 
 
 def discarding_ledger(world: World, command: str) -> Ledger:
-    """Return the ledger of a run that nobody keeps."""
+    """Return the ledger of a run that is not stored."""
     held = DiscardingLog(world)
     profile_id = LOCAL_PROFILE.profile_id
     held.add(FlowRequested(command=command, profile_id=profile_id), TASK)
     held.add(TaskStarted(), TASK)
     task = held.state.current
-    assert task is not None  # noqa: S101  it has just begun
+    assert task is not None  # noqa: S101  the events above start it
     return Ledger(held, task, Budget(_ANY, task, world.clock), _KEY)
 
 

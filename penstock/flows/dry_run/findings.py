@@ -1,4 +1,4 @@
-"""What a dry run found, told where it stands in the file."""
+"""Findings of a dry run, with their places in the file."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,12 +22,12 @@ from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.template import ValueSource, parse
 from penstock.manifest.yaml.source import SourceRange
 
-_MOST_STEPS_TOLD = 8
+_MOST_STEPS_NAMED = 8
 _OF_LOOPS = {EXIT: EXIT_TARGET, LOOP: LOOP_TARGET, CAP: "max_iterations"}
 
 
 def dry_findings(read: ParsedFlow, dry: DryRun) -> Sequence[Diagnostic]:
-    """Return what authors should know, by line."""
+    """Return the findings of a dry run, by line."""
     view = FlowView(read, CheckContext())
     return in_file_order(
         [*_unreached(view, dry), *_unwalked(view, dry), *_empty(view, dry), *_endless(view, dry)]
@@ -35,18 +35,18 @@ def dry_findings(read: ParsedFlow, dry: DryRun) -> Sequence[Diagnostic]:
 
 
 def _unreached(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
-    for each in view.steps:
-        if each.step_id not in dry.reached:
-            said = f"no run of {dry.runs} reached {each.label}"
-            yield each.warning("dry-unreachable", said, suggestion=_why(dry))
+    for parsed in view.steps:
+        if parsed.step_id not in dry.reached:
+            message = f"no run of {dry.runs} reached {parsed.label}"
+            yield parsed.warning("dry-unreachable", message, suggestion=_why(dry))
 
 
 def _unwalked(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
-    for each in dry.branches:
-        if not each.is_walked and each.step in dry.reached:
-            step = view.by_id[each.step]
-            said = f'no run of {dry.runs} took "{each.branch}" of {step.label}'
-            yield step.warning("dry-branch-unwalked", said, _place(step, each), _why(dry))
+    for branch in dry.branches:
+        if not branch.is_walked and branch.step in dry.reached:
+            step = view.by_id[branch.step]
+            message = f'no run of {dry.runs} took "{branch.branch}" of {step.label}'
+            yield step.warning("dry-branch-unwalked", message, _place(step, branch), _why(dry))
 
 
 def _why(dry: DryRun) -> str | None:
@@ -70,24 +70,26 @@ def _place(step: ParsedStep, walked: ReachedBranch) -> SourceRange | None:
 
 
 def _empty(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
-    for each in dry.empty:
-        step = view.by_id[each.step]
-        place = _where(view, each)
-        if (missing := _undeclared(view, dry, each)) is not None:
+    for empty in dry.empty:
+        step = view.by_id[empty.step]
+        place = _where(view, empty)
+        if (missing := _undeclared(view, dry, empty)) is not None:
             owner, name = missing
-            said = f'{step.label} reads "{name}" of "{owner}", which never hands it in'
+            message = f'{step.label} reads "{name}" of "{owner}", which never hands it in'
             yield step.warning(
-                "dry-output-missing", said, place, f"declare it in the outputs of {owner}"
+                "dry-output-missing", message, place, f"declare it in the outputs of {owner}"
             )
             continue
-        way = " -> ".join(each.way[-_MOST_STEPS_TOLD:])
-        cut = "... -> " if len(each.way) > _MOST_STEPS_TOLD else ""
-        said = f'template "{each.reference}" in {step.label} names nothing on the way {cut}{way}'
-        yield step.warning("dry-template-empty", said, place)
+        path = " -> ".join(empty.way[-_MOST_STEPS_NAMED:])
+        cut = "... -> " if len(empty.way) > _MOST_STEPS_NAMED else ""
+        message = (
+            f'template "{empty.reference}" in {step.label} names nothing on the way {cut}{path}'
+        )
+        yield step.warning("dry-template-empty", message, place)
 
 
 def _undeclared(view: FlowView, dry: DryRun, empty: EmptyTemplate) -> tuple[str, str] | None:
-    """Return the step and the output that a template reads, if the step has a result without it."""
+    """Return the step and the output that a template reads, if the step does not declare it."""
     (ref,) = parse(empty.reference).refs
     if ref.kind is not ValueSource.RESULT or len(ref.names) == 1:
         return None
@@ -98,7 +100,7 @@ def _undeclared(view: FlowView, dry: DryRun, empty: EmptyTemplate) -> tuple[str,
 
 
 def _where(view: FlowView, empty: EmptyTemplate) -> SourceRange | None:
-    """Return where a template of a step stands; that of its agent stands elsewhere."""
+    """Return the place of a template in the flow; None if it is in the agent's file."""
     for written in view.written:
         if written.step.step_id == empty.step:
             for ref in written.template.refs:
@@ -110,9 +112,9 @@ def _where(view: FlowView, empty: EmptyTemplate) -> SourceRange | None:
 def _endless(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
     for step_id in dry.endless[:1]:
         step = view.by_id[step_id]
-        said = (
+        message = (
             f"a run did not end within {MOST_STARTS} starts of steps: it goes round by "
             f"{', '.join(dry.endless)}"
         )
         advice = "let an agent-loop-decision or max_iterations end it"
-        yield step.error("dry-no-end", said, suggestion=advice)
+        yield step.error("dry-no-end", message, suggestion=advice)

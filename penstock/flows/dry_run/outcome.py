@@ -1,4 +1,4 @@
-"""What dry runs of a flow came to, and what they found around them."""
+"""Result of dry runs of one flow, and what they need around it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,34 +21,34 @@ class ReachedBranch(Struct, frozen=True):
 
 
 class EmptyTemplate(Struct, frozen=True):
-    """A template that named nothing on a way that was walked."""
+    """A template that named nothing on one path."""
 
     step: str
     reference: str
     way: tuple[str, ...]
-    """The steps that were started, the one that reads it last."""
+    """The steps started on that path; the last one reads the template."""
 
 
 class DryRun(Struct, frozen=True, kw_only=True):
-    """What runs of a flow in memory came to."""
+    """Result of the dry runs of one flow."""
 
     runs: int = 0
     starts: int = 0
     reached: tuple[str, ...] = ()
-    """In the order of the file."""
+    """Steps that a run reached, in file order."""
     branches: tuple[ReachedBranch, ...] = ()
     is_complete: bool = True
-    """Nothing was left out for want of time, or of runs."""
+    """No limit of time or runs was hit."""
     endless: tuple[str, ...] = ()
-    """The steps that were started most in a run that did not end."""
+    """Most started steps of a run that did not end."""
     empty: tuple[EmptyTemplate, ...] = ()
     results: Mapping[str, StepResult] = field(default_factory=dict)
-    """The newest of each step that succeeded."""
+    """Newest result of each step that succeeded."""
     failures: tuple[str, ...] = ()
-    """Why runs ended with an error that nobody wanted."""
+    """Reasons of runs that ended with an error which the dry run did not choose."""
 
     def to_wire(self) -> Json:
-        """Return what programs read."""
+        """Return the result for programs."""
         return {
             "runs": self.runs,
             "starts": self.starts,
@@ -62,12 +62,12 @@ class DryRun(Struct, frozen=True, kw_only=True):
 
 
 class DryRunContext(Struct, frozen=True, kw_only=True):
-    """What a flow that is run dry finds around it."""
+    """What a dry run needs around the flow."""
 
     get_agent: GetAgent
     library: FlowLibrary
     world: World
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Of the project."""
+    """Config of the project."""
     root: str = ""
-    """Of the flow, as FlowSource has it."""
+    """Root of the flow, as in FlowSource."""

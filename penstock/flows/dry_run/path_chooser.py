@@ -1,4 +1,12 @@
-"""Which ways runs take, so that a few of them together take every way there is."""
+"""Chooses the outcome of each visit, so that few runs take every path of a flow.
+
+Greedy: a visit first takes an outcome that no run had; else the outcome nearest to a step with
+such an outcome; else the shortest way to the end. Distances come from a map of the flow that
+ignores state, so a target can turn out to be unreachable (`_hopeless`). When only hopeless ones
+are left, runs explore: each visit takes its least used outcome, until 40 runs in a row brought
+nothing new. An exhaustive search was not an option: paths grow exponentially with forks. Tests:
+tests/flows/dry_run/test_path_chooser.py.
+"""
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
@@ -8,20 +16,20 @@ from penstock.flows.dry_run.choices import Choice, choices_of
 from penstock.flows.segments import Segments
 
 Edge = tuple[str, Choice]
-"""A step, and what came of it."""
+"""A step and one of its outcomes."""
 END = ""
-"""Stands for the end of the flow; no step has this id."""
+"""The end of the flow; no step has this id."""
 _FAR = 1_000_000
 _PATIENCE = 40
-"""Runs that take turns and see nothing new, until what is left is given up."""
+"""Number of exploring runs without anything new before the rest is given up."""
 _DETOURS = 3
-"""Visits of a step in one run that may lead elsewhere than to the end, besides its bound."""
+"""Visits of a step per run that may lead away from the end, in addition to `max_iterations`."""
 
 
 class PathChooser:
-    """Chooses what comes of each visit: what was never seen, else what leads there, else the end.
+    """Chooses outcomes: new ones first, then the way to new ones, then the way to the end.
 
-    Without a wish to see everything it heads for the end.
+    With `sees_all=False` it only takes the way to the end.
     """
 
     def __init__(self, flow: Flow, *, sees_all: bool) -> None:
@@ -29,33 +37,32 @@ class PathChooser:
         self.choices = {step.step_id: choices_of(step) for step in flow.steps}
         every = ((each, choice) for each, some in self.choices.items() for choice in some)
         self.unseen: dict[Edge, None] = dict.fromkeys(every if sees_all else ())
-        """In the order of the file."""
+        """In file order."""
         self._hopeless: set[str] = set()
-        """Steps that a run set out for, and did not reach."""
+        """Steps that a run headed for and did not reach."""
         self._taken = Counter[Edge]()
-        """How often each way was taken, over all runs."""
+        """Number of times each outcome was chosen, over all runs."""
         self._patience = _PATIENCE
         self.begin()
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left that might be seen."""
+        """Whether no more run could show anything new."""
         if not self.is_exploring:
             return not self.unseen
         return not (self._patience and any(self._map.may_reach(each) for each, _ in self.unseen))
 
     @property
     def is_exploring(self) -> bool:
-        """Whether runs have headed for every unseen step and reached none.
+        """Whether every step with a new outcome is hopeless, so that runs only explore.
 
-        The map knows where ways lead, not what they depend on: some are open only after others, as
-        the bound of a loop after rounds that something else took. Runs then take turns: at each
-        step the way that was taken least so far.
+        The map does not know conditions: some ways open only after others, such as the limit of a
+        loop after rounds that another step caused.
         """
         return bool(self.unseen) and all(each in self._hopeless for each, _ in self.unseen)
 
     def begin(self) -> None:
-        """Begin another run."""
+        """Start another run."""
         self._detours = Counter[str]()
         self._capped: set[str] = set()
         self._heading = ""
@@ -63,7 +70,7 @@ class PathChooser:
         self._left = len(self.unseen)
 
     def end(self) -> None:
-        """End a run; one that saw nothing new set out in vain, or had nowhere to go."""
+        """End a run. Without anything new its destination becomes hopeless."""
         has_news = len(self.unseen) < self._left
         if self.is_exploring:
             self._patience = _PATIENCE if has_news else self._patience - 1
@@ -74,11 +81,11 @@ class PathChooser:
             self._patience = 0  # every run from here would be the same
 
     def see(self, step_id: str, choice: Choice) -> None:
-        """Take in that something came of a step."""
+        """Record that an outcome occurred."""
         self.unseen.pop((step_id, choice), None)
 
     def choose(self, step: AnyStep, possible: Collection[Choice] | None = None) -> Choice:
-        """Return what comes of a visit of a step, of all that is possible."""
+        """Choose the outcome of a visit among the possible ones."""
         choices = self.choices[step.step_id] if possible is None else tuple(possible)
         chosen = self._choose(step, choices)
         self._taken[step.step_id, chosen] += 1
@@ -105,14 +112,14 @@ class PathChooser:
             self._detours[step_id] += 1
             if ahead := self._towards_unseen(step, choices):
                 return ahead
-        calm = [each for each in choices if not (each.fails or each.is_cap)]
-        return min(calm, key=lambda each: self._map.distance(step, each, {END})[0])
+        towards_end = [each for each in choices if not (each.fails or each.is_cap)]
+        return min(towards_end, key=lambda each: self._map.distance(step, each, {END})[0])
 
     def _towards_unseen(self, step: AnyStep, choices: Sequence[Choice]) -> Choice | None:
-        wanted = {each for each, _ in self.unseen} - self._hopeless
-        if not wanted:
+        goals = {each for each, _ in self.unseen} - self._hopeless
+        if not goals:
             return None
-        ways = [(self._map.distance(step, each, wanted), each) for each in choices]
+        ways = [(self._map.distance(step, each, goals), each) for each in choices]
         (far, goal), choice = min(ways, key=lambda way: way[0][0])
         if far == _FAR:
             return None
@@ -121,7 +128,7 @@ class PathChooser:
 
 
 class _Map:
-    """What may be next after each step, whatever comes of it."""
+    """Distances between steps, over all outcomes of each step."""
 
     def __init__(self, flow: Flow) -> None:
         self._segments = Segments(flow.steps)
@@ -134,16 +141,16 @@ class _Map:
         self._reached = self._from({each.step_id for each in self._segments.all[0]})
 
     def _from(self, first: Iterable[str]) -> set[str]:
-        found, ahead = set[str](), [*first]
-        while ahead:
-            here = ahead.pop()
-            if here != END and here not in found:
-                found.add(here)
-                ahead += self._everywhere[here]
-        return found
+        reached, queue = set[str](), [*first]
+        while queue:
+            step_id = queue.pop()
+            if step_id != END and step_id not in reached:
+                reached.add(step_id)
+                queue += self._everywhere[step_id]
+        return reached
 
     def targets(self, step: AnyStep, choice: Choice) -> Iterable[str]:
-        """Return where something that comes of a step may lead."""
+        """Return the steps that an outcome may lead to."""
         if not choice.targets:
             return self._next[step.step_id]
         here = self._order[step.step_id]
@@ -158,24 +165,24 @@ class _Map:
         return (*choice.targets, *at_bound)
 
     def may_reach(self, step_id: str) -> bool:
-        """Whether some way leads from the beginning to a step."""
+        """Whether some path leads from the start to a step."""
         return step_id in self._reached
 
-    def distance(self, step: AnyStep, choice: Choice, wanted: Collection[str]) -> tuple[int, str]:
-        """Return how far the nearest of some steps is that way, and which one it is."""
-        ahead = deque((each, 0) for each in self.targets(step, choice))
+    def distance(self, step: AnyStep, choice: Choice, goals: Collection[str]) -> tuple[int, str]:
+        """Return the distance to the nearest of some steps by an outcome, and that step."""
+        queue = deque((each, 0) for each in self.targets(step, choice))
         seen = set[str]()
-        while ahead:
-            here, far = ahead.popleft()
-            if here in wanted:
-                return far, here
-            if here not in seen and here != END:
-                seen.add(here)
-                ahead.extend((each, far + 1) for each in self._everywhere[here])
+        while queue:
+            current, far = queue.popleft()
+            if current in goals:
+                return far, current
+            if current not in seen and current != END:
+                seen.add(current)
+                queue.extend((each, far + 1) for each in self._everywhere[current])
         return _FAR, END
 
     def _after(self, step: AnyStep) -> tuple[str, ...]:
-        """Return what may be next when a step goes on."""
+        """Return what may follow when control continues after a step."""
         waiting = tuple(self._segments.blocked_by(step.step_id))
         if step.on_complete is not None:
             return (step.on_complete, *waiting)

@@ -1,4 +1,4 @@
-"""What agents, code and commands hand in when nothing is done."""
+"""Sample values that stand for real results in dry runs."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _VALUES: Mapping[ValueType, Any] = {
 
 
 def value_of(output: Output) -> Any:
-    """Return a value that fits; of a pattern for which no text is found, any text."""
+    """Return a value that fits an output; a plain sample if no text for its pattern is found."""
     if output.pattern is None:
         return _VALUES[output.value_type or ValueType.STRING]
     if matches(output.pattern, SAMPLE):
@@ -36,24 +36,24 @@ def value_of(output: Output) -> Any:
 
 
 def values_of(outputs: Iterable[Output]) -> dict[str, Any]:
-    """Return a value for each output."""
+    """Return a sample value for each output."""
     return {each.name: value_of(each) for each in outputs}
 
 
 def inputs_of(flow: Flow) -> Json:
-    """Return inputs for a run."""
-    given = {each.name: _VALUES[each.value_type] for each in flow.inputs}
-    usual = {each.name: each.default for each in flow.inputs if each.default is not None}
-    return given | usual
+    """Return inputs for a run: defaults, else sample values."""
+    samples = {each.name: _VALUES[each.value_type] for each in flow.inputs}
+    defaults = {each.name: each.default for each in flow.inputs if each.default is not None}
+    return samples | defaults
 
 
 def without_patterns(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """Return outputs that take any text where they had a pattern."""
+    """Return the outputs without their patterns, so that any text fits."""
     return tuple(replace(each, pattern=None) if each.pattern else each for each in outputs)
 
 
 def simulated_agent(agent: Agent) -> Agent:
-    """Return an agent that plays its part: it has neither tools nor anything to read."""
+    """Return an agent without tools and without anything to read."""
     outputs = without_patterns(agent.profile.outputs)
     agent_profile = replace(
         agent.profile, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
@@ -62,7 +62,7 @@ def simulated_agent(agent: Agent) -> Agent:
 
 
 def finish_reply(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:
-    """Return the call of `finish` that brings a choice about, with every output it may have."""
+    """Return the `finish` call that causes a choice, with a value for every output."""
     parameters = next(each.parameters for each in request.tools if each.name == FINISH)
     values = {
         name: _VALUES[ValueType(schema["type"])]

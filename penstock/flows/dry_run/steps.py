@@ -1,4 +1,4 @@
-"""Visits of steps in which nothing real happens: what comes of each is chosen by a PathChooser."""
+"""Step visits of dry runs: a PathChooser decides each outcome, and nothing real happens."""
 
 from collections.abc import Mapping
 
@@ -39,30 +39,30 @@ from penstock.tools.resources import Resources
 from penstock.tools.results.artifacts import Artifacts
 
 _FAILS = failed("interrupted", "it fails, for once")
-"""Nothing that was interrupted is tried again."""
+"""Source `interrupted`, because it is never retried."""
 _TOO_LATE = failed("interrupted", "the time of the dry run is over", is_hard=True)
 _IN_REFERENCE = 4
-"""Parts of a frame that lies below the visit of a step of the flow itself."""
+"""Number of parts of a frame below a flow-ref step of the flow itself."""
 
 
 class NoMaterials(Materials):
-    """Gives agents nothing that lies in a file."""
+    """Materials that never read a file."""
 
     def filled(self, inputs: Mapping[str, str], agent: Agent) -> dict[str, str]:
-        """Return the inputs as they are."""
+        """Return the inputs unchanged."""
         del agent
         return dict(inputs)
 
 
 class SimulatedTools(Struct, frozen=True):
-    """What agents that play their parts stand on: a door without a tool behind it."""
+    """What scripted agents need: an invoker without tools, and a model that calls `finish`."""
 
     get_agent: GetAgent
     world: World
     invoker: Invoker
 
     def agent_sessions(self, step: AnyStep, choice: Choice) -> AgentSessions:
-        """Return sessions whose agents bring a choice about."""
+        """Return agent sessions whose agents cause a choice."""
 
         def reply(request: ModelRequest) -> ScriptedReply:
             return finish_reply(step, choice, request)
@@ -75,20 +75,20 @@ class SimulatedTools(Struct, frozen=True):
         return AgentSessions(environment, self.invoker, world=self.world, bus=Bus())
 
     def steps(self, step: AnyStep, choice: Choice) -> StepRunner:
-        """Return what carries out visits of one step."""
+        """Return a StepRunner whose agents cause a choice."""
         code = CodeSteps(None, lambda tool: self.invoker)
         shell = ShellSteps(None, self.invoker.threads)
         return StepRunner(self.agent_sessions(step, choice), code, shell, self.world)
 
 
 def simulated_tools(get_agent: GetAgent, world: World) -> SimulatedTools:
-    """Return what agents stand on that play the parts of those that there are."""
+    """Return the tools for the agents that `get_agent` finds."""
     resources = Resources(artifacts=Artifacts(open_blobs("memory:///"), world.limits, world.new_id))
     return SimulatedTools(get_agent, world, Invoker(Registry(()), Rules(), resources, world=world))
 
 
 class SimulatedSteps(StepRunner):
-    """Carries out the visits of one run."""
+    """Carries out the visits of one dry run."""
 
     def __init__(
         self, tools: SimulatedTools, run: Run, chooser: PathChooser, *, until: float
@@ -105,13 +105,13 @@ class SimulatedSteps(StepRunner):
         self._chooser = chooser
         self._until = until
         self._inside: dict[int, tuple[Flow, PathChooser]] = {}
-        """The choosers of flows that steps refer to."""
+        """Choosers of nested flows."""
         self._entered: dict[str, Choice] = {}
-        """What is to come of the visits of those steps, by their frames."""
+        """Chosen outcomes of flow-ref steps, by frame."""
         self.is_late = False
 
     async def visit(self, step: AnyStep, context: StepContext) -> VisitResult:
-        """Return what the chooser wants to come of a visit."""
+        """Return the outcome that the chooser picks."""
         if self._tools.world.clock.monotonic() >= self._until:
             self.is_late = True
             return VisitResult(ended=_TOO_LATE)
@@ -119,8 +119,8 @@ class SimulatedSteps(StepRunner):
             if self._reference(context).fails:
                 return VisitResult(ended=_FAILS)
             return await self._play(step, context, self._chooser_of(context.run.flow).choose(step))
-        most = step.max_iterations
-        if step.kind is StepKind.LOOP_DECISION and most is not None and context.visit > most:
+        limit = step.max_iterations
+        if step.kind is StepKind.LOOP_DECISION and limit is not None and context.visit > limit:
             capped = next(each for each in self._chooser.choices[step.step_id] if each.is_cap)
             self._chooser.see(step.step_id, capped)
             return await self._play(step, context, capped)
@@ -132,14 +132,16 @@ class SimulatedSteps(StepRunner):
         match step:
             case Conditional():
                 result = StepResult(summary=choice.branch, branch=choice.branch)
-                return VisitResult(ended=_well(result), route=RouteTaken(choice.targets))
+                return VisitResult(ended=_succeeded(result), route=RouteTaken(choice.targets))
             case Shell() | Code() if choice.fails:
                 return VisitResult(ended=_FAILS)
             case Shell():
                 values = context.run.values(step.config)
                 values.text(step.command)
                 context.warn_of_missing(values, step.step_id)
-                return VisitResult(ended=_well(_made({"exitCode": 0, "stderr": SAMPLE})))
+                return VisitResult(
+                    ended=_succeeded(_sample_result({"exitCode": 0, "stderr": SAMPLE}))
+                )
             case Code():
                 return self._coded(step, context, choice)
             case AgentStep():
@@ -153,14 +155,14 @@ class SimulatedSteps(StepRunner):
         for text in step.inputs.values():
             values.value(text)
         context.warn_of_missing(values, step.step_id)
-        result = _made(values_of(step.outputs))
+        result = _sample_result(values_of(step.outputs))
         if not choice.targets:
-            return VisitResult(ended=_well(result))
+            return VisitResult(ended=_succeeded(result))
         route = context.run.loops.route(step, choice.targets)
-        return VisitResult(ended=_well(replace(result, branch=choice.branch)), route=route)
+        return VisitResult(ended=_succeeded(replace(result, branch=choice.branch)), route=route)
 
     def _possible(self, step: AnyStep, context: StepContext) -> tuple[Choice, ...]:
-        """Return what can come of a visit; what never ran has left nothing to be found."""
+        """Return the possible outcomes. A step that never ran cannot be `present`."""
         choices = self._chooser.choices[step.step_id]
         if not isinstance(step, Conditional):
             return choices
@@ -171,7 +173,7 @@ class SimulatedSteps(StepRunner):
         return choices if is_there else tuple(each for each in choices if each.branch != PRESENT)
 
     def _reference(self, context: StepContext) -> Choice:
-        """Return what is to come of the step of the flow itself that a visit is a part of."""
+        """Return the chosen outcome of the flow-ref step that a nested visit belongs to."""
         _, step_id, visit, *_ = context.frame.split("/", _IN_REFERENCE)
         frame = f"{step_id}/{visit}"
         if frame not in self._entered:
@@ -183,9 +185,9 @@ class SimulatedSteps(StepRunner):
         return chooser
 
 
-def _well(result: StepResult) -> VisitOutcome:
+def _succeeded(result: StepResult) -> VisitOutcome:
     return VisitOutcome(outcome=Outcome.SUCCESS, result=result)
 
 
-def _made(outputs: Mapping[str, object]) -> StepResult:
+def _sample_result(outputs: Mapping[str, object]) -> StepResult:
     return StepResult(summary=SAMPLE, full_output=SAMPLE, outputs=outputs)

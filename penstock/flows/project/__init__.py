@@ -1,1 +1,1 @@
-"""Flows as the files of a project: found, named, kept, written."""
+"""Flows as files of a project: find, name, check, store with a run, and write."""

@@ -1,4 +1,10 @@
-"""Flows that are written and removed while a project is open: checked first, then whole or not."""
+"""Writes and removes flow files of an open project.
+
+A flow is checked before it is written, and written whole or not at all (`ProjectFiles.write`). A
+path that leads out of the project, into a hidden folder or into the folder of another flow is
+refused; symbolic links are resolved first, so a link cannot lead a write elsewhere. Tests:
+tests/flows/project/test_authoring.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,86 +35,86 @@ WHERE = "a flow file must be below flows/ or .pi/flows/flows/ and end in .yaml o
 
 
 class WrittenFlow(Struct, frozen=True, kw_only=True):
-    """What became of a flow that was to be written."""
+    """Result of a request to write a flow."""
 
     path: str
-    """Relative to the project; as it was given, if that leads nowhere."""
+    """Relative to the project; the path as requested if it was refused."""
     command: str = ""
     is_written: bool = False
     diagnostics: Sequence[Diagnostic] = ()
     error: str = ""
-    """Why it was not written, other than by its text."""
+    """Why it was not written, if the reason is not in its text."""
     is_full: bool = False
-    """Whether the disk has no space for it."""
+    """The disk is full."""
 
     def to_wire(self) -> Json:
-        """Return what `flow_write` answers."""
-        told = {"error": self.error} if self.error else {}
-        found = [each.to_finding() for each in self.diagnostics]
-        return {"written": self.is_written, "path": self.path, "diagnostics": found, **told}
+        """Return the answer of `flow_write`."""
+        error = {"error": self.error} if self.error else {}
+        findings = [finding.to_finding() for finding in self.diagnostics]
+        return {"written": self.is_written, "path": self.path, "diagnostics": findings, **error}
 
 
 def write_flow(flows: ProjectFlows, path: str, content: str) -> WrittenFlow:
-    """Write a flow in the project, in the place of one that is there, unless it has errors."""
+    """Write a flow of the project, in place of an existing file, unless it has errors."""
     files = ProjectFiles(flows.root)
     place = _place(files, path)
     if isinstance(place, WrittenFlow):
         return place
     file = FlowFile(command=command_of(place), path=place, root=flows.root, tier=Tier.LOCAL)
-    found = list(flows.check_text(file, content))
+    findings = list(flows.check_text(file, content))
     if (odd := odd_name(file)) is not None:
-        found = [odd, *found]
-    if not has_error(found):
+        findings = [odd, *findings]
+    if not has_error(findings):
         others = [*find_namesakes(file), *_swallowed(flows, file)]
-        found = in_file_order([*found, *(_beside(file, each) for each in others)])
-    written = WrittenFlow(path=place, command=file.command, diagnostics=found)
-    if has_error(found):
+        findings = in_file_order([*findings, *(_hidden_finding(file, other) for other in others)])
+    written = WrittenFlow(path=place, command=file.command, diagnostics=findings)
+    if has_error(findings):
         return written
     try:
         files.write(files.at(place), content.encode())
     except (CallError, UnicodeEncodeError) as error:
         return WrittenFlow(
-            path=place, diagnostics=found, error=str(error), is_full=is_full(error.__cause__)
+            path=place, diagnostics=findings, error=str(error), is_full=is_full(error.__cause__)
         )
-    return WrittenFlow(path=place, command=file.command, is_written=True, diagnostics=found)
+    return WrittenFlow(path=place, command=file.command, is_written=True, diagnostics=findings)
 
 
 def remove_flow(file: FlowFile) -> None:
-    """Remove the file of a flow. Raises ReadOnly for one that is not the project's own."""
+    """Delete the file of a flow. Raises ReadOnly for a flow of a package or a built-in one."""
     check_local(file)
     (file.root / file.path).unlink(missing_ok=True)
 
 
 def check_local(file: FlowFile) -> None:
-    """Raise ReadOnly for a flow that is not the project's own."""
+    """Raise ReadOnly for a flow of a package or a built-in one."""
     if file.tier is not Tier.LOCAL:
         raise ReadOnly(f'"/{file.command}" comes from a {file.tier} flow: write one of that name')
 
 
 def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
-    """Return where a flow is to lie, from the project's folder, or why it cannot."""
-    wanted = path if "/" in path else f"{FOLDERS[0]}/{path}"
-    name = wanted.rpartition("/")[2]
-    wanted = wanted if "." in name else f"{wanted}{SUFFIXES[0]}"
+    """Return the path of the file to write, relative to the project, or the refusal."""
+    file_path = path if "/" in path else f"{FOLDERS[0]}/{path}"
+    name = file_path.rpartition("/")[2]
+    file_path = file_path if "." in name else f"{file_path}{SUFFIXES[0]}"
     try:
-        place = files.at(wanted)
+        place = files.at(file_path)
     except CallError:
         return WrittenFlow(path=path, error=f"path is outside the project: {path}")
     real = place.real
     is_named = name not in {"", *SUFFIXES} and real.endswith(SUFFIXES)
-    is_below = any(real.startswith(f"{each}/") for each in FOLDERS)
+    is_below = any(real.startswith(f"{folder}/") for folder in FOLDERS)
     if files.is_hidden(real) and (is_named or not is_below):
         return WrittenFlow(path=path, error=f"path is outside the project: {path}")
     if not is_named or not is_below:
         return WrittenFlow(path=path, error=WHERE)
     if (flow := _inside(files.root, real)) is not None:
-        said = f"{flow} is a flow of its own: nothing else in its folder is one"
-        return WrittenFlow(path=path, error=said)
+        message = f"{flow} is a flow of its own: nothing else in its folder is one"
+        return WrittenFlow(path=path, error=message)
     return real
 
 
 def _swallowed(flows: ProjectFlows, file: FlowFile) -> Iterator[FlowFile]:
-    """Yield the flows of a folder that becomes one flow itself."""
+    """Yield the flows that stop being flows because their folder becomes one flow (`flow.yaml`)."""
     folder, _, name = file.path.rpartition("/")
     for other in flows.files().files.values() if name == FLOW and folder not in FOLDERS else ():
         is_inside = other.tier is Tier.LOCAL and other.path.startswith(f"{folder}/")
@@ -116,14 +122,14 @@ def _swallowed(flows: ProjectFlows, file: FlowFile) -> Iterator[FlowFile]:
             yield other
 
 
-def _beside(file: FlowFile, other: FlowFile) -> Diagnostic:
-    """Return what is said of a flow that hides another file of the project, or is hidden by it."""
+def _hidden_finding(file: FlowFile, other: FlowFile) -> Diagnostic:
+    """Return the warning for two files with one command: one of them is hidden."""
     is_first = hides(file, other) or other.command != file.command
-    said = f"hides the one in {other.name}" if is_first else f"is hidden by the one in {other.name}"
+    text = f"hides the one in {other.name}" if is_first else f"is hidden by the one in {other.name}"
     advice = None if is_first else f"write {other.name} instead, or choose another name"
     return Diagnostic(
         code="hidden",
-        message=f'flow "/{file.command}" {said}',
+        message=f'flow "/{file.command}" {text}',
         file=file.name,
         severity=Severity.WARNING,
         suggestion=advice,
@@ -131,7 +137,7 @@ def _beside(file: FlowFile, other: FlowFile) -> Diagnostic:
 
 
 def _inside(root: Path, real: str) -> str | None:
-    """Return the flow whose folder a path leads into, unless it is that flow."""
+    """Return the flow whose folder contains the path, unless it is that flow itself."""
     below = next(real.removeprefix(f"{each}/") for each in FOLDERS if real.startswith(f"{each}/"))
     start = real.removesuffix(below)
     parts, flow_root = below.split("/"), FlowRoot(root)

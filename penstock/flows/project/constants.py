@@ -1,4 +1,4 @@
-"""`.pi/flows/config.yaml`: what `${{config.KEY}}` is where neither step nor flow has it."""
+"""Reads `.pi/flows/config.yaml`: default values of `${{config.KEY}}` for the whole project."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,17 +20,18 @@ _TOP = SourceRange(line=1, column=1)
 
 
 class Constants(Struct, frozen=True, kw_only=True):
-    """The constants of a project's file; one that is none of them is told, and left out."""
+    """The constants of a project. Invalid entries are reported and left out."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: Sequence[Diagnostic] = ()
 
 
 def read_constants(root: Path) -> Constants:
-    """Read the constants of a project; nothing raises, and without a file there are none."""
+    """Read the constants. Never raises; a missing file means none."""
     content = read_bounded(root / FILE, MOST_BYTES)
     if isinstance(content, UnreadReason):
         return Constants() if content.is_missing else _refused(content.code, content.message)
+    # A link may lead out of the project: what lies there is not the project's to read.
     if not Path(os.path.realpath(root / FILE)).is_relative_to(os.path.realpath(root)):
         return _refused("file-unreadable", "the file lies outside of the project")
     try:

@@ -1,4 +1,12 @@
-"""Where flows lie, and which command each of them is."""
+"""Finds flow files, and derives each command from its path.
+
+Guarantees: every command has at most one file. Of several candidates the precedence is fixed:
+project before packages before built-in, `flows/` before `.pi/flows/flows/`, a folder with
+`flow.yaml` before a file, then path order; a hidden file is reported. Folders that are symbolic
+links are not entered, and files that are links out of the root are refused. Nothing raises on
+broken files or unreadable folders; problems become diagnostics. Tests:
+tests/flows/project/test_files.py.
+"""
 
 import os
 import re
@@ -23,56 +31,56 @@ from penstock.manifest.paths import escape_of
 from penstock.manifest.yaml.source import Document, SourceRange
 
 BUILT_IN = Path(__file__).parents[1] / "builtin"
-"""Where the flows lie that every project has."""
+"""Folder of the flows that every project has."""
 BUILT_IN_HOME = "builtin"
-"""What runs keep instead of that folder."""
+"""Stored with runs in place of that folder, whose path depends on the installation."""
 HIDDEN = ".pi/flows/flows"
-"""The one hidden folder in which flows lie."""
+"""The only hidden folder that may contain flows."""
 FOLDERS = ("flows", HIDDEN)
-"""Where a project's flows lie; a command of an earlier folder hides one of a later."""
+"""Folders of a project's flows, in order of precedence."""
 SUFFIXES = (".yaml", ".yml")
 NOT_SEARCHED = frozenset({"handlers"})
 MOST_NAMESPACES = 5
 MOST_FILES = 2000
 RESERVED = frozenset({"call", "web", "new"})
-"""Commands of every chat."""
+"""Names of built-in chat commands."""
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _TOP = SourceRange(line=1, column=1)
 
 
 class FlowFile(Struct, frozen=True, kw_only=True):
-    """A file that is a flow by its place."""
+    """A file that is a flow because of its path."""
 
     command: str
     """Without the slash, such as `dom:apply`."""
     path: str
     """Relative to the root, with `/`."""
     root: Path
-    """The project, or the folder of a package: what the flow refers to lies below it."""
+    """The project, or a package's folder. Everything that the flow refers to is below it."""
     tier: Tier
 
     @property
     def home(self) -> str:
-        """The root as runs keep it: empty for the project."""
+        """The root as runs store it; empty for the project."""
         if self.tier is Tier.BUILT_IN:
             return BUILT_IN_HOME
         return "" if self.tier is Tier.LOCAL else self.root.as_posix()
 
     @property
     def name(self) -> str:
-        """The file as findings name it."""
+        """The path as findings show it."""
         return file_name(self.path, self.home)
 
 
 class FlowFiles(Struct):
-    """What was found: every flow that counts, by its command, and what is wrong with names."""
+    """Flows by command, and the problems with their names."""
 
     files: dict[str, FlowFile] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
 def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
-    """Return the flows of a project, and those that packages bring."""
+    """Find the flows of a project and of its packages."""
     found = FlowFiles()
     found.diagnostics += filter(None, (escape_of(root, each) for each in FOLDERS))
     _add(found, _tier(_local(root)))
@@ -81,49 +89,49 @@ def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
 
 
 def local_by_path(found: FlowFiles) -> dict[str, FlowFile]:
-    """Return the flows of the project itself, by path; those of others may have the same."""
-    local = (each for _, each in sorted(found.files.items()) if each.tier is Tier.LOCAL)
-    return {each.path: each for each in local}
+    """Return the flows of the project itself, by path. Packages may have equal paths."""
+    local = (file for _, file in sorted(found.files.items()) if file.tier is Tier.LOCAL)
+    return {file.path: file for file in local}
 
 
 def find_namesakes(file: FlowFile) -> Sequence[FlowFile]:
-    """Return the other files of a project that are the same command, the one that counts first."""
-    seen = islice(_tier(_local(file.root)), MOST_FILES)
-    inside = (each.file for each in seen if each.escape is None)
-    same = (each for each in inside if each.command == file.command)
-    return [each for each in same if each.path != file.path]
+    """Return the other files of the project with the same command, in order of precedence."""
+    candidates = islice(_tier(_local(file.root)), MOST_FILES)
+    inside = (candidate.file for candidate in candidates if candidate.escape is None)
+    same = (other for other in inside if other.command == file.command)
+    return [other for other in same if other.path != file.path]
 
 
 def hides(file: FlowFile, other: FlowFile) -> bool:
-    """Whether a file of a project comes before another one that is the same command."""
+    """Whether a file has precedence over another one with the same command."""
     return _rank(file.path) < _rank(other.path)
 
 
 def built_in_flows() -> FlowFiles:
-    """Return the flows that every project has."""
+    """Find the built-in flows."""
     found = FlowFiles()
     _add(found, _tier([(BUILT_IN, "", Tier.BUILT_IN)]))
     return found
 
 
 def read_flow_file(file: FlowFile) -> ParsedFlow:
-    """Read a flow; whatever stands there, problems are noted, and nothing raises."""
+    """Read a flow. Never raises; problems are in the result."""
     return _read(file.root / file.path, file.name)
 
 
 def command_of(path: str, home: str = "") -> str:
-    """Return the command of a flow by its place in a project, or in a package's folder of flows."""
+    """Return the command for a path in a project, or in a package's folder of flows."""
     return ":".join(_parts_of(path, home))
 
 
 def file_at(path: str, root: Path, home: str) -> FlowFile:
-    """Return the file of a flow that lies anywhere below a root."""
+    """Return the flow file at a path below a root."""
     tier = {"": Tier.LOCAL, BUILT_IN_HOME: Tier.BUILT_IN}.get(home, Tier.PACKAGE)
     return FlowFile(command=command_of(path, home), path=path, root=root, tier=tier)
 
 
 def odd_name(file: FlowFile) -> Diagnostic | None:
-    """Return what is wrong with the command that a project's file has by its place, if anything."""
+    """Return the problem with a file's command, or None."""
     *folders, name = _parts_of(file.path)
     unseen = (each for each in folders if each in NOT_SEARCHED)
     bad = _bad_part([*folders, name]) or next(unseen, None)
@@ -133,9 +141,9 @@ def odd_name(file: FlowFile) -> Diagnostic | None:
 
 
 class FlowRoot:
-    """The flows and modules below a folder, for those that refer to them; each is read once.
+    """Reads flows below one folder, for flows that refer to them. Each file is read once.
 
-    Of `kept`, flows by their path, none is read.
+    Flows in `kept` (path -> text) are not read from disk.
     """
 
     def __init__(
@@ -151,19 +159,19 @@ class FlowRoot:
         }
 
     def flow_at(self, path: str) -> ParsedFlow | None:
-        """Return the flow of a file, broken or not; None if there is none."""
+        """Return the flow of a file, even if it has errors; None if the file does not exist."""
         if path not in self._flows:
             is_flow = path.endswith(SUFFIXES) and self.has_file(path)
             self._flows[path] = self._read(path) if is_flow else None
         return self._flows[path]
 
     def text_at(self, path: str) -> str | None:
-        """Return the text of a flow; None if there is none."""
+        """Return the text of a flow; None if the file does not exist."""
         read = self.flow_at(path)
         return None if read is None else read.text
 
     def has_file(self, path: str) -> bool:
-        """Whether there is a file of this path, and it lies below the folder."""
+        """Whether the path is a file whose real location is below the folder."""
         try:
             real = os.path.realpath(self._root / path)
             is_file = Path(real).is_file()
@@ -172,7 +180,7 @@ class FlowRoot:
         return is_file and _is_below(real, self._real)
 
     def around(self, file: FlowFile, project: CheckContext) -> CheckContext:
-        """Return what lies around one flow of the folder, in a project."""
+        """Return the check context of one flow of the folder."""
         return replace(
             project,
             file=file.path,
@@ -186,13 +194,13 @@ class FlowRoot:
 
 
 class _Candidate(Struct, frozen=True, kw_only=True):
-    """A file that may be a flow, if its name can be a command."""
+    """A file that may be a flow, if its path is a valid command."""
 
     file: FlowFile
     parts: tuple[str, ...]
     is_folder: bool
     escape: Diagnostic | None
-    """What is said of it if it is a link that leads out of the root."""
+    """Finding for a symbolic link that leads out of the root."""
 
 
 def _local(root: Path) -> Iterator[tuple[Path, str, Tier]]:
@@ -200,13 +208,13 @@ def _local(root: Path) -> Iterator[tuple[Path, str, Tier]]:
 
 
 def _rank(path: str) -> tuple[int, bool, str]:
-    folder = next(at for at, each in enumerate(FOLDERS) if path.startswith(f"{each}/"))
+    folder = next(rank for rank, name in enumerate(FOLDERS) if path.startswith(f"{name}/"))
     above = path.removeprefix(f"{FOLDERS[folder]}/").split("/")
     return folder, not (len(above) > 1 and above[-1] == FLOW), path
 
 
 def _tier(places: Iterable[tuple[Path, str, Tier]]) -> Iterator[_Candidate]:
-    """Yield the files of a tier, those first that hide others."""
+    """Yield the files of a tier in order of precedence."""
     for root, folder, tier in places:
         if _has_link(root, folder):
             continue
@@ -220,7 +228,7 @@ def _has_link(root: Path, folder: str) -> bool:
 
 
 def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
-    """Yield the flows below a folder; hidden and linked folders are left out."""
+    """Yield the flow files below a folder. Hidden and linked folders are skipped."""
     waiting: list[tuple[str, ...]] = [()]
     while waiting:
         parts = waiting.pop()
@@ -239,14 +247,14 @@ def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what counts in a folder: other folders, and files that may be flows."""
+    """Return the relevant entries of a folder: sub-folders, and files that may be flows."""
     try:
-        with os.scandir(folder) as found:
-            seen = [each for each in found if not each.name.startswith(".")]
+        with os.scandir(folder) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
         raise_exhaustion(error)
         return []
-    return sorted((each for each in seen if _counts(each)), key=lambda each: each.name)
+    return sorted((entry for entry in visible if _counts(entry)), key=lambda entry: entry.name)
 
 
 def _counts(entry: os.DirEntry[str]) -> bool:
@@ -260,31 +268,31 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
-    """Take the files of a tier in; what an earlier tier has stays, and nothing is said."""
+    """Add the files of a tier. Commands of earlier tiers stay; that is not reported."""
     own: dict[str, FlowFile] = {}
-    for count, each in enumerate(candidates, 1):
+    for count, candidate in enumerate(candidates, 1):
         if count > MOST_FILES:
             said = f"there are more than {MOST_FILES} flow files; this one and others are not read"
-            found.diagnostics.append(_finding("too-many-files", said, each.file))
+            found.diagnostics.append(_finding("too-many-files", said, candidate.file))
             break
-        if each.escape:
-            found.diagnostics += [each.escape] if each.file.tier is Tier.LOCAL else []
+        if candidate.escape:
+            found.diagnostics += [candidate.escape] if candidate.file.tier is Tier.LOCAL else []
             continue
-        bad = _bad_part(each.parts)
+        bad = _bad_part(candidate.parts)
         if bad is not None:
-            found.diagnostics.append(_bad_name(each.file, bad))
-        elif first := own.get(each.file.command):
-            said = f'flow "/{first.command}" hides the one in {each.file.name}'
+            found.diagnostics.append(_bad_name(candidate.file, bad))
+        elif first := own.get(candidate.file.command):
+            said = f'flow "/{first.command}" hides the one in {candidate.file.name}'
             found.diagnostics.append(_finding("hidden", said, first, Severity.WARNING))
         else:
-            own[each.file.command] = each.file
-            if each.file.command in RESERVED:
-                found.diagnostics.append(_reserved(each.file))
+            own[candidate.file.command] = candidate.file
+            if candidate.file.command in RESERVED:
+                found.diagnostics.append(_reserved(candidate.file))
     found.files = own | found.files
 
 
 def _bad_name(file: FlowFile, part: str) -> Diagnostic:
-    """Return that a flow has no command, because a part of its path cannot be in one."""
+    """Return the finding for a file whose path is not a valid command."""
     said = f'"{shown(part)}" cannot be part of a command'
     finding = _finding("bad-command-name", said, file)
     if part in NOT_SEARCHED:
@@ -295,7 +303,7 @@ def _bad_name(file: FlowFile, part: str) -> Diagnostic:
 
 
 def _parts_of(path: str, home: str = "") -> list[str]:
-    """Return the parts of the command of a file."""
+    """Return the parts of the command that a path means."""
     folders = (f"{each}/" for each in FOLDERS if not home)
     folder = next((each for each in folders if path.startswith(each)), "")
     *above, name = path.removeprefix(folder).split("/")

@@ -1,4 +1,9 @@
-"""The flows of a project on disk, as runs get them."""
+"""The flows of a project on disk: the FlowLibrary that runs use.
+
+Files are read when they are needed, so an edit takes effect with the next run without a restart.
+A run itself stores what it started with (`penstock.flows.project.snapshot`). Tests:
+tests/flows/project/test_flows.py.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -36,30 +41,30 @@ from penstock.manifest.files.discover import walk
 from penstock.resources.project.globs import glob
 
 MOST_SEEN = 20_000
-"""Files below the first `*` of a glob."""
+"""Limit on the files visited below the literal beginning of a glob."""
 CheckFlow = Callable[[ParsedFlow, CheckContext], Sequence[Diagnostic]]
 
 
 class FlowSummary(Struct, frozen=True, kw_only=True):
-    """What lists show of a flow."""
+    """A flow as lists show it."""
 
     file: FlowFile
     flow: Flow | None
-    """None if it cannot be read."""
+    """None if the file cannot be parsed."""
     diagnostics: Sequence[Diagnostic]
 
     @property
     def description(self) -> str:
-        """What it says of itself, in one line."""
+        """The flow's description, in one line."""
         return one_line(self.flow.description) if self.flow is not None else ""
 
     @property
     def errors(self) -> int:
-        """How many errors there are; with one it cannot run."""
+        """Number of errors. A flow with errors cannot run."""
         return len(errors_of(self.diagnostics))
 
     def to_wire(self) -> dict[str, Any]:
-        """Return what programs read."""
+        """Return the entry for programs."""
         part = {
             "name": self.file.command,
             "description": self.description,
@@ -73,7 +78,7 @@ class FlowSummary(Struct, frozen=True, kw_only=True):
 
 
 class ProjectFlows:
-    """The Library of a project's folder, and of packages: files are read when they are wanted."""
+    """FlowLibrary of a project's folder and its packages. Reads files on demand."""
 
     def __init__(
         self,
@@ -86,14 +91,14 @@ class ProjectFlows:
     ) -> None:
         self.root = root
         self._around = around
-        """The agents that there are now, and what else a flow may name."""
+        """Returns the current agents and everything else that a flow may name."""
         self._packages = packages
         self._modules = modules
-        """Reads the modules of code steps; None where no script can be read."""
+        """Reads the modules of code steps; None if there is no sandbox."""
         self._most_seen = most_seen
 
     def find(self, command: str) -> FlowSource:
-        """Return a flow by its command, with what keeps it from running."""
+        """Return a flow by its command, with the errors that prevent a run."""
         found = self.files().files
         if command not in found:
             raise unknown_flow(command, found)
@@ -104,33 +109,33 @@ class ProjectFlows:
         return replace(source, errors=[*errors, *source.errors])
 
     def files(self) -> FlowFiles:
-        """Return every flow by its command, and what is wrong with names."""
+        """Return every flow by its command, and the problems with names."""
         found = find_flows(self.root, self._packages)
         found.files = built_in_flows().files | found.files
         return found
 
     def check(self, file: FlowFile) -> tuple[ParsedFlow, Sequence[Diagnostic]]:
-        """Return a flow, and everything that is wrong with it."""
+        """Return a flow with all its findings."""
         root = FlowRoot(file.root, file.home)
         read = _read(file, root)
         return read, _findings(read, self._check_context(file, root))
 
     def list(self) -> Sequence[FlowSummary]:
-        """Return every flow, by command."""
+        """Return a summary of every flow, sorted by command."""
         return [self.summary(file)[0] for _, file in sorted(self.files().files.items())]
 
     def summary(self, file: FlowFile) -> tuple[FlowSummary, ParsedFlow]:
-        """Return what lists show of a flow, and the flow."""
+        """Return the summary of a flow, and the flow."""
         read, found = self.check(file)
         return FlowSummary(file=file, flow=read.flow, diagnostics=found), read
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
-        """Return everything that is wrong with a text that may become a flow's file."""
+        """Return all findings for a text that may become the file of a flow."""
         around = self._check_context(file, FlowRoot(file.root, file.home))
         return _findings(read_flow(content, file.name), around)
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
-        """Return the flows that a path means."""
+        """Return the flows that a path in a flow refers to."""
         places = places_of(path, source.path)
         if places is None:
             return None
@@ -148,9 +153,10 @@ class ProjectFlows:
         return ()
 
     def reached(self) -> set[str]:
-        """Return every file of the project that its flows are made of, or would be if it was there.
+        """Return every path of the project whose content affects a flow, existing or not.
 
-        Flows that other flows refer to, and the modules of code steps with what they import.
+        That is: the flows, the flows they refer to, and the modules of code steps with their
+        imports.
         """
         found: set[str] = set()
         for file in find_flows(self.root).files.values():
@@ -162,7 +168,7 @@ class ProjectFlows:
         return found
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
-        """Return what keeps a flow from running, by the texts that come with it."""
+        """Return the errors that prevent a run, judged by the texts stored with the flow."""
         folder = self._folder(source)
         if folder is None:
             return errors_of(read_flow(source.text, source.name).findings)
@@ -175,7 +181,7 @@ class ProjectFlows:
         return errors_of(_findings(_read(file, root), around))
 
     def _folder(self, source: FlowSource) -> Path | None:
-        """Return where a flow and what it refers to lies; None if that is gone."""
+        """Return the folder below which a flow and its references lie; None if it is gone."""
         homes = {each.as_posix(): each for each in self._packages}
         return (homes | {"": self.root, BUILT_IN_HOME: BUILT_IN}).get(source.root)
 
@@ -186,7 +192,7 @@ class ProjectFlows:
         return replace(around, code_fault=partial(self._modules.find_fault, root=file.root))
 
     def _source(self, file: FlowFile, root: FlowRoot) -> FlowSource:
-        """Return a flow with what its run is to keep."""
+        """Return a flow with everything that its run stores."""
         texts = referred_texts(file.path, root.text_at) or {file.path: _read(file, root).text}
         errors = check_size(texts, file.name)
         for path, text in list(texts.items()):
@@ -196,7 +202,7 @@ class ProjectFlows:
         return FlowSource(root=file.home, path=file.path, texts=texts, errors=errors)
 
     def _files(self, folder: Path, place: str) -> Sequence[str] | None:
-        """Return the flow files below the folders that a glob begins with; None if too many."""
+        """Return the flow files that a glob may match; None if too many files must be visited."""
         starts = [glob(place).literal]
         if starts == [""] and folder == self.root:
             starts.append(HIDDEN)
@@ -225,17 +231,18 @@ def _input(given: RunInput) -> dict[str, Any]:
 
 
 def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
-    """Return a flow as its root has it; what is not there is told with the reason."""
+    """Return a flow as its root has it. A missing file yields the finding that says so."""
     return root.flow_at(file.path) or read_flow_file(file)
 
 
 def _findings(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
-    """Return everything that is wrong with a flow; what looks is loaded with the first one."""
+    """Return all findings for a flow."""
+    # `late`: the checks take memory that a server without new flows never needs.
     check: CheckFlow = late("penstock.flows.checks.flow:check_flow")
     return check(read, around)
 
 
-def _too_many(source: FlowSource, place: str, most: int) -> FlowSource:
-    said = f'"{place}" looks at more than {most} files: begin it with a folder that has fewer'
-    error = Diagnostic(code="too-many-files", message=said, file=source.name)
+def _too_many(source: FlowSource, place: str, limit: int) -> FlowSource:
+    message = f'"{place}" looks at more than {limit} files: begin it with a folder that has fewer'
+    error = Diagnostic(code="too-many-files", message=message, file=source.name)
     return FlowSource(root=source.root, path=place, texts={place: ""}, errors=[error])

@@ -1,4 +1,4 @@
-"""Where runs get flows from: by command, and by the path that a step gives."""
+"""Port through which runs find flows: by command, and by the path in a flow-ref step."""
 
 import posixpath
 import re
@@ -18,80 +18,81 @@ _GLOB = re.compile(r"[*?]")
 
 
 class FlowSource(Struct, frozen=True, kw_only=True):
-    """A flow as it is now, with what its run is to keep."""
+    """A flow with everything that its run stores."""
 
     root: str = ""
-    """What it refers to lies below it: empty for the project, else the folder of a package."""
+    """Empty for the project, else the folder of a package. All references stay below it."""
     path: str
     """Relative to the root, with `/`."""
     texts: Mapping[str, str]
-    """Of the flow, and of what it refers to by literal paths; by path."""
+    """Texts of the flow and of everything it refers to by literal paths, by path."""
     errors: Sequence[Diagnostic] = ()
-    """What keeps it from running, as far as somebody looked."""
+    """Known errors that prevent a run. An empty list does not mean that it was checked."""
 
     @property
     def text(self) -> str:
-        """The flow itself."""
+        """The text of the flow itself."""
         return self.texts[self.path]
 
     @property
     def name(self) -> str:
-        """The file as people are told of it."""
+        """The path as messages show it."""
         return file_name(self.path, self.root)
 
 
 class FlowLibrary(Protocol):
-    """The flows that there are.
+    """The flows that runs can use.
 
-    Contract: a path in a flow is looked for beside that flow first, then from its root, which is
-    the project or its package; a glob gives its matches in path order; nothing outside that root is
-    ever read.
+    Contract: a path in a flow is resolved relative to that flow first, then relative to its root
+    (the project or the package). A glob returns its matches in path order. Nothing outside the root
+    is read.
     """
 
     def find(self, command: str) -> FlowSource:
-        """Return a flow by its command. Raises NotFound, with the nearest one."""
+        """Return a flow by its command. Raises NotFound that names the nearest command."""
         ...
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
-        """Return the flows that a path in a flow means, perhaps none.
+        """Return the flows that a path in a flow refers to; may be empty.
 
-        None if the path leads out of the root. One with an error if they cannot all be told.
+        None if the path leads out of the root. A source with an error if there are too many to
+        list.
         """
         ...
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
-        """Return what keeps a flow from running, by the texts that come with it."""
+        """Return the errors that prevent a run, judged by the texts stored with the flow."""
         ...
 
 
 class NoFlows:
-    """The library of a runtime without flows."""
+    """FlowLibrary of a runtime without flows."""
 
     def find(self, command: str) -> FlowSource:
-        """Find nothing. Raises NotFound."""
+        """Raise NotFound."""
         raise unknown_flow(command, ())
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
-        """Find nothing."""
+        """Return no flows."""
         return ()
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
-        """Find nothing wrong: there is no flow."""
+        """Return no errors."""
         return ()
 
 
 def source_of(started: FlowStarted) -> FlowSource:
-    """Return a flow as its run keeps it."""
+    """Return a flow as its run stores it."""
     return FlowSource(root=started.root, path=started.file, texts=started.texts)
 
 
 def file_name(path: str, root: str) -> str:
-    """Return how people are told of a file of a root."""
+    """Return the path of a file as messages show it."""
     return f"{shown(root)}/{shown(path)}" if root else shown(path)
 
 
 def unknown_flow(command: str, known: Iterable[str]) -> NotFound:
-    """Return the error of a command that no flow has."""
+    """Return the NotFound error for an unknown command."""
     names = tuple(sorted(known))
     near = did_you_mean(command, names) or " `penstock flow list` shows those there are."
     error = NotFound(f'there is no flow "/{command}".{near}')
@@ -100,18 +101,18 @@ def unknown_flow(command: str, known: Iterable[str]) -> NotFound:
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path may mean several files."""
+    """Whether a path may match several files."""
     return bool(_GLOB.search(path))
 
 
 def places_of(path: str, file: str) -> list[str] | None:
-    """Return where a path of a flow's file may lead, the best first; None if that is outside."""
+    """Return candidate paths for a reference in a flow's file, best first; None if outside."""
     return resolve(path, posixpath.dirname(file)) or None
 
 
 def matches(pattern: str, files: Iterable[str]) -> list[str]:
-    """Return the files that a path means, which may be a glob, in path order."""
+    """Return the files that a path or glob matches, in path order."""
     if not is_glob(pattern):
-        return [each for each in files if each == pattern]
-    wanted = glob(pattern)
-    return sorted(each for each in files if wanted.fits(each))
+        return [file for file in files if file == pattern]
+    compiled = glob(pattern)
+    return sorted(file for file in files if compiled.fits(file))

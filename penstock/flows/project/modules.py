@@ -1,4 +1,4 @@
-"""The modules of code steps: those that a project has, and those that a run keeps."""
+"""The TypeScript modules of code steps: on disk, and as stored with a run."""
 
 import posixpath
 import threading
@@ -14,29 +14,29 @@ from penstock.sandbox.reading.folder import Files, Folder, ReadFailure
 from penstock.sandbox.script import LoadResult
 
 ReadModule = Callable[[str, Files], LoadResult]
-"""Returns the script of a module by its path, or all that is wrong; the files stand beside it."""
+"""Compiles a module to a script, or returns its problems. `Files` are the files beside it."""
 
 
 class RunFiles:
-    """The files of one folder, as a run keeps them."""
+    """The files of one folder, as stored with a run."""
 
     def __init__(self, texts: Mapping[str, str], folder: str) -> None:
         self._texts = texts
         self._folder = folder
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
-        """Return what was there when the run began."""
+        """Return the content at the start of the run."""
         text = self._texts.get(posixpath.join(self._folder, name))
         return ReadFailure.MISSING if text is None else text.encode()[:most]
 
     def names(self) -> Iterable[str]:
-        """Return the names in the folder, and below it."""
+        """Return the names in the folder and below it."""
         start = f"{self._folder}/" if self._folder else ""
         return [each.removeprefix(start) for each in self._texts if each.startswith(start)]
 
 
-class _Noted:
-    """The files of a folder; what was read of them is noted."""
+class _RecordingFiles:
+    """Files of a folder that record what was read of them: exactly that is stored with the run."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -56,44 +56,47 @@ class _Noted:
 
 
 class ModuleLoader:
-    """Has scripts made of modules, one at a time, from whichever thread."""
+    """Compiles modules to scripts, one at a time, from any thread.
+
+    The lock also covers the first use: opening the reader loads the parser, which must happen once.
+    """
 
     def __init__(self, open_reader: Callable[[], ReadModule]) -> None:
         self._open_reader = open_reader
-        """Called when the first module is wanted."""
+        """Called when the first module is loaded."""
         self._read: ReadModule | None = None
         self._lock = threading.Lock()
 
     def load(self, path: str, files: Files) -> LoadResult:
-        """Return the script of a module, or all that is wrong; `files` are those beside it."""
+        """Compile a module. `files` are the files beside it."""
         with self._lock:
             if self._read is None:
                 self._read = self._open_reader()
             return self._read(path, files)
 
     def find_fault(self, path: str, root: Path) -> CodeFault | None:
-        """Return what is wrong with a module of the project, if anything is."""
+        """Return the first problem of a module of the project, or None."""
         return self._fault(path, Folder(root / posixpath.dirname(path)))
 
     def find_fault_in(self, path: str, texts: Mapping[str, str]) -> CodeFault | None:
-        """Return what is wrong with a module that a run keeps, if anything is."""
+        """Return the first problem of a module stored with a run, or None."""
         return self._fault(path, RunFiles(texts, posixpath.dirname(path)))
 
     def _fault(self, path: str, files: Files) -> CodeFault | None:
         loaded = self.load(path, files)
         if not loaded.problems:
             return None
-        own = next((each for each in loaded.problems if each.file == path), None)
+        own = next((problem for problem in loaded.problems if problem.file == path), None)
         if own is not None:
             return CodeFault(line=own.line, column=own.column, problem=own.message)
         other = loaded.problems[0]
-        said = f"{other.file}:{other.line}:{other.column}: {other.message}"
-        return CodeFault(line=1, column=1, problem=said)
+        text = f"{other.file}:{other.line}:{other.column}: {other.message}"
+        return CodeFault(line=1, column=1, problem=text)
 
     def texts(self, flow: Flow, file: FlowFile) -> dict[str, str]:
-        """Return the texts of all modules that a flow's code steps are made of, by path.
+        """Return the texts of all modules that a flow's code steps need, by path.
 
-        What is missing or broken is so in the run too.
+        A missing or broken module is stored as it is; the run then fails at that step.
         """
         around = FlowRoot(file.root).around(file, CheckContext())
         texts: dict[str, str] = {}
@@ -101,17 +104,16 @@ class ModuleLoader:
             path = module_of(step, around) if isinstance(step, Code) else None
             if path is not None:
                 folder = posixpath.dirname(path)
-                noted = _Noted(Folder(file.root / folder))
-                self.load(path, noted)
-                texts |= {posixpath.join(folder, name): text for name, text in noted.texts.items()}
+                recording = _RecordingFiles(Folder(file.root / folder))
+                self.load(path, recording)
+                texts |= {
+                    posixpath.join(folder, name): text for name, text in recording.texts.items()
+                }
         return texts
 
 
 def module_loader(cache: Path | None) -> ModuleLoader:
-    """Return what makes scripts of modules, and keeps them in a cache.
-
-    What reads scripts is loaded with the first of them.
-    """
+    """Return a loader that caches its scripts in a folder. It loads the parser on first use."""
 
     def opened() -> ReadModule:
         make: Callable[[Path | None], ReadModule] = late("penstock.flows.code.reading:open_reader")
