@@ -1,4 +1,20 @@
-"""One thread that writes: units of work in, durable results out, many in one commit."""
+"""The writing thread: it commits many units of work in one transaction.
+
+Guarantees: when `write` returns, the unit's effects are on disk; a unit takes effect completely or
+not at all; outcomes arrive on the event loop in the order of the commits. One refused unit does not
+affect the others of its batch. Everything submitted before `close` is committed.
+
+How it works. The event loop puts units into a queue. One thread takes all that wait (at most
+`limits.batch_units`), runs them in one transaction and commits once: an fsync costs far more than
+the statements of a unit. If a unit raises, the batch is rolled back and repeated with a savepoint
+for each unit, so savepoints cost nothing as long as no unit fails. A failure of the database itself
+(disk full, connection lost) is the outcome of the whole batch.
+
+Relies on: a unit is a pure function of its connection, because it may run twice; only this thread
+uses the writing connection. A unit that keeps state between its two runs breaks atomicity.
+
+Proof: tests/store/test_writer.py; docs/durability.md lists the crash tests.
+"""
 
 import asyncio
 import logging
@@ -18,19 +34,19 @@ from penstock.store.failures import failure_of, final_error, is_conflict
 log = logging.getLogger(__name__)
 
 Unit = Callable[[Connection], Any]
-"""Some statements that belong together: a pure function of its connection, for it may run twice."""
+"""Statements that take effect together. A pure function of its connection: it may run twice."""
 
 Done = TypeVar("Done")
 
 Joint = Callable[[Connection, list[Any]], Sequence[Any]]
-"""Does many units of one kind at once, with the outcome of each: all of them, or it raises."""
+"""Runs many units of one kind at once and returns their outcomes. Raises if any unit fails."""
 
 Outcome = Callable[[Any, BaseException | None], None]
-"""Takes a unit's result or its error, on the event loop, in the order of the commits."""
+"""Receives a unit's result or its error, on the event loop, in the order of the commits."""
 
 
 class Work:
-    """One unit, on its way from the event loop to the disk and back."""
+    """A submitted unit with its outcome."""
 
     __slots__ = ("done", "error", "joint", "order", "outcome", "unit")
 
@@ -44,12 +60,7 @@ class Work:
 
 
 class Writer:
-    """Owns the connection that writes.
-
-    All units that wait go into one transaction, without savepoints. If one is refused, everything
-    is rolled back and done again with a savepoint each, so that the others do not suffer. A failure
-    of the database itself goes to all of the batch, and nothing of it is written.
-    """
+    """Queues units for the writing thread and delivers their outcomes to the event loop."""
 
     def __init__(self, connect: Callable[[], Connection], place: str, limits: Limits) -> None:
         self._connect = connect
@@ -58,7 +69,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._count = 0
-        self._crowd: deque[asyncio.Future[None]] = deque()
+        self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._ended = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="penstock-writer", daemon=True)
@@ -67,31 +78,33 @@ class Writer:
     def submit(
         self, unit: Unit, done: Outcome, *, order: str = "", joint: Joint | None = None
     ) -> None:
-        """Send a unit on its way; `done` is told once it is on disk, or never will be.
+        """Queue a unit. `done` receives its outcome after the commit, or its error.
 
-        Units of one `order` keep theirs; on Postgres a batch is sorted by it, so that two processes
-        cannot wait for each other. Those that wait with the same `joint` are done by that.
+        Units with the same `order` run in the order of submission. Adjacent units with the same
+        `joint` are run together by it. After `close`, `done` receives StoreClosed.
         """
         if self._closed:
+            # later, as for every other unit: `done` never runs inside `submit`
             self._loop.call_soon(done, None, StoreClosed())
             return
         self._count += 1
         self._queue.put(Work(unit, done, order, joint))
 
     async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
-        """Do the work at once or not at all; it is on disk when this returns.
+        """Run the unit in a transaction; its effects are on disk when this returns.
 
-        Waits first while too many units wait already.
+        Waits first while `limits.queued_units` or more units are queued. Raises StoreError if the
+        database fails, else what the unit raises; then nothing of the unit is written.
         """
         await self.room()
         return await self.ask(unit, order=order)
 
     async def ask(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
-        """Do the work as `write` does, but do not wait for room."""
+        """Run the unit as `write` does, but do not wait for room in the queue."""
         future: asyncio.Future[Done] = self._loop.create_future()
 
         def done(outcome: Any, error: BaseException | None) -> None:
-            if future.done():
+            if future.done():  # the caller was cancelled; the unit is committed nevertheless
                 return
             if error is None:
                 future.set_result(outcome)
@@ -102,17 +115,19 @@ class Writer:
         return await future
 
     async def room(self) -> None:
-        """Wait until fewer units wait than may."""
+        """Wait until fewer than `limits.queued_units` units are queued, or the writer is closed."""
+        # checked again after each wait: `submit` never waits, so others may have filled the queue
         while self._count >= self._limits.queued_units and not self._closed:
-            place = self._loop.create_future()
-            self._crowd.append(place)
-            await place
+            waiter = self._loop.create_future()
+            self._room_waiters.append(waiter)
+            await waiter
 
     async def close(self) -> None:
-        """Commit everything that was submitted, then give the connection back."""
+        """Commit everything that was submitted, then close the connection."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
+        # several callers may wait for the end; a cancelled one must not cancel it for the others
         await asyncio.shield(self._ended)
         self._thread.join()
 
@@ -123,51 +138,51 @@ class Writer:
         for work in batch:
             try:
                 work.done(work.outcome, work.error)
-            except Exception:
-                log.exception("whoever wrote to %s could not be told", self._place)
-        if self._crowd:
-            self._let_in(self._limits.queued_units - self._count)
+            except Exception:  # a faulty callback must not keep the others of the batch waiting
+                log.exception("the outcome of a write to %s could not be delivered", self._place)
+        if self._room_waiters:
+            self._wake_waiters(self._limits.queued_units - self._count)
 
-    def _let_in(self, free: int) -> None:
-        while self._crowd and free > 0:
-            place = self._crowd.popleft()
-            if not place.done():
-                place.set_result(None)
+    def _wake_waiters(self, free: int) -> None:
+        while self._room_waiters and free > 0:
+            waiter = self._room_waiters.popleft()
+            if not waiter.done():  # a cancelled waiter uses no room
+                waiter.set_result(None)
                 free -= 1
 
     def _end(self) -> None:
-        self._let_in(len(self._crowd))
+        self._wake_waiters(len(self._room_waiters))
         self._ended.set_result(None)
 
     # ---- on the thread ----
 
     def _run(self) -> None:
         session = _Session(self._connect, self._place)
-        queue, most = self._queue, self._limits.batch_units
-        tell, deliver = self._loop.call_soon_threadsafe, self._deliver
-        going = True
+        queue, max_units = self._queue, self._limits.batch_units
+        call_on_loop, deliver = self._loop.call_soon_threadsafe, self._deliver
+        is_open = True
         try:
-            while going:
+            while is_open:
                 work = queue.get()
                 batch = []
                 while work is not None:
                     batch.append(work)
-                    if len(batch) >= most or queue.empty():
+                    if len(batch) >= max_units or queue.empty():
                         break
                     work = queue.get()
-                going = work is not None
+                is_open = work is not None
                 if batch:
                     session.commit(batch)
-                    tell(deliver, batch)
+                    call_on_loop(deliver, batch)
             session.close()
-            tell(self._end)
-        except RuntimeError:
+            call_on_loop(self._end)
+        except RuntimeError:  # raised by call_soon_threadsafe: the loop is closed
             log.warning("%s was not closed before its event loop", self._place)
             session.close()
 
 
 class _Session:
-    """The writing connection, opened again when it was lost."""
+    """The writing connection. It reconnects after a lost connection."""
 
     def __init__(self, connect: Callable[[], Connection], place: str) -> None:
         self._connect = connect
@@ -177,19 +192,20 @@ class _Session:
         self._begin = ""
 
     def commit(self, batch: list[Work]) -> None:
-        """Do the work of all, each with an outcome or an error."""
+        """Run all units and commit; each gets an outcome or an error."""
         try:
             self._together(batch)
         except BaseException as error:
             if failure := self._roll_back(error):
                 _refuse(batch, failure)
+            # the error of a lone unit is its own; a conflict with another process is tried again
             elif len(batch) == 1 and not is_conflict(error):
                 _refuse(batch, error)
             else:
                 self._commit_apart(batch)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection; an error is logged."""
         connection, self._connection, self._cursor = self._connection, None, None
         if connection is not None:
             try:
@@ -202,6 +218,8 @@ class _Session:
         if self._begin:
             self._cursor.execute(self._begin)
         else:
+            # Postgres locks rows: two processes that write the same logs in a different order
+            # would deadlock. SQLite has one writer and needs no order.
             batch.sort(key=_order)
         for joint, works in groupby(batch, _joint):
             if joint is None:
@@ -227,7 +245,7 @@ class _Session:
             try:
                 work.outcome = work.unit(connection)
             except BaseException as error:
-                if failure_of(error, self._place):
+                if failure_of(error, self._place):  # the whole batch fails, not this unit alone
                     raise
                 self._cursor.execute("ROLLBACK TO SAVEPOINT unit")
                 work.error = final_error(error, self._place)
@@ -238,22 +256,24 @@ class _Session:
         if self._connection is None:
             self._connection = connection = self._connect()
             self._cursor = connection.connection.cursor()
+            # IMMEDIATE takes the write lock at once: a deferred transaction that reads first can
+            # fail with SQLITE_BUSY when it starts to write, and waiting does not help it
             self._begin = "BEGIN IMMEDIATE" if connection.dialect.name == "sqlite" else ""
         return self._connection
 
     def _roll_back(self, error: BaseException) -> StoreError | None:
-        """Undo what the batch did; returns why, if the database itself is the reason."""
+        """Roll the batch back. Return the failure if the database itself caused the error."""
         failure = failure_of(error, self._place)
         try:
             if self._connection is not None:
                 self._connection.connection.rollback()
-        except Exception as lost:
-            log.warning("%s: %s; it is opened again", self._place, lost)
+        except Exception as rollback_error:
+            log.warning("%s: %s; reconnecting", self._place, rollback_error)
             self._drop()
         return failure
 
     def _drop(self) -> None:
-        """Forget a connection that is lost."""
+        """Discard a lost connection; it must not return to the pool."""
         connection, self._connection, self._cursor = self._connection, None, None
         if connection is not None:
             connection.invalidate()

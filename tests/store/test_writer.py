@@ -159,7 +159,7 @@ async def test_who_cannot_be_told_harms_no_other(
 
     database.writer.submit(put("a"), deaf)
     assert await database.write(put("b")) == "b"
-    assert "could not be told" in caplog.text
+    assert "could not be delivered" in caplog.text
 
 
 async def test_work_goes_on_when_nobody_waits_for_it(database: Database) -> None:

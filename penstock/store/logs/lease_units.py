@@ -1,22 +1,22 @@
-"""Units of work for the writer: what one transaction does to the leases of logs.
+"""Units of work for the writer: acquire, renew and release the leases of logs.
 
-Guarantees: at most one process holds a log, every lease has an epoch of its own, and a death counts
-once for each log that the dead process held.
+Guarantees: at most one process holds a log; every lease has an epoch of its own; a process death is
+counted once for each log that the process held.
 
-How it works. A released log is taken by one conditional UPDATE. Where a holder died, the unit first
-buries all logs of that owner, then takes its own log if the rules of `quarantine.py` admit it
-beside those on probation. Both read several rows and decide by them, so no two transactions may do
-it at once: SQLite has one writer, and on Postgres they need one advisory lock, held until the
-commit.
+How it works. One conditional UPDATE acquires a released log. If the holder died, the unit first
+counts that death for all logs of the dead owner (it "buries" them), then acquires its own log if
+the rules of `quarantine.py` admit it next to the logs on probation. Both steps read several rows
+and decide by them, so two transactions must not do this at the same time: SQLite has one writer; on
+Postgres they need one advisory lock, held until the commit.
 
-They try that lock and do not wait for it (`pg_try_advisory_xact_lock`). The writer commits many
-units together, so this transaction may have locked rows that the one with the lock needs for its
-burial; waiting would be a deadlock. Rows are locked by log id, in a batch and in a burial; where
-the two together break that order Postgres ends one transaction, and the writer runs it again.
-Without the lock nothing is buried and no suspect is taken. Nothing is lost by that: the dead
-owner stays in its rows, so the next sweep finds and counts it. It costs that time.
+The units try that lock and do not wait for it (`pg_try_advisory_xact_lock`). The writer commits
+many units together, so this transaction may have locked rows that the lock's holder needs for its
+burial; waiting would be a deadlock. Rows are locked in the order of log ids, in a batch and in a
+burial. Where the two together break that order, Postgres aborts one transaction and the writer
+repeats it. Without the lock nothing is buried and no suspect is acquired. That loses time only: the
+dead owner stays in its rows, so the next sweep finds and counts it.
 
-Relies on: `bury` names the owner that it counts, so a burial that comes second changes nothing.
+Relies on: the statement `bury` names the owner, so a second burial of one owner changes nothing.
 
 Proof: tests/store/logs/test_lease_units.py (also with the lock taken),
 tests/contracts/test_lease.py and test_quarantine.py.
@@ -44,27 +44,27 @@ from penstock.store.rows import Row
 from penstock.store.statements import Statements, cursor_of
 
 _TRY_LOCK = "SELECT pg_try_advisory_xact_lock(7072616002)"
-"""Any number, the same for all processes of a database."""
+"""The number is arbitrary, but the same for all processes of a database."""
 
 
 class AcquiredLease(NamedTuple):
-    """A lease that was taken, and how the log stood."""
+    """An acquired lease and the log's state at that moment."""
 
     epoch: int
     head: int
     outside: int
     followed_until: int
     deaths: int = 0
-    """Processes in a row that died at the place where it is."""
+    """How many processes in a row died at the current position of the log."""
     alone: int = 0
-    """How many of them are blamed on this log alone."""
+    """How many of these deaths are blamed on this log alone."""
 
 
 class AcquireLease(Struct):
-    """Take the lease; gives how the log stood, or its holder, or None when it cannot be had yet.
+    """Acquire the lease. The result is the lease, the name of a live holder, or None (not yet).
 
-    A released log costs one statement. Only a log whose holder was cut is looked at
-    beside others, with the rules of the quarantine.
+    A released log costs one statement. The rules of the quarantine apply only to logs whose holder
+    did not release them.
     """
 
     sql: Statements
@@ -74,24 +74,25 @@ class AcquireLease(Struct):
     now: Moment
     lease_until: int
     dead: str | None = None
-    """An owner that is known to run no more."""
+    """An owner that is known to be dead."""
 
     def __call__(self, connection: Connection) -> AcquiredLease | str | None:
-        """Leave the log held under a new epoch, or as it was; logs of a dead owner are buried."""
+        """Acquire the log under a new epoch; bury the logs of its owner if that is dead."""
         cursor = cursor_of(connection)
         cursor.execute(self.sql.take, (self.owner, self.lease_until, self.log_id))
         taken = cursor.fetchone()
         if taken is None:
-            return self._after_a_cut(connection)
+            return self._after_a_death(connection)
         return AcquiredLease(*taken)
 
-    def _after_a_cut(self, connection: Connection) -> AcquiredLease | str | None:
+    def _after_a_death(self, connection: Connection) -> AcquiredLease | str | None:
         cursor = cursor_of(connection)
-        log = self._standing(cursor)
+        log = self._history(cursor)
         if log is not None and log.owner is not None:
             if log.owner != self.dead and log.lease_until > self.now:
                 return log.owner
-            log = self._standing(cursor) if self._bury(connection, log) else None
+            # read again: the burial changed the row
+            log = self._history(cursor) if self._bury(connection, log) else None
         if log is None or log.owner is not None or not self._is_admitted(connection, log):
             return None
         cursor.execute(self.sql.take_cut, (self.owner, self.lease_until, self.now, self.log_id))
@@ -101,13 +102,13 @@ class AcquireLease(Struct):
         return AcquiredLease(*taken)._replace(deaths=log.deaths, alone=log.alone)
 
     def _bury(self, connection: Connection, log: LeaseHistory) -> bool:
-        """Count the death for all that the owner held; False when that is not to be done now."""
-        if not _may_judge(connection):
+        """Count the death for all logs of the owner. Return False if that must wait."""
+        if not _has_lock(connection):
             return False
         cursor = cursor_of(connection)
         cursor.execute(self.sql.held_by, (log.owner,))
-        found = {each.log_id: each for each in map(_standing, cursor.fetchall())}
-        held = found | {log.log_id: log}
+        histories = {each.log_id: each for each in map(_history, cursor.fetchall())}
+        held = histories | {log.log_id: log}
         cut: Sequence[LeaseHistory] = [held[log_id] for log_id in sorted(held)]
         if log.owner != self.dead:
             cut = self.quarantine.orphaned(log, cut, self.now, self.owner)
@@ -115,38 +116,38 @@ class AcquireLease(Struct):
         return bool(cut)
 
     def _is_admitted(self, connection: Connection, log: LeaseHistory) -> bool:
-        if log.deaths >= SUSPECT and not _may_judge(connection):
+        if log.deaths >= SUSPECT and not _has_lock(connection):
             return False
         cursor = cursor_of(connection)
         cursor.execute(self.sql.watched, (SUSPECT if log.deaths < SUSPECT else 1, self.now))
-        return self.quarantine.admits(log, list(map(_standing, cursor.fetchall())))
+        return self.quarantine.admits(log, list(map(_history, cursor.fetchall())))
 
-    def _standing(self, cursor: DBAPICursor) -> LeaseHistory | None:
+    def _history(self, cursor: DBAPICursor) -> LeaseHistory | None:
         cursor.execute(self.sql.standing, (self.log_id,))
         row = cursor.fetchone()
-        return None if row is None else _standing(row)
+        return None if row is None else _history(row)
 
 
 class CountDeaths(Struct):
-    """Count the deaths of owners that are known to run no more, for all that they held."""
+    """Count the deaths of dead owners for all logs that they held."""
 
     sql: Statements
     quarantine: Quarantine
     owners: Sequence[str]
 
     def __call__(self, connection: Connection) -> None:
-        """Leave the logs free; nothing, while another transaction looks at such logs."""
-        if not _may_judge(connection):
+        """Free the logs; do nothing while another transaction holds the lock."""
+        if not _has_lock(connection):
             return
         cursor = cursor_of(connection)
         for owner in self.owners:
             cursor.execute(self.sql.held_by, (owner,))
-            held = sorted(map(_standing, cursor.fetchall()), key=attrgetter("log_id"))
+            held = sorted(map(_history, cursor.fetchall()), key=attrgetter("log_id"))
             _write(self.sql, cursor, self.quarantine.buried(held), owner)
 
 
 class RenewLease(Struct):
-    """Keep the lease; gives what came after the event."""
+    """Extend the lease. The result is the rows after event `after`."""
 
     sql: Statements
     log_id: LogId
@@ -154,10 +155,10 @@ class RenewLease(Struct):
     lease_until: int
     after: int
     followed_until: int = 0
-    """How long the log is followed from elsewhere, when this is done."""
+    """Output: until when another process reads the live text of the log."""
 
     def __call__(self, connection: Connection) -> Sequence[Row]:
-        """Leave a lease that lasts until later; raises LeaseLost when it is another's."""
+        """Return the new rows. Raises LeaseLost if another process holds the log, or it is gone."""
         cursor = cursor_of(connection)
         cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
         kept = cursor.fetchone()
@@ -172,7 +173,7 @@ class RenewLease(Struct):
 
 
 class ReleaseLease(Struct):
-    """Release the lease; or keep it, and return what came after the event."""
+    """Release the lease if the log still ends at `head`; else keep it and return the new rows."""
 
     sql: Statements
     log_id: LogId
@@ -181,7 +182,9 @@ class ReleaseLease(Struct):
     wake_at: Moment | None
 
     def __call__(self, connection: Connection) -> Sequence[Row]:
-        """Leave a log that nobody holds, with the time of its next run; or all as it was."""
+        """Return no rows if the lease is released. Raises LeaseLost."""
+        # one statement compares the head and releases: an event that arrives before it prevents the
+        # release, one that arrives after it marks the log as needing a run. None is missed.
         cursor = cursor_of(connection)
         needs_run = 0 if self.wake_at is None else 1
         key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
@@ -200,30 +203,26 @@ def suspects(sql: Statements, connection: Connection) -> list[QuarantinedLog]:
     """Return the logs in quarantine."""
     cursor = cursor_of(connection)
     cursor.execute(sql.suspects, (SUSPECT,))
-    found = sorted(map(_standing, cursor.fetchall()), key=attrgetter("log_id"))
-    return [suspect_of(each) for each in found]
+    histories = sorted(map(_history, cursor.fetchall()), key=attrgetter("log_id"))
+    return [suspect_of(each) for each in histories]
 
 
 def _write(
     sql: Statements, cursor: DBAPICursor, buried: Sequence[LeaseHistory], owner: str | None
 ) -> None:
-    for each in buried:
-        counted = (each.deaths, each.cohort, each.alone, each.watch_ms)
-        cursor.execute(sql.bury, (*counted, each.log_id, owner))
+    for log in buried:
+        counts = (log.deaths, log.cohort, log.alone, log.watch_ms)
+        cursor.execute(sql.bury, (*counts, log.log_id, owner))
 
 
-def _may_judge(connection: Connection) -> bool:
-    """Whether this transaction alone looks at the logs of dead processes; SQLite has one writer.
-
-    It does not wait for another one: each may have locked rows that the other needs. The next sweep
-    tries again.
-    """
+def _has_lock(connection: Connection) -> bool:
+    """Whether this transaction alone may bury logs and admit suspects."""
     if connection.dialect.name == "sqlite":
         return True
     return bool(connection.exec_driver_sql(_TRY_LOCK).scalar())
 
 
-def _standing(row: Sequence[Any]) -> LeaseHistory:
+def _history(row: Sequence[Any]) -> LeaseHistory:
     log_id, owner, lease_until, is_stuck, *counts = row
     return LeaseHistory(LogId(log_id), owner, lease_until, bool(is_stuck), *counts)
 
@@ -233,5 +232,5 @@ def _erased(log_id: LogId) -> str:
 
 
 def lost(log_id: LogId) -> LeaseLost:
-    """Return the signal for a holder that holds no more."""
-    return LeaseLost(f"another process has log {log_id!r}, or what was written before was not")
+    """Return the signal for a process that no longer holds the log."""
+    return LeaseLost(f"another process holds log {log_id!r}, or an earlier append to it failed")

@@ -1,4 +1,9 @@
-"""The log: append-only, one holder at a time, and anyone from outside."""
+"""The port of the event logs: append-only, with one leaseholder at a time.
+
+A log belongs to one session or one run. Two kinds of writers append to it. The holder of its lease
+runs the task and appends what happens in it. Everybody else (the HTTP API, other processes) sends
+*outside events*, such as messages, answers and cancel requests; these need no lease.
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
@@ -12,26 +17,26 @@ from penstock.store.logs.live_text import LiveText
 from penstock.store.logs.quarantine import QuarantinedLog
 
 Listener = Callable[[Sequence[Record]], None]
-"""Called on the event loop with what was committed in this process, in the order of the log."""
+"""Called on the event loop with the records that this process committed, in log order."""
 OnWay = Callable[[LogId], None]
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """The right to append to one log, for a while."""
+    """The right to append to one log until it expires."""
 
     log_id: LogId
     epoch: int
-    """Grows with every holder; an older one is refused."""
+    """Grows with every holder; writes with an older epoch are refused."""
     head: int
-    """The newest event when the lease was taken."""
+    """The number of the newest event when the lease was acquired."""
     crashed: bool
-    """The holder before this one did not give it back."""
+    """The previous holder did not release it."""
     recoveries: int
-    """How many holders in a row did not, and wrote nothing but REPEATED events."""
+    """How many holders in a row did not release it, and appended only REPEATED events."""
     alone: int = 0
-    """How many of these deaths can be blamed on this log alone."""
+    """How many of these deaths are blamed on this log alone."""
     begun: bool = False
-    """It was taken with `begin`: the task that was started then is still to be worked on."""
+    """It was acquired with `begin`, so the task that was started then has not run yet."""
 
 
 class PendingLog(Struct, frozen=True, kw_only=True):
@@ -40,25 +45,25 @@ class PendingLog(Struct, frozen=True, kw_only=True):
     log_id: LogId
     profile_id: str
     wake_at: Moment
-    """Not before then."""
+    """The earliest time of that run, in milliseconds."""
 
 
 class Log(Protocol):
-    """Every event of every log, in order, and who may write them.
+    """All events of all logs, and the leases to append to them.
 
-    Contract: what an awaited method reports is on disk. `seq` numbers a log's events from 1 without
-    gaps. A holder whose epoch is not the current one is refused with LeaseLost, whatever it does.
-    An outside event needs no lease; the holder learns of it with its next `append`, `renew` or
-    `release`. The projections that follow from an event are written with it, or neither is.
+    Contract: an awaited method returns after its result is on disk. `seq` numbers a log's events
+    from 1 without gaps. Every operation of a holder whose epoch is not the current one raises
+    LeaseLost. An outside event needs no lease; the holder receives it with its next `append`,
+    `renew` or `release`. An event and the projections that follow from it are written together.
     """
 
     @property
     def live_text(self) -> LiveText:
-        """What replies on their way into the logs say."""
+        """The text of replies that are not complete yet."""
         ...
 
     def listen(self, listener: Listener) -> None:
-        """Tell the listener about everything that this process commits."""
+        """Call the listener with everything that this process commits."""
         ...
 
     async def send(
@@ -69,67 +74,74 @@ class Log(Protocol):
         head: int | None = None,
         on_way: OnWay | None = None,
     ) -> Sequence[Record]:
-        """Append outside events, and mark the log as needing a run; a new `log_id` makes a new log.
+        """Append outside events, and mark the log as needing a run. A new `log_id` creates a log.
 
-        Raises what the entries run into, with nothing written: SessionBusy (too many tasks queued),
-        AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown log, task or question),
-        NameTaken (the log or the task is there already). With a `head`, a log that ends elsewhere
-        is refused as SessionBusy: what came meanwhile was not thought of. So is a message that is
-        to be answered anew, while a task of the log goes on or once it has left the history.
-        `on_way` is told the log's name when the entries are on their way: what it asks of the log
-        comes after them.
+        Args:
+            log_id: The log to append to.
+            entries: The outside events.
+            head: The expected number of the newest event; None accepts any.
+            on_way: Called with the log's id once the entries are submitted. Whatever it then
+                requests from the log is executed after them.
+
+        Raises (and writes nothing):
+            SessionBusy: Too many tasks are queued; the log does not end at `head`; or a message is
+                to be answered again while a task is active, or after it left the history.
+            AlreadyAnswered, QuestionClosed: The question has an answer, or was withdrawn.
+            TaskOver: The task has ended.
+            NotFound: The log, task or question is unknown.
+            NameTaken: The log or the task exists already.
         """
         ...
 
     async def begin(
         self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
     ) -> tuple[Lease, Sequence[Record]] | None:
-        """Append outside events and the start of their task to a log, and take its lease, as one.
+        """Append outside events and the start of their task, and acquire the lease, atomically.
 
-        The log is one that nobody holds and that ends at `head`, 0 for a new one; None when that is
-        not how it stands, with nothing written. Raises what `send` raises.
+        The log must be free and end at `head` (0: it must not exist yet). Otherwise returns None
+        and writes nothing. Raises what `send` raises.
         """
         ...
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
-        """Take the lease if it is free, run out, or its owner is dead on this host.
+        """Acquire the lease if it is free or expired, or its owner is dead on this host.
 
-        None, too, for a log whose holders died again and again, while others like it are at work:
-        see `store/logs/quarantine.py`.
+        Also returns None for a log in quarantine that has to wait for other suspects: see
+        `store/logs/quarantine.py`.
         """
         ...
 
     async def suspects(self) -> Sequence[QuarantinedLog]:
-        """Return the logs in quarantine: processes died again and again while they had them."""
+        """Return the logs in quarantine: several processes in a row died while they held them."""
         ...
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
-        """Append as the holder; returns these records after the outside events before them.
+        """Append as the holder. Return the outside events since the last append, then these.
 
-        The entries are taken over when this is called, so calls that are not awaited one by one
-        keep their order. The change of an entry is made with it, and its record tells what became
-        of that. With the end of a task goes what the task kept. What is returned may be awaited by
-        several, and by none; who stops waiting stops nothing. Raises LeaseLost, also when an append
-        before this one failed.
+        The entries are submitted by the call itself, before the result is awaited, so the order of
+        calls is the order in the log. The change of an entry is applied with it, and its record
+        contains the outcome. The end of a task also deletes the state and files of the task. Any
+        number of tasks may await the result, or none; cancelling them does not stop the append.
+        Raises LeaseLost, also if an earlier append failed.
         """
         ...
 
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
-        """Keep the lease; returns the events after `after` that came from outside. Or LeaseLost."""
+        """Extend the lease. Return the outside events after `after`. Raises LeaseLost."""
         ...
 
     async def release(
         self, lease: Lease, *, head: int, wake_at: Moment | None = None
     ) -> Sequence[Record]:
-        """Give the lease back; returns nothing when done.
+        """Release the lease if the log still ends at `head`, and return nothing.
 
-        If events came after `head` the lease stays, and they are returned instead. The log needs no
-        run any more, or not before `wake_at`. Raises LeaseLost.
+        If there are newer events, keep the lease and return them. A released log needs no run, or
+        none before `wake_at` (milliseconds). Raises LeaseLost.
         """
         ...
 
     async def surrender(self, lease: Lease) -> None:
-        """Give the lease back with work left to do; never raises LeaseLost."""
+        """Release the lease while the log still needs a run. Never raises LeaseLost."""
         ...
 
     async def read(
@@ -140,18 +152,18 @@ class Log(Protocol):
         limit: int | None = None,
         size: int | None = None,
     ) -> Sequence[Record]:
-        """Return the events after `after`, at most `limit`; an unknown log has none.
+        """Return the events after `after`, at most `limit`; none for an unknown log.
 
-        With a `size` they end with the event at which their bodies come to so many characters, or
-        before it: then there may be more. Raises StoreCorrupt where an event is missing, also
-        behind the last one if the log should go on there, and where one does not read back.
+        With a `size`, the result ends at or before the event whose body brings the sum to that many
+        characters, so there may be more events. Raises StoreCorrupt if an event is missing, also at
+        the end of the log, or cannot be decoded.
         """
         ...
 
     async def check(self, log_id: LogId, *, after: int, until: int) -> None:
-        """Raise StoreCorrupt if an event behind `after`, up to `until`, is missing.
+        """Raise StoreCorrupt if an event after `after`, up to `until`, is missing.
 
-        An unknown log lacks nothing. No body is read.
+        Does nothing for an unknown log. Reads no bodies.
         """
         ...
 
@@ -160,17 +172,16 @@ class Log(Protocol):
         ...
 
     async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
-        """Return which of these logs were deleted, or lost text after the event known of each."""
+        """Return the logs that were deleted, or had text erased after the given event number."""
         ...
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
     ) -> Sequence[PendingLog]:
-        """Return logs that need a run and whose lease is free or out, soonest first.
+        """Return logs that need a run and whose lease is free or expired, soonest first.
 
-        Deaths of owners on this host are counted first, and the logs at which processes died come
-        last. Those whose time has not come are there
-        too, so that the caller knows when to look again.
-        `among` names those that the caller asks about; None is all.
+        Counts deaths of owners on this host first; logs with counted deaths come last. Includes
+        logs with a `wake_at` in the future, so that the caller knows when to look again. `among`
+        restricts the result to these logs; None means all.
         """
         ...

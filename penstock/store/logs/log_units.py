@@ -1,4 +1,21 @@
-"""What is done to one log in one transaction: units of work for the writer."""
+"""Units of work for the writer: appends to a log, with everything that follows from them.
+
+Guarantees: sequence numbers have no gaps; a holder with an old epoch writes nothing; an event, the
+change it carries and the list rows that follow from it are written together; the holder receives
+outside events in log order, before its own.
+
+How it works. Making room is one conditional UPDATE of the row in `logs`: it checks the epoch and
+the expected head, adds the number of entries, and extends the lease. It comes first, because it
+takes the row lock: all that follows happens under it. The holder predicts the head from
+`LeaseProgress.written`, which counts its appends that are not committed yet. Only if an outside
+event came between does a second statement read the real head, and the unit returns those rows. All
+appends of a batch insert their events with one statement (`append_all`).
+
+Relies on: the writer runs the appends of one log in order. If one fails, `written` is ahead of the
+log, so the UPDATE of each later append matches no row and they fail with LeaseLost.
+
+Proof: tests/store/logs/test_log_units.py, tests/contracts/test_log.py.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -32,38 +49,38 @@ _NOBODY = ""
 
 
 class LeaseProgress(Struct):
-    """A lease in use, as far as its holder knows the log."""
+    """What the holder of a lease knows about its log."""
 
     epoch: int
     written: int
-    """Events of this holder and those before, with all that are on their way."""
+    """Events of all holders, including appends that are not committed yet."""
     known: int
-    """The newest event that the holder was told of."""
+    """The newest event that the holder has received."""
     outside: int
-    """How many events from outside there were then."""
+    """How many outside events there were up to `known`."""
     followed_until: int = 0
-    """How long another process wants to see replies on their way."""
+    """Until when another process reads the live text of this log, in milliseconds."""
     is_overheard: bool = False
-    """There may be pieces of a reply on its way to be dropped once it is whole."""
+    """Pieces of a live reply may be stored; the event that completes the reply deletes them."""
 
     def now(self) -> "LeaseProgress":
-        """Return what stays as it is now."""
+        """Return a copy; this object changes with each append."""
         return LeaseProgress(self.epoch, self.written, self.known, self.outside)
 
 
 class AppendOutcome(NamedTuple):
-    """What became of an append."""
+    """The outcome of a successful append."""
 
     head: int
     outside: int
     slipped: Sequence[Row] = ()
-    """What came after the known event, if anything of it is from outside."""
+    """The rows between the known event and this append, if some of them are outside events."""
     entries: Sequence[Entry] | None = None
-    """What was written, if that was known only then."""
+    """The entries as written, if they differ from the entries of the unit."""
 
 
 class AppendUnit(Struct):
-    """Write as the holder. None: the lease is lost, or an append before this one failed."""
+    """Append as the holder. The result is None if the lease is lost or an earlier append failed."""
 
     sql: Statements
     projections: ProjectionWriter
@@ -75,18 +92,18 @@ class AppendUnit(Struct):
     lease_until: int
     progress: LeaseProgress
     changes: Changes | None = None
-    """Set when some of the entries change something besides the log."""
+    """Set if some of the entries also change other tables."""
     is_said: bool = False
-    """The reply that is on its way is whole with this, or taken back: its pieces are dropped."""
+    """An entry completes or discards the live reply, so its stored pieces are deleted."""
 
     def __call__(self, connection: Connection) -> AppendOutcome | None:
-        """Leave the events at the end of the log, with all that follows from them."""
+        """Append the events and write what follows from them."""
         return append_all(connection, [self])[0]
 
     def write(
         self, connection: Connection, cursor: DBAPICursor, rows: list[tuple[Any, ...]]
     ) -> AppendOutcome | None:
-        """Make room in the log, do what follows, and leave the rows to who inserts those of all."""
+        """Make room and write what follows; add the events to `rows`, which are inserted later."""
         progress = self.progress
         advanced = self._advance(cursor)
         if advanced is None:
@@ -95,7 +112,7 @@ class AppendUnit(Struct):
         entries, drafts = self.entries, self.drafts
         made: list[Entry] | None = None
         if QuestionAnswered in self.kinds:
-            made, drafts = self._in_time(cursor)
+            made, drafts = self._without_late_answers(cursor)
             entries = made
         late = len(self.drafts) - len(drafts)
         if self.changes is not None:
@@ -109,31 +126,31 @@ class AppendUnit(Struct):
         head = first + len(drafts) - 1
         if outside == progress.outside:
             return AppendOutcome(head, outside - late, (), made)
-        if rows:
+        if rows:  # earlier rows of this batch may belong to this log: insert them before the read
             insert_all(cursor, self.sql.insert, rows)
             rows.clear()
         cursor.execute(self.sql.between, (self.log_id, progress.known, first - 1))
         return AppendOutcome(head, outside - late, cursor.fetchall(), made)
 
     def _advance(self, cursor: DBAPICursor) -> tuple[int, int] | None:
-        """Make room; returns the number of the first entry, and how many are from outside."""
+        """Make room. Return the number of the first entry and the count of outside events."""
         progress, count = self.progress, len(self.drafts)
         written, outside = progress.written, progress.outside
         repeated = count if self.kinds <= REPEATED else 0
         key = (count, self.lease_until, repeated, self.log_id, progress.epoch)
         cursor.execute(self.sql.advance, (*key, written + outside, outside))
-        if cursor.rowcount:
+        if cursor.rowcount:  # the usual case: no outside event came, so nothing has to be returned
             return written + outside + 1, outside
         cursor.execute(self.sql.advance_past, (*key, written))
         advanced = cursor.fetchone()
         return None if advanced is None else (advanced[0] - count + 1, advanced[1])
 
-    def _in_time(self, cursor: DBAPICursor) -> tuple[list[Entry], list[Draft]]:
-        """Return what is to be written: of a question that somebody answered first, no other end.
+    def _without_late_answers(self, cursor: DBAPICursor) -> tuple[list[Entry], list[Draft]]:
+        """Return the entries without the ends of questions that have an end in the log already.
 
-        The holder withdraws a question, or lets it expire, by what it knows; the answer may be in
-        the log by now, and the log has one for each question. What is left out stays counted as
-        written, because appends on their way count on that: `outside` takes the difference.
+        The holder withdraws a question, or lets it expire, by what it knows; a person may have
+        answered meanwhile, and the log keeps one end for each question. Entries left out here stay
+        counted in `written`, because later appends rely on it: `outside` is reduced instead.
         """
         log_id, is_late = self.log_id, self.projections.is_late
         both = zip(self.entries, self.drafts, strict=True)
@@ -144,26 +161,28 @@ class AppendUnit(Struct):
         return [entry for entry, _ in kept], [draft for _, draft in kept]
 
     def _follow(self, cursor: DBAPICursor, first: int, entries: Sequence[Entry]) -> None:
-        at = self.drafts[0][0]
+        written_at = self.drafts[0][0]
         for seq, entry in enumerate(entries, first):
             if type(entry.event) in HAVE_CONSEQUENCES:
-                record = Record(self.log_id, seq, at, entry.task_id, entry.path, entry.event)
+                place = (self.log_id, seq, written_at, entry.task_id, entry.path)
+                record = Record(*place, entry.event)
                 self.projections.follow(cursor, record)
 
     def _changed(
         self,
         changes: Changes,
         connection: Connection,
-        wanted: Sequence[Entry],
+        submitted: Sequence[Entry],
         rows: Sequence[Draft],
     ) -> tuple[list[Entry], list[Draft]]:
-        """Make the changes; returns the entries and rows that tell what became of them."""
-        entries, drafts = list(wanted), list(rows)
+        """Apply the changes. Return the entries and rows with the outcome of each change."""
+        entries, drafts = list(submitted), list(rows)
         for number, entry in enumerate(entries):
             at = drafts[number][0]
             if entry.change is not None:
                 entries[number] = settled = changes.settle(connection, entry, at)
                 if settled.event is not entry.event:
+                    # the refused change's blobs are in no event now: the sweeper deletes them
                     loosen(connection, blobs_of([drafts[number]]), at)
                     drafts[number] = draft_of(settled, at)
             elif isinstance(entry.event, TaskEnded) and entry.task_id:
@@ -178,7 +197,7 @@ class AppendUnit(Struct):
 
 
 def append_all(connection: Connection, units: Sequence[AppendUnit]) -> list[AppendOutcome | None]:
-    """Do many appends, the rows of all with one statement; each has its outcome."""
+    """Run many appends and insert all their rows with one statement. Return their outcomes."""
     cursor = cursor_of(connection)
     rows: list[tuple[Any, ...]] = []
     outcomes = [unit.write(connection, cursor, rows) for unit in units]
@@ -188,7 +207,7 @@ def append_all(connection: Connection, units: Sequence[AppendUnit]) -> list[Appe
 
 
 class SendUnit(Struct):
-    """Write from outside; raises what the events run into."""
+    """Append outside events. Raises what ProjectionWriter.admit raises; then nothing is written."""
 
     sql: Statements
     projections: ProjectionWriter
@@ -196,15 +215,15 @@ class SendUnit(Struct):
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
     head: int | None = None
-    """Where the log has to end, if that matters."""
+    """The expected number of the newest event; None accepts any."""
 
     def __call__(self, connection: Connection) -> list[Record]:
-        """Leave the events in the log, made if there was none, and marked as needing a run."""
+        """Append the events, create the log if necessary, and mark it as needing a run."""
         cursor = cursor_of(connection)
         return self.write(cursor, self._first(cursor))
 
     def write(self, cursor: DBAPICursor, first: int) -> list[Record]:
-        """Write into the room that was made, with all that follows."""
+        """Insert the events from number `first` on, and write what follows from them."""
         records = [
             Record(self.log_id, first + number, draft[0], entry.task_id, entry.path, entry.event)
             for number, (entry, draft) in enumerate(zip(self.entries, self.drafts, strict=True))
@@ -216,7 +235,7 @@ class SendUnit(Struct):
         return records
 
     def _first(self, cursor: DBAPICursor) -> int:
-        """Make room in the log, or make the log; returns the number of the first entry."""
+        """Make room in the log, or create it. Return the number of the first entry."""
         count = len(self.entries)
         cursor.execute(self.sql.intrude, (count, count, count, self.log_id))
         advanced = cursor.fetchone()
@@ -234,7 +253,10 @@ class SendUnit(Struct):
 
 
 class BeginUnit(Struct):
-    """Write from outside, start the task and take the lease; None when the log stands otherwise."""
+    """Append outside events and the start of their task, and acquire the lease.
+
+    The result is None if the log is held, or does not end at `head`; then nothing is written.
+    """
 
     send: SendUnit
     owner: str
@@ -242,7 +264,7 @@ class BeginUnit(Struct):
     head: int
 
     def __call__(self, connection: Connection) -> tuple[LeaseProgress, list[Record]] | None:
-        """Leave the events in the log, and the log held under a new epoch."""
+        """Return the progress under the new epoch, and the records."""
         send, cursor = self.send, cursor_of(connection)
         count = len(send.entries)
         outside = sum(is_outside(each.event) for each in send.entries)
@@ -256,16 +278,19 @@ class BeginUnit(Struct):
         else:
             held = (count, outside, self.owner, self.lease_until, count)
             cursor.execute(send.sql.begin, (*held, send.log_id, self.head))
-            begun = cursor.fetchone()
-            if begun is None:
+            log_row = cursor.fetchone()
+            if log_row is None:
                 return None
-            epoch, head, all_outside, followed_until = begun
+            epoch, head, all_outside, followed_until = log_row
             progress = LeaseProgress(epoch, head - all_outside, head, all_outside, followed_until)
         return progress, send.write(cursor, self.head + 1)
 
 
 def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
-    """Return whose a log is that begins so: a profile, and its agent. Raises NotFound."""
+    """Return the profile and agent of a log whose first event this is.
+
+    Raises NotFound for an event that cannot be the first: its log does not exist.
+    """
     match event:
         case SessionOpened(profile_id=profile_id, agent=agent):
             return profile_id, agent
@@ -278,5 +303,5 @@ def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
 
 
 def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:
-    """Return the rows of `events`, numbered from `first`."""
+    """Return rows for the table `events`, numbered from `first`."""
     return [(log_id, seq, *draft) for seq, draft in enumerate(drafts, first)]

@@ -1,4 +1,4 @@
-"""What is on its way into a log, for any number of those who wait for it."""
+"""An append whose commit is pending; any number of tasks can await it."""
 
 import asyncio
 from collections.abc import Generator, Sequence
@@ -10,7 +10,7 @@ from penstock.store.rows import Row, Rows
 
 
 class PendingAppend:
-    """Records that are being written; whoever stops waiting takes them from nobody else."""
+    """Records that are being written; cancelling one waiter does not affect the others."""
 
     __slots__ = (
         "_error",
@@ -18,7 +18,7 @@ class PendingAppend:
         "_rows",
         "_slipped",
         "_waiters",
-        "is_left",
+        "is_abandoned",
         "is_settled",
         "log_id",
     )
@@ -31,12 +31,12 @@ class PendingAppend:
         self._slipped: Sequence[Row] = ()
         self._error: BaseException | None = None
         self.is_settled = False
-        self.is_left = False
-        """Whoever began with it does not wait any more."""
+        self.is_abandoned = False
+        """The task that submitted it was cancelled."""
 
     @property
     def is_written(self) -> bool:
-        """Whether the records are known to be on disk, and there are some."""
+        """Whether there are records, and they are on disk."""
         return bool(self._records)
 
     def settle(
@@ -46,7 +46,7 @@ class PendingAppend:
         slipped: Sequence[Row] = (),
         error: BaseException | None = None,
     ) -> None:
-        """Say that they are on disk, after what slipped in from outside; or why they are not."""
+        """Set the outcome: the records and the outside rows before them, or an error."""
         self._records, self._slipped, self._error = records, slipped, error
         self.is_settled = True
         for waiter in self._waiters:
@@ -54,7 +54,7 @@ class PendingAppend:
                 waiter.set_result(None)
 
     def __await__(self) -> Generator[Any, None, Sequence[Record]]:
-        """Wait until they are on disk."""
+        """Wait for the commit. Return the outside records before these, then these."""
         if not self.is_settled:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

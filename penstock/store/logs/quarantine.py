@@ -1,18 +1,18 @@
-"""Finds the log whose work kills its process, and keeps the others out of its way.
+"""The rules that find a log whose work kills its process, and protect the other logs.
 
 Guarantees: a log is blamed alone only if its process died while no other suspect was on probation
-in it, so a task fails for its own deaths and never for those of its neighbours. Logs that were
-never cut start at once, whatever else is going on. A log is cleared as soon as it gets past the
-place where its process died, ends or parks.
+in it, so a task fails because of its own deaths and never because of its neighbours. Logs that were
+never cut (held by a process that died) start at once, whatever else runs. A log is cleared as soon
+as it gets past the position where its process died, ends or suspends.
 
 How it works. The first process that finds leases of a dead process *buries* it: one transaction
-counts the death for every log that it held. A log cut once resumes at once, as most deaths are
-nobody's fault. A log cut at the same place again is a *suspect* and resumes on probation. Suspects
-are tried in groups of half the size of the group that died last (50, 25, 13, ... 1), so n suspects
-need about log2(n) deaths, and innocent ones are cleared together and not one by one. While a group
-is on probation no other log with a death behind it starts. Probation ends early for whatever got
-on, else after twice the time that the process survived the last time, so a long call delays the
-others only for a while.
+counts the death for every log that it held. A log cut once resumes at once, because most deaths
+have other causes. A log cut at the same position again is a *suspect* and resumes on probation.
+Suspects run in groups of half the size of the group that died last (50, 25, 13, ... 1), so n
+suspects need about log2(n) deaths, and innocent ones are cleared together, not one by one. While a
+group is on probation, no other log with a counted death starts. Probation ends early for a log that
+makes progress, else after twice the time that the process survived last time, so a long call delays
+the others for a limited time.
 
 Relies on: all logs of a dead process are found by its name, and a live process renews each lease
 within two intervals. If the second fails, a group looks smaller than it was, and an innocent log
@@ -33,27 +33,27 @@ from penstock.core.limits import Limits
 
 
 class LeaseHistory(Struct, frozen=True):
-    """One log: who holds it, and what happened to its holders before."""
+    """The owner of one log, and the deaths of its earlier owners."""
 
     log_id: LogId
     owner: str | None = None
     lease_until: int = 0
     is_stuck: bool = True
-    """Nothing brought its task on since the lease was taken."""
+    """Its task has made no progress since the lease was acquired."""
     deaths: int = 0
-    """Processes in a row that died at this place."""
+    """How many processes in a row died at this position."""
     cohort: int = 0
     """How many logs the last death was blamed on."""
     alone: int = 0
-    """Deaths at this place that were blamed on this log alone."""
+    """How many deaths at this position were blamed on this log alone."""
     tried_at: int = 0
-    """When the lease was taken last, if processes died here before."""
+    """When the lease was last acquired, if processes died here before; milliseconds."""
     watch_ms: int = 0
-    """How long the next holder is on probation."""
+    """The probation of the next holder, in milliseconds."""
 
     @property
     def is_cut(self) -> bool:
-        """Whether processes died at the place where it still is."""
+        """Whether processes died at its current position."""
         return self.deaths > 0 and self.is_stuck
 
     @property
@@ -63,13 +63,13 @@ class LeaseHistory(Struct, frozen=True):
 
 
 class QuarantinedLog(Struct, frozen=True, kw_only=True):
-    """A log in quarantine, for people."""
+    """A log in quarantine, as operators see it."""
 
     log_id: LogId
     deaths: int
     alone: int
     is_at_work: bool
-    """Else it waits until other suspects are cleared."""
+    """A process holds it; else it waits until other suspects are cleared."""
 
 
 SUSPECT = 2
@@ -77,7 +77,7 @@ SUSPECT = 2
 
 
 def suspect_of(log: LeaseHistory) -> QuarantinedLog:
-    """Return what people see of a log in quarantine."""
+    """Return the log in the form that operators see."""
     return QuarantinedLog(
         log_id=log.log_id,
         deaths=log.deaths,
@@ -87,7 +87,7 @@ def suspect_of(log: LeaseHistory) -> QuarantinedLog:
 
 
 class Quarantine:
-    """The rules, with the times of one set of limits."""
+    """The rules of the quarantine, with the times from the limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._lease_ms = round(1000 * limits.lease_seconds)
@@ -98,20 +98,21 @@ class Quarantine:
     def orphaned(
         self, log: LeaseHistory, held: Sequence[LeaseHistory], now: Moment, taker: str
     ) -> Sequence[LeaseHistory]:
-        """Return the logs that were cut together with one whose lease ran out, with itself.
+        """Return the logs that were cut together with one whose lease expired, including itself.
 
-        `held` is all that its owner holds, which is not known to be dead. Empty: it is too early
-        to tell whether the owner died or lost this lease only. One process never buries itself.
+        `held` are all logs of its owner, which is not known to be dead. Returns nothing while it is
+        too early to decide whether the owner died or lost only this lease.
         """
         alive = [each for each in held if each.lease_until > now]
-        if log.owner == taker:
+        if log.owner == taker:  # the taker is alive, so its other logs were not cut
             return [log]
         if not alive:
             return held
+        # a live owner renews all its leases within two intervals: after that it lost only this one
         return [log] if now >= log.lease_until + self._spread_ms else []
 
     def buried(self, held: Collection[LeaseHistory]) -> list[LeaseHistory]:
-        """Return how all logs of a dead process stand after its death."""
+        """Return the histories of all logs of a dead process, with its death counted."""
         stuck = [each for each in held if each.is_cut]
         first = [each for each in held if not each.is_cut]
         tried = [each for each in stuck if self._died_at(each) < each.watched_until]
@@ -131,14 +132,14 @@ class Quarantine:
                 alone = each.alone + (len(blamed) == 1)
                 counted = replace(each, deaths=each.deaths + 1, cohort=len(blamed), alone=alone)
                 after.append(replace(counted, watch_ms=self._watch_ms(each)))
-            elif not tried:  # it takes longer to kill than it was watched: watch it for longer
+            elif not tried:  # the process died after all probations: make them longer
                 after.append(replace(each, watch_ms=self._watch_ms(each)))
             else:
                 after.append(each)
         return [replace(each, owner=None, lease_until=0) for each in after]
 
     def admits(self, log: LeaseHistory, watched: Collection[LeaseHistory]) -> bool:
-        """Whether a log with deaths behind it may start beside those that are on probation now."""
+        """Whether a log with counted deaths may start next to the logs on probation now."""
         if not watched:
             return True
         if any(_group(each) != _group(log) for each in watched):
@@ -146,7 +147,7 @@ class Quarantine:
         return log.deaths == 1 or len(watched) < (log.cohort + 1) // 2
 
     def _died_at(self, log: LeaseHistory) -> int:
-        """Return when its process was alive for certain, which is shortly before it died."""
+        """Return the last time at which its process was certainly alive, in milliseconds."""
         return log.lease_until - self._lease_ms
 
     def _watch_ms(self, log: LeaseHistory) -> int:
@@ -155,5 +156,5 @@ class Quarantine:
 
 
 def _group(log: LeaseHistory) -> tuple[int, int]:
-    """Return what logs have in common that are tried together."""
+    """Return a key that is equal for logs that run on probation together."""
     return (log.deaths, log.cohort if log.deaths > 1 else 0)

@@ -1,4 +1,17 @@
-"""The log in a database: SQLite or Postgres."""
+"""The implementation of the log port on SQLite and Postgres.
+
+Guarantees: the contract of `log.py`. Listeners get every record of this process once, in the order
+of its log, after its commit.
+
+How it works. Every write is a unit of work for the one writing thread (`store/writer.py`); this
+class builds the unit, submits it, and turns its outcome into records. `append` does not wait: it
+counts its entries in `LeaseProgress.written` at once and returns an awaitable, so a holder may
+append again while the first is on its way. Bodies above `limits.body_bytes` become blobs first;
+later appends to the log wait for that, to keep the order.
+Relies on: the writer keeps the order of one log; all calls come from one event loop; each write
+names the lease's epoch, so a holder that lost its lease changes nothing.
+Proof: tests/contracts/test_log.py, tests/store/logs/test_sql_log.py.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping, Sequence
@@ -6,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 
-from sqlalchemy import Connection, literal_column, or_, select
+from sqlalchemy import Connection
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import AlreadyAnswered, StoreError
@@ -37,18 +50,16 @@ from penstock.store.logs.log_units import (
 from penstock.store.logs.owner import is_dead
 from penstock.store.logs.pending_append import PendingAppend
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
-from penstock.store.logs.read_units import CheckRange, ReadPage
+from penstock.store.logs.read_units import CheckRange, ReadPage, ReadPending
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections.projection_writer import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.row_checks import moment_or_first
 from penstock.store.rows import Draft, Row, Rows, blobs_of, head_of
 from penstock.store.statements import Statements, cursor_of
-from penstock.store.tables import logs
 
 _ALL = 2**62
 _FEWEST = 16
-"""Events that are read at once, however large their bodies may be."""
+"""Fewest events per page, whatever the size of their bodies."""
 _CHANGE_OF = attrgetter("change")
 _Records = Sequence[Record] | None
 _Error = BaseException | None
@@ -61,7 +72,7 @@ class SqlLog:
         limits = database.limits
         self._database = database
         self._takes_whole_pages = database.dialect == "postgresql"
-        """What a statement finds is in memory before its first row is looked at."""
+        """The driver loads the whole result into memory before it returns the first row."""
         self._body_bytes = limits.body_bytes
         self._writer = database.writer
         self._clock = clock
@@ -74,11 +85,11 @@ class SqlLog:
         self._listeners: list[Listener] = []
         self._held: dict[LogId, LeaseProgress] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
-        self._giving_up: set[asyncio.Task[None]] = set()
+        self._loosening: set[asyncio.Task[None]] = set()
         self.live_text = SqlLiveText(database, clock, self._sql, self._held)
 
     def listen(self, listener: Listener) -> None:
-        """Tell the listener about everything that this process commits."""
+        """Call the listener with everything that this process commits."""
         self._listeners.append(listener)
 
     async def send(
@@ -107,22 +118,23 @@ class SqlLog:
     async def begin(
         self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
     ) -> tuple[Lease, Sequence[Record]] | None:
-        """Append outside events and the start of their task, and take the lease, as one."""
+        """Append outside events and the start of their task, and acquire the lease, atomically."""
         now = self._clock.now()
         drafts = self._rows.drafts(entries, now)
         if not self._rows.are_small(drafts):
             return None
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
         unit = BeginUnit(send, owner, now + self._lease_ms, head)
-        begun = PendingAppend(self._rows, log_id)
+        pending = PendingAppend(self._rows, log_id)
         await self._writer.room()
-        self._writer.submit(unit, partial(self._begun, begun), order=log_id)
+        self._writer.submit(unit, partial(self._begun, pending), order=log_id)
         try:
-            records = await begun
+            records = await pending
         except asyncio.CancelledError:
-            begun.is_left = True
-            if begun.is_written:
-                self._give_up(log_id)
+            # the commit may come before or after this: the second of the two releases the lease
+            pending.is_abandoned = True
+            if pending.is_written:
+                self._release_abandoned(log_id)
             raise
         if not records:
             return None
@@ -139,12 +151,12 @@ class SqlLog:
         return lease, records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
-        """Take the lease if it is free, run out, or its owner is dead on this host, and may be."""
+        """Acquire the lease if it is free or expired, or its owner is dead on this host."""
         now = self._clock.now()
         until = now + self._lease_ms
         take = AcquireLease(self._sql, self._quarantine, log_id, owner, now, until)
         taken = await self._database.write(take, order=log_id)
-        if isinstance(taken, str) and is_dead(taken):
+        if isinstance(taken, str) and is_dead(taken):  # asked outside of the transaction
             take.dead = taken
             taken = await self._database.write(take, order=log_id)
         if taken is None or isinstance(taken, str):
@@ -162,25 +174,27 @@ class SqlLog:
         )
 
     async def suspects(self) -> Sequence[QuarantinedLog]:
-        """Return the logs in quarantine: processes died again and again while they had them."""
+        """Return the logs in quarantine: several processes in a row died while they held them."""
         return await self._database.read(partial(suspects, self._sql))
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
-        """Append as the holder; what was submitted before is written before."""
-        log_id, at = lease.log_id, self._clock.now()
+        """Append as the holder, after all appends that were submitted before."""
+        log_id, now = lease.log_id, self._clock.now()
         appended = PendingAppend(self._rows, log_id)
         progress = self._held.get(log_id)
         if progress is None or progress.epoch != lease.epoch:
             appended.settle(error=lost(log_id))
             return appended
-        entries, kinds = tuple(entries), {type(each.event) for each in entries}
-        drafts, until = self._rows.drafts(entries, at), at + self._lease_ms
+        entries, kinds = tuple(entries), {type(entry.event) for entry in entries}
+        drafts, until = self._rows.drafts(entries, now), now + self._lease_ms
         parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
         unit = AppendUnit(*parts, progress.now())
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
             unit.changes = self._changes
         if progress.is_overheard and not kinds.isdisjoint(ENDS_OF_REPLIES):
             progress.is_overheard, unit.is_said = False, True
+        # counted before the write: the next append expects its entries behind these. If this one
+        # fails the count is wrong for good, so every later append of the lease fails, too.
         progress.written += len(entries)
         if log_id not in self._slow and self._rows.are_small(drafts):
             self._submit(unit, appended)
@@ -189,7 +203,7 @@ class SqlLog:
         return appended
 
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
-        """Keep the lease; returns the events after `after` that came from outside."""
+        """Extend the lease. Return the outside events after `after`."""
         until = self._clock.now() + self._lease_ms
         unit = RenewLease(self._sql, lease.log_id, lease.epoch, until, after)
         rows = await self._hold(lease, unit)
@@ -200,7 +214,7 @@ class SqlLog:
     async def release(
         self, lease: Lease, *, head: int, wake_at: Moment | None = None
     ) -> Sequence[Record]:
-        """Give the lease back; returns nothing when done."""
+        """Release the lease. Return the events after `head`; if there are any, it stays held."""
         unit = ReleaseLease(self._sql, lease.log_id, lease.epoch, head, wake_at)
         rows = await self._hold(lease, unit)
         if not rows:
@@ -208,7 +222,7 @@ class SqlLog:
         return await self._rows.records(lease.log_id, rows)
 
     async def surrender(self, lease: Lease) -> None:
-        """Give the lease back with work left to do."""
+        """Release the lease and leave the log marked as needing a run."""
         unit = partial(self._surrender, lease.log_id, lease.epoch)
         await self._writer.ask(unit, order=lease.log_id)
         self._forget(lease.log_id, lease.epoch)
@@ -222,14 +236,15 @@ class SqlLog:
         size: int | None = None,
     ) -> Sequence[Record]:
         """Return the events after `after`, at most `limit`; an unknown log has none."""
-        most = _ALL if limit is None else limit
+        max_events = _ALL if limit is None else limit
         if size is not None and self._takes_whole_pages:
-            most = min(most, max(_FEWEST, size // self._body_bytes))
-        records, rows = await self._database.read(ReadPage(self._sql, log_id, after, most, size))
+            max_events = min(max_events, max(_FEWEST, size // self._body_bytes))
+        page = ReadPage(self._sql, log_id, after, max_events, size)
+        records, rows = await self._database.read(page)
         return await self._rows.records(log_id, rows, size) if records is None else records
 
     async def check(self, log_id: LogId, *, after: int, until: int) -> None:
-        """Raise StoreCorrupt if an event behind `after`, up to `until`, is missing."""
+        """Raise StoreCorrupt if an event after `after`, up to `until`, is missing."""
         await self._database.read(CheckRange(self._sql, log_id, after, until))
 
     async def head(self, log_id: LogId) -> int:
@@ -240,13 +255,13 @@ class SqlLog:
         return head_of(log_id, head) or 0
 
     async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
-        """Return which of these logs were deleted, or lost text after the event known of each."""
+        """Return the logs that were deleted, or lost text after the given event number."""
         return await self._database.read(partial(erased_since, known))
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
     ) -> Sequence[PendingLog]:
-        """Return logs that need a run and whose lease is free or out, soonest first."""
+        """Return logs that need a run and whose lease is free or expired, soonest first."""
         if among is not None and not among:
             return []
         now = self._clock.now()
@@ -254,52 +269,37 @@ class SqlLog:
             lambda connection: connection.exec_driver_sql(self._sql.owners, (now,)).scalars().all()
         )
         dead = [owner for owner in owners if is_dead(owner)]
-        if dead:  # before the order is looked at: what they held goes behind what others left
+        if dead:  # counted before the logs are sorted: logs of dead owners come last
             await self._database.write(CountDeaths(self._sql, self._quarantine, dead))
-        columns = (logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
-        wanted = (
-            select(*columns, logs.c.recoveries, logs.c.tried_at)
-            .where(logs.c.needs_run == literal_column("1"))
-            .where(or_(logs.c.owner.is_(None), logs.c.lease_until <= now, logs.c.owner.in_(dead)))
-            .order_by(logs.c.wake_at)
-            .limit(limit)
-        )
-        if among is not None:
-            wanted = wanted.where(logs.c.log_id.in_(sorted(among)))
-        rows = await self._database.read(lambda connection: connection.execute(wanted).all())
-        rows = sorted(rows, key=lambda row: [*map(moment_or_first, (row[3], row[3] and row[4]))])
-        return [  # of one time suspects of crashes come last, by turns
-            PendingLog(log_id=row[0], profile_id=row[1], wake_at=moment_or_first(row[2]))
-            for row in rows
-        ]
+        return await self._database.read(ReadPending(now, dead, limit, among))
 
     def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
         done = partial(self._appended, unit, appended)
         self._writer.submit(unit, done, order=unit.log_id, joint=append_all)
 
     def _submit_later(self, unit: AppendUnit, appended: PendingAppend) -> None:
-        """Submit once large bodies are put away, and those of the appends before."""
+        """Submit after the large bodies of this append, and of earlier ones, are blobs."""
         log_id = unit.log_id
-        before = self._slow.get(log_id)
+        previous = self._slow.get(log_id)
 
         async def submit() -> None:
             try:
                 unit.drafts = await self._rows.put_away(unit.drafts)
-                if before is not None:
-                    await asyncio.wait([before])
+                if previous is not None:
+                    await asyncio.wait([previous])
             except BaseException as error:
                 appended.settle(error=error)
                 raise
             self._submit(unit, appended)
 
-        def caught_up(slow: "asyncio.Task[None]") -> None:
+        def forget_task(slow: "asyncio.Task[None]") -> None:
             if self._slow.get(log_id) is slow:
                 del self._slow[log_id]
             if not slow.cancelled():
-                slow.exception()  # who waits for the append has it
+                slow.exception()  # `appended` has it; asyncio would report it as never retrieved
 
         self._slow[log_id] = slow = asyncio.ensure_future(submit())
-        slow.add_done_callback(caught_up)
+        slow.add_done_callback(forget_task)
 
     def _appended(
         self,
@@ -319,10 +319,10 @@ class SqlLog:
             progress.known, progress.outside = advance.head, advance.outside
         log_id, drafts = unit.log_id, unit.drafts
         entries = unit.entries if advance.entries is None else advance.entries
-        at, first = drafts[0][0] if drafts else Moment(0), advance.head - len(entries) + 1
+        written_at = drafts[0][0] if drafts else Moment(0)
         records = [
-            Record(log_id, seq, at, each.task_id, each.path, each.event)
-            for seq, each in enumerate(entries, first)
+            Record(log_id, seq, written_at, entry.task_id, entry.path, entry.event)
+            for seq, entry in enumerate(entries, advance.head - len(entries) + 1)
         ]
         for listener in self._listeners:
             listener(records)
@@ -330,17 +330,17 @@ class SqlLog:
 
     def _begun(
         self,
-        begun: PendingAppend,
-        done: tuple[LeaseProgress, Sequence[Record]] | None,
+        pending: PendingAppend,
+        outcome: tuple[LeaseProgress, Sequence[Record]] | None,
         error: BaseException | None,
     ) -> None:
         records: Sequence[Record] | None = None
-        if done is not None:
-            progress, records = done
-            self._held[begun.log_id] = progress
-        self._sent(begun, (), records, error)
-        if begun.is_left and begun.is_written:
-            self._give_up(begun.log_id)
+        if outcome is not None:
+            progress, records = outcome
+            self._held[pending.log_id] = progress
+        self._sent(pending, (), records, error)
+        if pending.is_abandoned and pending.is_written:
+            self._release_abandoned(pending.log_id)
 
     def _sent(
         self, sent: PendingAppend, drafts: Sequence[Draft], records: _Records, error: _Error
@@ -353,14 +353,14 @@ class SqlLog:
         sent.settle(records or (), error=error)
 
     def _loosen(self, blobs: Sequence[BlobId]) -> None:
-        """Have bytes that were put for events, and are in none after all, looked through later."""
+        """Leave the blobs of unwritten events to the sweeper."""
         if blobs:
-            giving_up = asyncio.ensure_future(self._give_up_bytes(blobs))
-            self._giving_up.add(giving_up)
-            giving_up.add_done_callback(self._giving_up.discard)
+            task = asyncio.ensure_future(self._loosen_blobs(blobs))
+            self._loosening.add(task)  # the loop keeps weak references to tasks only
+            task.add_done_callback(self._loosening.discard)
 
-    async def _give_up_bytes(self, blobs: Sequence[BlobId]) -> None:
-        with suppress(StoreError):  # then they stay
+    async def _loosen_blobs(self, blobs: Sequence[BlobId]) -> None:
+        with suppress(StoreError):  # the bytes then stay on disk, which loses nothing
             await self._rows.share(blobs)
             await self._database.write(partial(loosen, blob_ids=blobs, at=self._clock.now()))
 
@@ -371,10 +371,10 @@ class SqlLog:
             self._forget(lease.log_id, lease.epoch)
             raise
 
-    def _give_up(self, log_id: LogId) -> None:
-        """Give back the lease of a beginning that nobody waits for any more: a sweep goes on."""
+    def _release_abandoned(self, log_id: LogId) -> None:
+        """Release the lease of a cancelled `begin`; the sweep finds the log and runs it."""
         unit = partial(self._surrender, log_id, self._held.pop(log_id).epoch)
-        self._writer.submit(unit, _pass_over, order=log_id)
+        self._writer.submit(unit, _ignore, order=log_id)
 
     def _surrender(self, log_id: LogId, epoch: int, connection: Connection) -> None:
         cursor_of(connection).execute(self._sql.surrender, (log_id, epoch))
@@ -387,14 +387,14 @@ class SqlLog:
     async def _with_answer(
         self, log_id: LogId, entries: Sequence[Entry], error: AlreadyAnswered
     ) -> AlreadyAnswered:
-        """Return the refusal with the answer that was first, in the log or in the same entries."""
-        found = error.details or {}
-        stored = await self.read(log_id, after=found["seq"] - 1, limit=1)
+        """Return the error with the earlier answer, from the log or from the same entries."""
+        details = error.details or {}
+        stored = await self.read(log_id, after=details["seq"] - 1, limit=1)
         for event in [*(each.event for each in stored), *(each.event for each in entries)]:
-            if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
+            if isinstance(event, QuestionAnswered) and event.question_id == details["question"]:
                 return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
         return error
 
 
-def _pass_over(outcome: None, error: BaseException | None) -> None:
-    """Nobody waits for it; what could not be given back runs out."""
+def _ignore(outcome: None, error: BaseException | None) -> None:
+    """Drop the outcome of a release; a lease that could not be released expires."""

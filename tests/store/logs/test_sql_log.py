@@ -129,7 +129,7 @@ async def test_nothing_follows_a_large_event_that_could_not_be_kept(
     large, small = log.append(lease, [note("x" * 1000)]), log.append(lease, [note("small")])
     with pytest.raises(StoreFull):
         await large
-    with pytest.raises(LeaseLost, match="what was written before was not"):
+    with pytest.raises(LeaseLost, match="an earlier append to it failed"):
         await small
     assert await log.head(CHAT) == 2
 
