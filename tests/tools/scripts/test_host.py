@@ -263,3 +263,8 @@ async def test_what_is_answered_at_once_takes_an_object_too(arguments: Any) -> N
     settled = host.host.answer("time.formatUnixTimestamp", arguments)
     assert settled.refusal
     assert settled.refusal.detail.message == "flo.time.formatUnixTimestamp takes an object"
+
+
+async def test_the_entries_of_a_script_take_turns_as_those_of_its_task() -> None:
+    host = await asking()
+    assert host.host.task == host.bench.ledger.task.task_id != ""
