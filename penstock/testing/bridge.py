@@ -1,4 +1,4 @@
-"""A host for scripts that answers as it is told, and remembers what it was asked."""
+"""A fake host for scripts: returns scripted answers and records every host call."""
 
 import asyncio
 import inspect
@@ -11,14 +11,14 @@ from penstock.sandbox.bridge import HostCallResult, Refusal
 
 BEGINS_MS = 1_800_000_000_000
 NEVER_MS = 60_000
-"""A timer or a sleep of so long never fires; a shorter one fires at once, in the order of times."""
+"""A timer or sleep of this length never fires. Shorter ones fire at once, ordered by time."""
 
 Answer = Callable[[Any], Any]
-"""Takes the arguments; returns a value or a Settled, or raises. It may be an async function."""
+"""Takes the arguments; returns a value or a HostCallResult, or raises. May be async."""
 
 
 class FakeBridge:
-    """Answers host calls by name, each a millisecond after the last."""
+    """Answers host calls by name. Each answer is one millisecond later than the previous one."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class FakeBridge:
         self.warned: list[tuple[str, str]] = []
         """Event type and message."""
         self.computed_ms = 0
-        """How long the newest script computed."""
+        """Computing time of the last script, in milliseconds."""
 
     @property
     def seed(self) -> bytes:
-        """32 bytes for the script's chance."""
+        """32 bytes that seed the script's random numbers."""
         return self._seed
 
     @property
     def begins_ms(self) -> int:
-        """What the script's clock shows at the beginning."""
+        """The script's start time, in milliseconds since the epoch."""
         return BEGINS_MS
 
     def ask(self, name: str, arguments: Any) -> HostCallResult | Awaitable[HostCallResult]:
@@ -58,26 +58,26 @@ class FakeBridge:
         return self._answered(name, arguments)
 
     def refuse(self, name: str, problem: str) -> HostCallResult:
-        """Refuse a host call for its arguments."""
+        """Refuse a host call because of its arguments."""
         return self._refused(TypeError(problem))
 
     def answer(self, name: str, arguments: Any) -> HostCallResult:
-        """Answer at once."""
-        found = self._answered(name, arguments)
-        if not isinstance(found, HostCallResult):
-            raise TypeError(f"{name} is answered at once: its answer cannot be awaited")
-        return found
+        """Answer a synchronous host call."""
+        result = self._answered(name, arguments)
+        if not isinstance(result, HostCallResult):
+            raise TypeError(f"{name} is a synchronous host call: its answer cannot be async")
+        return result
 
     def print(self, level: str, text: str) -> None:
-        """Keep a line."""
+        """Record a console line."""
         self.printed.append((level, text))
 
     def warn(self, event_type: str, message: str) -> None:
-        """Keep a warning."""
+        """Record a warning."""
         self.warned.append((event_type, message))
 
     def computed(self, ms: int) -> None:
-        """Keep how long the script computed."""
+        """Record the script's computing time."""
         self.computed_ms = ms
 
     def _passed(self, ms: float) -> HostCallResult | Awaitable[HostCallResult]:
@@ -119,7 +119,7 @@ class FakeBridge:
 
 
 async def never(_arguments: Any) -> None:
-    """Answer that a host call does not get an answer."""
+    """Never answer a host call."""
     await asyncio.Event().wait()
 
 

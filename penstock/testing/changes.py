@@ -1,4 +1,9 @@
-"""State and files of scopes in memory, changed with the log in memory."""
+"""State, files and media in memory, changed together with the log in memory.
+
+Guarantees what the SQL store guarantees with a transaction: a change is applied as a whole or not
+at all, and the outcome of the call that made it says which. `settle` applies the change before the
+entry is written; a refused change turns the outcome into an error.
+"""
 
 from typing import assert_never
 
@@ -25,28 +30,28 @@ class FileEntry(Struct, frozen=True):
 
 
 class ScopeContents(Struct):
-    """What one scope holds."""
+    """The state and files of one scope."""
 
     state: dict[str, StateEntry] = field(default_factory=dict)
     files: dict[str, FileEntry] = field(default_factory=dict)
 
 
 class MemoryChanges:
-    """Makes changes; each as a whole, or not at all."""
+    """Applies changes, each as a whole or not at all."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.media: dict[MediaId, MediaChange] = {}
         self.given_up: list[BlobId] = []
-        """Bytes of what was not made."""
+        """Blobs of changes that were not applied."""
         self._scopes: dict[Scope, ScopeContents] = {}
 
     def of(self, scope: Scope) -> ScopeContents:
-        """Return what a scope holds."""
+        """Return the contents of a scope."""
         return self._scopes.setdefault(scope, ScopeContents())
 
     def settle(self, entry: Entry, at: Moment) -> Entry:
-        """Make the change of a call's outcome; returns the entry as it is to be written."""
+        """Apply the change of a call's outcome; return the entry to write."""
         change, event = entry.change, entry.event
         if change is None or not isinstance(event, CallSettled):
             return entry
@@ -60,7 +65,7 @@ class MemoryChanges:
         return Entry(event, entry.task_id, entry.path)
 
     def make(self, change: Change, at: Moment) -> StateOutcome | None:
-        """Make a change, or raise CallError and change nothing."""
+        """Apply a change, or raise CallError and change nothing."""
         match change:
             case StateChange():
                 return self.make_state(change, at)
@@ -81,7 +86,7 @@ class MemoryChanges:
                 assert_never(change)
 
     def drop_task(self, task_id: TaskId) -> None:
-        """Delete what a task kept."""
+        """Delete the state and files of a task's own scope."""
         for scope in list(self._scopes):
             if scope.kind is ScopeKind.TASK and scope.id.partition("/")[0] == task_id:
                 del self._scopes[scope]

@@ -1,4 +1,8 @@
-"""A clock that moves by hand."""
+"""A clock that tests move by hand.
+
+Time stands still until `advance` or `elapse` moves it, so a test of a timeout takes no real time
+and has the same result on every machine. Sleepers wake in the order of their times.
+"""
 
 import asyncio
 import heapq
@@ -8,11 +12,11 @@ from itertools import count
 from penstock.core.clock import Moment
 
 START = Moment(1_795_251_600_000)
-"""2026-11-21T09:00:00Z, when every fake clock begins."""
+"""2026-11-21T09:00:00Z, the start time of every fake clock."""
 
 
 class FakeClock:
-    """Stands still until it is moved; who sleeps is woken in the order of the times."""
+    """A Clock that moves only when a test moves it."""
 
     def __init__(self, now: Moment = START) -> None:
         self._start = now
@@ -25,11 +29,11 @@ class FakeClock:
         return Moment(self._start + round(self._passed * 1000))
 
     def monotonic(self) -> float:
-        """Return the seconds that have passed."""
+        """Return the seconds since the start."""
         return self._passed
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been moved by so much."""
+        """Wait until the clock has been moved by this many seconds."""
         if seconds <= 0:
             await settle(rounds=1)
             return
@@ -39,19 +43,19 @@ class FakeClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait for the clock to move."""
+        """How many coroutines wait for the clock to move."""
         return sum(not sleeper.done() for _, _, sleeper in self._sleepers)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock at once; sleepers whose time has come run with the next `await`."""
+        """Move the clock at once. Sleepers whose time has come run at the next `await`."""
         self._passed += seconds
         while self._sleepers and self._sleepers[0][0] <= self._passed:
             self._wake()
 
     async def elapse(self, seconds: float) -> None:
-        """Move the clock from sleeper to sleeper and let each run on before the next is woken.
+        """Move the clock from sleeper to sleeper, and let each run before the next wakes.
 
-        Who sleeps again on the way is woken again, if that falls within these seconds.
+        A sleeper that sleeps again within these seconds wakes again.
         """
         until = self._passed + seconds
         await settle()
@@ -68,13 +72,13 @@ class FakeClock:
 
 
 async def settle(*, rounds: int = 50) -> None:
-    """Let the event loop run what is ready, and what becomes ready by that, so many times over."""
+    """Let the event loop run everything that is ready, this many rounds."""
     for _ in range(rounds):
         await _Pause()
 
 
 class _Pause:
-    """Gives way to everything else that is ready, once."""
+    """Yields to the event loop once."""
 
     def __await__(self) -> Generator[None]:
         yield

@@ -1,4 +1,4 @@
-"""Flows in memory, by file."""
+"""A library of flows in memory, by file name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,9 @@ SUFFIX = ".yaml"
 
 
 class MemoryFlows:
-    """The Library of some texts: `flows/dom/apply.yaml` is the command `dom:apply`.
+    """A FlowLibrary of texts: `flows/dom/apply.yaml` is the command `dom:apply`.
 
-    Every run keeps the texts that are no flows: they are modules of code steps.
+    Texts of other files are modules of code steps; every run keeps a copy of them.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
@@ -31,7 +31,7 @@ class MemoryFlows:
         return self._source(file)
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
-        """Return the flows that a path means."""
+        """Return the flows at a path; None if the path is invalid."""
         places = places_of(path, source.path)
         if places is None:
             return None
@@ -41,7 +41,7 @@ class MemoryFlows:
         return ()
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
-        """Return what is wrong with a flow, among agents that are all there."""
+        """Return the errors of a flow. Every agent that it names counts as existing."""
         read = read_flow(source.text, source.name)
         names = {getattr(each.step, "agent", None) or "" for each in read.steps}
         agents = {name: AgentCard(name=name) for name in names}

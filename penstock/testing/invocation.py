@@ -49,9 +49,9 @@ _PLENTY = 3600.0
 
 
 class Workbench:
-    """Tools behind the real door, in one open task, all in memory; `open_workbench` makes one.
+    """Tools behind the real Invoker, in one running task, all in memory; see `open_workbench`.
 
-    A call that waits for a person raises Suspend: `answer`, then `enter`, then call again.
+    A call that waits for a person raises Suspend: use `answer`, then `enter`, then call again.
     """
 
     def __init__(
@@ -80,27 +80,27 @@ class Workbench:
             agent_tools=frozenset(tool.spec.tool_id for tool in self.invoker.registry),
             clip_at=10_000,
         )
-        """A model that is offered every tool."""
+        """A model that may call every tool."""
         self._task_id = TaskId(world.new_id("task"))
         self._owners = 0
         self._seen: Occurrences
         self.ledger: Ledger
-        """Of the task."""
+        """The ledger of the task."""
 
     async def begin(self) -> None:
-        """Open the task."""
+        """Start the task."""
         requested = CallRequested(tool_id="", input={}, profile_id=LOCAL)
         await self.log.send(LogId(self._task_id), [Entry(requested, self._task_id)])
         await self.take_over()
         self.ledger.add(TaskStarted())
 
     async def take_over(self) -> None:
-        """Go on as another process does after this one was killed: from the log alone."""
+        """Resume the task from its log alone, as another process does after a crash."""
         log_id = LogId(self._task_id)
         self._owners += 1
         lease = await self.log.acquire(log_id, f"owner-{self._owners}")
         if lease is None:
-            raise LeaseLost(f"the log {log_id} is held; let its lease run out first")
+            raise LeaseLost(f"the lease of log {log_id} is held; let it expire first")
         state, now = fold(log_id, await self.log.read(log_id)), self.world.clock.monotonic()
         held = HeldLog(self.log, lease, state, self.world, since=now)
         task = held.state.current or cast("TaskState", held.state.next_task())
@@ -108,7 +108,7 @@ class Workbench:
         self.enter()
 
     def enter(self) -> None:
-        """Begin the turn again: equal calls are the same calls as before."""
+        """Restart the turn, so that equal calls are replayed."""
         self._seen = self.ledger.occurrences(f"{self._task_id}/1")
 
     async def call(
@@ -124,7 +124,7 @@ class Workbench:
         )
 
     def next_call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Call:
-        """Return the next call of this tool with this input, with its place in the task."""
+        """Return the next call of a tool with this input, with its path in the task."""
         given = dict(input or {})
         return Call(self._seen.path(tool_id, canonical(given)), tool_id, given)
 
@@ -143,7 +143,7 @@ class Workbench:
         await self._send(answered)
 
     async def cancel(self) -> None:
-        """Ask for the end of the task."""
+        """Request the cancellation of the task."""
         await self._send(CancelRequested(by=LOCAL))
 
     @property
@@ -161,7 +161,7 @@ class Workbench:
         return [event for event in await self.events() if isinstance(event, CallSettled)]
 
     def invocation(self, tool: Tool, input: Mapping[str, Any] | None = None) -> Invocation:
-        """Return what a tool holds while it runs, to call its `run` without the door."""
+        """Return the invocation of a tool, to call its `run` without the Invoker."""
         inside = InvokerContext(
             call_tool=self.invoker.call,
             effect_of=self.invoker.registry.effect_of,
@@ -189,7 +189,7 @@ async def open_workbench(
     limits: Limits | None = None,
     **reached: Any,
 ) -> Workbench:
-    """Return a workbench with these tools, and a task that has begun.
+    """Return a workbench with these tools and a started task.
 
     `reached` are further members of Resources, such as `egress` and `vault`.
     """
@@ -200,8 +200,8 @@ async def open_workbench(
 
 
 async def invocation_for(tool: Tool, *others: Tool) -> Invocation:
-    """Return what a tool holds while it runs, for `await tool.run(input, invocation)`.
+    """Return an invocation for `await tool.run(input, invocation)`.
 
-    The others are what it may call.
+    `others` are the tools that it may call.
     """
     return (await open_workbench(tool, *others)).invocation(tool)

@@ -1,4 +1,10 @@
-"""A log in memory, for tests and for runs that nobody wants to keep."""
+"""A log in memory, for tests and for runs that need not be kept.
+
+Implements the same port as `SqlLog` and passes the same contract tests (tests/contracts): leases
+with epochs, appends that are refused after the lease was lost, quarantine of logs whose processes
+die, and projections. Nothing can be lost in memory, so an append is complete when it returns.
+Relies on one event loop: no method awaits between a check and the change that depends on it.
+"""
 
 from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 
@@ -40,7 +46,7 @@ _AT_ONCE = Moment(0)
 
 
 class MemoryLog(MemoryProjections):
-    """Every event of every log, as it was given, and what follows from them."""
+    """All events of all logs, with the projections that follow from them."""
 
     def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
         limits = limits or Limits()
@@ -50,14 +56,14 @@ class MemoryLog(MemoryProjections):
         self._quarantine = Quarantine(limits)
         self._logs: dict[LogId, _Kept] = {}
         self._in_need: dict[LogId, _Kept] = {}
-        """Those that need a run, now or later."""
+        """Logs that need a run, now or later."""
         self._listeners: list[Listener] = []
         self.changes = MemoryChanges(limits)
-        """What calls changed besides the log."""
+        """State, files and media that calls changed."""
         self.live_text = MemoryLiveText(limits, clock.now, self._epoch_of)
 
     def listen(self, listener: Listener) -> None:
-        """Tell the listener about everything that is written."""
+        """Notify the listener about every append."""
         self._listeners.append(listener)
 
     async def send(
@@ -71,7 +77,7 @@ class MemoryLog(MemoryProjections):
         """Append outside events, and mark the log as needing a run."""
         log = self._logs.get(log_id)
         if log is not None and type(entries[0].event) is SessionOpened:
-            raise NameTaken(f"there is a log {log_id!r} already; take a new id")
+            raise NameTaken(f"the log {log_id!r} already exists; use a new id")
         if log is not None and head not in {None, len(log.records)}:
             raise SessionBusy(MOVED_ON)
         log = log or _Kept(_owned(log_id, entries))
@@ -88,17 +94,17 @@ class MemoryLog(MemoryProjections):
     async def begin(
         self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
     ) -> tuple[Lease, Sequence[Record]] | None:
-        """Append outside events and the start of their task, and take the lease, as one."""
+        """Append outside events and the start of their task, and acquire the lease, atomically."""
         log = self._logs.get(log_id)
         if head != (len(log.records) if log else 0) or (log is not None and log.owner):
             return None
         records = await self.send(log_id, entries)
         lease = self._take(log_id, owner, begun=True)
-        assert lease is not None  # noqa: S101  nobody has it
+        assert lease is not None  # noqa: S101  no process holds it
         return lease, records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
-        """Take the lease if it is free, run out, or its owner is dead on this host."""
+        """Acquire the lease if it is free or expired, or its owner died on this host."""
         return self._take(log_id, owner)
 
     def _take(self, log_id: LogId, owner: str, *, begun: bool = False) -> Lease | None:
@@ -113,7 +119,7 @@ class MemoryLog(MemoryProjections):
             return None
         log.owner, log.lease_until = owner, now + self._lease_ms
         log.epoch += 1
-        log.held_from = log.told = len(log.records)
+        log.held_from = log.known = len(log.records)
         log.tried_at = now if log.deaths else 0
         self.live_text.hear(log_id, log.epoch)
         return Lease(
@@ -127,7 +133,7 @@ class MemoryLog(MemoryProjections):
         )
 
     async def suspects(self) -> Sequence[QuarantinedLog]:
-        """Return the logs in quarantine: processes died again and again while they had them."""
+        """Return the logs in quarantine: several processes died while they ran them."""
         found = [each.standing for each in self._logs.values()]
         return [suspect_of(each) for each in found if each.deaths >= SUSPECT and each.is_stuck]
 
@@ -162,23 +168,23 @@ class MemoryLog(MemoryProjections):
         return self._quarantine.admits(log.standing, watched)
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
-        """Append as the holder; it is done when this returns, and awaiting it waits for nothing."""
+        """Append as the holder. Complete on return; awaiting the result does not wait."""
         log = self._logs[lease.log_id]
         if log.epoch != lease.epoch or log.owner is None:
             return _Lost(lease.log_id)
-        told = log.told
-        slipped = log.records[told:] if told < len(log.records) else None
+        known = log.known
+        slipped = log.records[known:] if known < len(log.records) else None
         in_time = [entry for entry in entries if not self.is_late(entry.event)]
         records = self._write(log, in_time)
         self.live_text.drop(lease.log_id, records)
         if are_repeated(records):
             log.held_from += len(records)
         log.lease_until = records[-1].at + self._lease_ms if records else log.lease_until
-        log.told = len(log.records)
+        log.known = len(log.records)
         return _Done(records if slipped is None else slipped + records)
 
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
-        """Keep the lease; returns the events after `after` that came from outside."""
+        """Renew the lease; return the outside events after `after`."""
         log = self._held(lease)
         log.lease_until = self._clock.now() + self._lease_ms
         self.live_text.hear(lease.log_id, lease.epoch)
@@ -187,7 +193,7 @@ class MemoryLog(MemoryProjections):
     async def release(
         self, lease: Lease, *, head: int, wake_at: Moment | None = None
     ) -> Sequence[Record]:
-        """Give the lease back; returns nothing when done."""
+        """Release the lease. If there are events after `head`, return them and keep it."""
         log = self._held(lease)
         if len(log.records) > head:
             return log.records[head:]
@@ -200,7 +206,7 @@ class MemoryLog(MemoryProjections):
         return ()
 
     async def surrender(self, lease: Lease) -> None:
-        """Give the lease back with work left to do."""
+        """Release the lease although work is left to do."""
         log = self._logs[lease.log_id]
         if log.epoch == lease.epoch:
             log.owner = None
@@ -216,13 +222,13 @@ class MemoryLog(MemoryProjections):
         limit: int | None = None,
         size: int | None = None,
     ) -> Sequence[Record]:
-        """Return the events after `after`, at most `limit`; an unknown log has none."""
+        """Return at most `limit` events after `after`; none for an unknown log."""
         log = self._logs.get(log_id)
         found = log.records[after : None if limit is None else after + limit] if log else []
         return found if size is None else _first(found, size)
 
     async def check(self, log_id: LogId, *, after: int, until: int) -> None:
-        """Find nothing missing: what is in memory is whole."""
+        """Do nothing: no event in memory can be missing."""
 
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""
@@ -230,14 +236,14 @@ class MemoryLog(MemoryProjections):
         return len(log.records) if log else 0
 
     async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
-        """Return which of these logs were deleted, or lost text after the event known of each."""
+        """Return the logs that were deleted, or had text erased, after the given event of each."""
         found = {log_id: await self.read(log_id, after=seq - 1) for log_id, seq in known.items()}
         return {log_id for log_id, records in found.items() if not records or _erases(records[1:])}
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
     ) -> Sequence[PendingLog]:
-        """Return logs that need a run and whose lease is free or out, soonest first."""
+        """Return logs that need a run and whose lease is free or expired, soonest first."""
         self._bury_dead()
         now = self._clock.now()
         found = [
@@ -281,7 +287,7 @@ class MemoryLog(MemoryProjections):
 
 
 class _Kept(Struct):
-    """One log: its events, and who holds it."""
+    """One log: its events and its lease."""
 
     owned: LogOwner
     records: list[Record] = field(default_factory=list)
@@ -295,13 +301,13 @@ class _Kept(Struct):
     alone: int = 0
     tried_at: int = 0
     watch_ms: int = 0
-    told: int = 0
+    known: int = 0
     """How many events the holder knows of."""
     wake_at: Moment = _AT_ONCE
 
     @property
     def standing(self) -> LeaseHistory:
-        """How it stands after deaths of its holders."""
+        """The history of the lease, for decisions about quarantine."""
         return LeaseHistory(
             self.owned.log_id,
             self.owner,
@@ -344,7 +350,7 @@ def _erases(records: Sequence[Record]) -> bool:
 
 
 class _Done:
-    """An append that is done."""
+    """An append that succeeded."""
 
     __slots__ = ("_records",)
 
@@ -357,7 +363,7 @@ class _Done:
 
 
 class _Lost:
-    """An append that was refused; who awaits it learns so."""
+    """An append that was refused; awaiting it raises LeaseLost."""
 
     __slots__ = ("_log_id",)
 

@@ -1,4 +1,9 @@
-"""What follows from the logs, in memory."""
+"""Projections in memory: tasks, sessions and questions, derived from the events of logs.
+
+Implements the same port as the SQL projections and passes the same contract tests. `admit` refuses
+outside events before they are written (a task that is over, a closed question, a full queue);
+`follow` applies each written event.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -68,7 +73,7 @@ class MemoryProjections:
         of: TasksOf = ALL_TASKS,
         page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
-        """Return tasks, by when they were asked for; usually newest first."""
+        """Return tasks in the order of their requests, newest first by default."""
         found = [
             task
             for task in self._tasks.values()
@@ -82,7 +87,7 @@ class MemoryProjections:
         return [task.record() for task in part], len(found)
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
-        """Return the newest task that had started when this event was written."""
+        """Return the newest task that had started at this event."""
         begun = [
             (task.started.seq, task)
             for task in self._tasks.values()
@@ -104,7 +109,7 @@ class MemoryProjections:
         sort: SessionSort = SessionSort.UPDATED,
         page: Page,
     ) -> tuple[Sequence[SessionRecord], int]:
-        """Return the sessions of a profile, usually newest first."""
+        """Return the sessions of a profile, newest first by default."""
         found = [
             session
             for session in self._sessions.values()
@@ -129,7 +134,7 @@ class MemoryProjections:
         status: QuestionStatus | None = None,
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
-        """Return questions, by when they were asked; usually oldest first."""
+        """Return questions in the order in which they were asked, oldest first by default."""
         found = [
             asked
             for asked in self._questions.values()
@@ -144,7 +149,7 @@ class MemoryProjections:
     async def open_questions(
         self, log_id: LogId, task_id: TaskId | None = None
     ) -> Sequence[QuestionRecord]:
-        """Return all that a log, or one task of it, waits for, oldest first."""
+        """Return the open questions of a log, or of one of its tasks, oldest first."""
         return [
             asked.record()
             for asked in self._questions.values()
@@ -154,7 +159,7 @@ class MemoryProjections:
         ]
 
     def admit(self, log: LogOwner, entries: Sequence[Entry], at: Moment) -> None:
-        """Refuse outside events that the log has no room or no use for."""
+        """Refuse outside events that the log cannot take, such as a late answer."""
         coming = _Coming(log.queued)
         for entry in entries:
             match entry.event:
@@ -176,13 +181,13 @@ class MemoryProjections:
                     pass
 
     def follow(self, log: LogOwner, record: Record) -> None:
-        """Take in what follows from an event, if something does."""
+        """Apply a written event."""
         follow = self._follows.get(type(record.event))
         if follow is not None:
             follow(log, record, record.event)
 
     def is_late(self, event: Event) -> bool:
-        """Whether the event closes a question that an event of the log has closed before."""
+        """Whether the event closes a question that is already closed."""
         if not isinstance(event, events.QuestionAnswered):
             return False
         asked = self._questions.get(event.question_id)
@@ -196,7 +201,7 @@ class MemoryProjections:
 
     def _admit_task(self, log: LogOwner, entry: Entry, coming: "_Coming") -> None:
         if entry.task_id in self._tasks or entry.task_id in coming.tasks:
-            raise NameTaken(f"there is a task {entry.task_id!r} already; take a new id")
+            raise NameTaken(f"the task {entry.task_id!r} already exists; use a new id")
         if coming.queued >= self._limits.queued_tasks:
             raise SessionBusy(
                 f"{coming.queued} tasks wait in {log.log_id!r}, more may not; "
@@ -332,7 +337,7 @@ class MemoryProjections:
 
 
 class _Coming(Struct):
-    """What the entries before one in the same `send` amount to."""
+    """The effect of earlier entries in the same `send`."""
 
     queued: int
     tasks: set[TaskId | None] = field(default_factory=set)
@@ -341,7 +346,7 @@ class _Coming(Struct):
 
 
 class _Claim(Struct, frozen=True):
-    """Which task has an Idempotency-Key."""
+    """The task that used an Idempotency-Key first."""
 
     log_id: LogId
     task_id: TaskId
@@ -350,7 +355,7 @@ class _Claim(Struct, frozen=True):
 
 
 def _close(task: TaskRow, record: Record) -> None:
-    """Close the questions of a task that somebody ends."""
+    """Close the open questions of a task that is cancelled."""
     for asked in task.asked:
         if asked.status is QuestionStatus.OPEN:
             asked.status, asked.answered_at = QuestionStatus.CANCELLED, record.at

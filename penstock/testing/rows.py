@@ -1,4 +1,4 @@
-"""Tasks, sessions and questions as they change, in memory."""
+"""Mutable rows of tasks, sessions and questions for the projections in memory."""
 
 from msgspec import Struct, field
 
@@ -11,7 +11,7 @@ from penstock.core.task import Missing, SessionRecord, TaskRecord, TaskStatus
 
 
 class LogOwner(Struct):
-    """Whose a log is, and what it says of tasks."""
+    """The owner of a log, and its tasks."""
 
     log_id: LogId
     profile_id: ProfileId
@@ -37,10 +37,10 @@ class TaskRow(Struct):
     asked: "list[QuestionRow]" = field(default_factory=list)
     blocked_on: tuple[Missing, ...] = ()
     is_cancelled: bool = False
-    """Somebody wants its end: its questions take no answer."""
+    """The task is cancelled: its questions accept no answer."""
 
     def record(self) -> TaskRecord:
-        """Return the task as doors see it."""
+        """Return the task as callers see it."""
         started, ended = self.started, self.ended
         return TaskRecord(
             task_id=self.task_id,
@@ -69,7 +69,7 @@ class SessionRow(Struct):
     updated_at: Moment
 
     def record(self) -> SessionRecord:
-        """Return the session as lists show it."""
+        """Return the session as callers see it."""
         tasks = self.log.tasks
         in_hand = [task for task in tasks if not task.status.is_final]
         newest = (in_hand or tasks)[-1:]
@@ -98,7 +98,7 @@ class QuestionRow(Struct):
     answered: QuestionAnswered | None = None
 
     def record(self) -> QuestionRecord:
-        """Return the question as doors see it."""
+        """Return the question as callers see it."""
         answered = self.answered
         return QuestionRecord(
             question=self.question,

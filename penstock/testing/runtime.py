@@ -1,4 +1,4 @@
-"""A whole runtime in memory, for tests of what is built on it."""
+"""A complete runtime in memory, for tests of programs that are built on penstock."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -37,9 +37,10 @@ KEY = bytes(range(32))
 
 
 class MemoryStorage:
-    """Where runtimes in memory keep their things: one opened here after another goes on with them.
+    """The storage of runtimes in memory. A second runtime on it resumes the tasks of the first.
 
-    With a FakeClock, what an abandoned runtime held is free once `lease_seconds` are over.
+    So a test can simulate a crash: abandon a runtime and open another one. With a FakeClock, move
+    the clock by `limits.lease_seconds` first, because the abandoned runtime still holds its leases.
     """
 
     def __init__(
@@ -62,10 +63,10 @@ class MemoryStorage:
         self.code_environment = code_environment
         self.handbooks = Handbooks()
         self.project: ProjectFolder | None = None
-        """A folder, for what works in one."""
+        """A project folder, for tools that need one."""
 
     def project_parts(self, model: Model | None) -> ProjectParts:
-        """Return what there is here, without tools, agents and rules; the model is the default."""
+        """Return the parts of a project without tools, agents and rules; `model` is the default."""
         models = Models(default=model.card.model_id if model else OFFLINE, limits=self.limits)
         if model is not None:
             models.add(model)
@@ -83,7 +84,7 @@ class MemoryStorage:
         )
 
     def storage(self) -> Storage:
-        """Return where a runtime that is opened here keeps its things."""
+        """Return the storage for one runtime."""
         return Storage(
             log=self.log,
             projections=self.log,
@@ -107,16 +108,16 @@ async def memory_runtime(
     skills: Skills = NO_SKILLS,
     place: MemoryStorage | None = None,
 ) -> AsyncIterator[Runtime]:
-    """Open a runtime in memory, without a project and without the network, until the block ends.
+    """Open a runtime in memory until the block ends. It needs no project and no network.
 
     Args:
-        model: The model that answers by default; None is the offline model.
+        model: The default model; None is the offline model, which needs no key.
         tools: Functions with `@tool`, plain functions and other tools.
         agents: Agents in addition to the default one.
         rules: Rules for calls, as `[[rules]]` of a project.
         skills: The skills of the project.
-        place: Where logs, files and state are; runtimes opened in one place after another continue
-            each other's tasks. None is a new place.
+        place: The storage of logs, files and state. A second runtime on the same storage resumes
+            the tasks of the first. None creates new storage.
 
     Yields:
         The runtime.

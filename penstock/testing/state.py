@@ -1,4 +1,4 @@
-"""The State in memory."""
+"""State in memory."""
 
 from penstock.core.clock import Clock
 from penstock.core.state.changes import StateChange
@@ -9,7 +9,7 @@ from penstock.testing.changes import MemoryChanges
 
 
 class MemoryState:
-    """Values that a log in memory changes with its calls."""
+    """State values that change together with a MemoryLog."""
 
     def __init__(self, changes: MemoryChanges, clock: Clock) -> None:
         self._changes = changes
@@ -23,7 +23,7 @@ class MemoryState:
     async def page(
         self, scope: Scope, prefix: str, *, limit: int = 100, cursor: str = ""
     ) -> StatePage:
-        """Return values whose keys begin so, after the cursor."""
+        """Return values whose keys start with the prefix, after the cursor."""
         now, after = self._clock.now(), cursor.encode()
         found = [
             entry
@@ -33,5 +33,5 @@ class MemoryState:
         return page_of(sorted(found, key=lambda each: each.key.encode()), limit)
 
     async def make(self, change: StateChange) -> StateOutcome:
-        """Make a change that no log records."""
+        """Apply a change without a log entry."""
         return self._changes.make_state(change, self._clock.now())

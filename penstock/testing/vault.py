@@ -9,7 +9,7 @@ from penstock.resources.vault import SecretListing, by_place, check_secret, not_
 
 
 class MemoryVault:
-    """Secrets as they were given, for tests."""
+    """Secrets in plain text, for tests."""
 
     def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
         self._clock = clock
@@ -17,7 +17,7 @@ class MemoryVault:
         self._secrets: dict[tuple[Scope, str], tuple[str, Moment]] = {}
 
     async def set(self, scope: Scope, key: str, value: str) -> None:
-        """Keep a secret, in the place of one that is there."""
+        """Store a secret; replace an existing one."""
         check_secret(scope, key, value, self._limits)
         self._secrets[scope, key] = value, self._clock.now()
 
@@ -28,7 +28,7 @@ class MemoryVault:
         return self._secrets[scope, key][0]
 
     async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
-        """Return which secrets there are."""
+        """Return the secrets without their values."""
         found = [
             SecretListing(scope=where, key=key, updated_at=at)
             for (where, key), (_, at) in self._secrets.items()
@@ -37,9 +37,9 @@ class MemoryVault:
         return sorted(found, key=by_place)
 
     async def delete(self, scope: Scope, key: str) -> bool:
-        """Remove a secret."""
+        """Delete a secret."""
         return self._secrets.pop((scope, key), None) is not None
 
     async def rotate(self) -> int:
-        """Return how many secrets there are: none of them is sealed."""
+        """Return the number of secrets. There is nothing to re-encrypt."""
         return len(self._secrets)

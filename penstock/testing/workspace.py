@@ -1,4 +1,4 @@
-"""The files of workspaces in memory."""
+"""Files of workspaces in memory."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from penstock.testing.changes import MemoryChanges
 
 
 class MemoryFiles:
-    """Files that a log in memory changes with its calls."""
+    """Files that change together with a MemoryLog."""
 
     def __init__(self, changes: MemoryChanges, clock: Clock) -> None:
         self._changes = changes
@@ -29,14 +29,14 @@ class MemoryFiles:
     async def children(
         self, scope: Scope, directory: str, *, most: int
     ) -> Sequence[DirectoryEntry]:
-        """Return what stands in a directory itself."""
+        """Return the direct children of a directory."""
         prefix = inside(directory)
         found = await self.below(scope, directory, most=len(self._all(scope)))
         children = {child.name: child for child in (child_of(prefix, each) for each in found)}
         return list(children.values())[:most]
 
     async def make(self, changes: FileChanges) -> None:
-        """Make changes that no log records."""
+        """Apply changes without a log entry."""
         self._changes.make(changes, self._clock.now())
 
     def _all(self, scope: Scope) -> dict[str, File]:

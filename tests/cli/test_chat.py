@@ -188,7 +188,7 @@ def test_a_question_for_later_leaves_the_other_call_at_work(project: Path, gate:
     with Terminal("chat", f"pick, then hold gate={gate}", cwd=project) as terminal:
         terminal.until("answer> ")
         terminal.leave()
-        terminal.until("It waits for an answer: penstock answer q_")
+        terminal.until("Waiting for an answer. Run: penstock answer q_")
         gate.write_text("done")
         terminal.until("✓ hold")
         assert terminal.ended() == WAITING

@@ -151,7 +151,7 @@ def test_a_question_left_open_is_answered_by_another_process(project: Path) -> N
     with Terminal("chat", 'send_letter {"to": "Ann"}', cwd=project) as terminal:
         terminal.until("answer later> ")
         terminal.leave()
-        terminal.until("It waits for an answer: penstock answer ")
+        terminal.until("Waiting for an answer. Run: penstock answer ")
         assert terminal.ended() == 4
     (question,) = json.loads(ran(project, "answer", "--json"))["questions"]
     answered = json.loads(ran(project, "answer", question["id"], "approve", "--json"))
@@ -201,7 +201,7 @@ def test_ctrl_c_cancels_a_direct_call(project: Path, tool: str) -> None:
     with Terminal("call", tool, cwd=project) as terminal:
         until_waiting(project)
         terminal.interrupt()
-        terminal.until("Cancelling; Ctrl-C again leaves at once.")
+        terminal.until("Cancelling. Press Ctrl-C again to exit at once.")
         terminal.until("failed: CANCELLED")
         assert terminal.ended() == 130
     assert the_task(project)["status"] == "cancelled"
@@ -215,9 +215,9 @@ def test_a_second_ctrl_c_leaves_at_once_and_says_what_becomes_of_it(
     with Terminal(*words, cwd=project) as terminal:
         task_id = until_waiting(project)
         terminal.interrupt()
-        terminal.until("Cancelling; ")
+        terminal.until("Cancelling. ")
         terminal.interrupt()
-        terminal.until("It has not ended yet; it ends with the next server, or now: ")
+        terminal.until("The task has not ended yet. A server ends it when it starts, or run: ")
         assert terminal.ended() == 130
         assert f"penstock tasks events {task_id} --follow" in terminal.said
     assert the_task(project)["id"] == task_id

@@ -1,4 +1,4 @@
-"""How the cards of a run look on a screen of a given size."""
+"""Draws the cards of a run for a screen of a given size."""
 
 from collections.abc import Sequence
 from zlib import crc32
@@ -21,13 +21,13 @@ LEAST_WIDTH = 34
 MOST_WIDTH = 56
 LEAST_DETAIL, MOST_DETAIL = 5, 11
 MARGIN_SHARE = 12
-"""One column of so many stays free at the right."""
+"""One of this many columns stays free at the right; see `_width`."""
 FRAME = 4
-"""Columns of a card that its frame takes."""
+"""Columns that the frame of a card takes."""
 LEAST_FIGURES = 8
-"""Columns behind the title that are worth being used."""
+"""Minimum columns after the title for figures to be shown."""
 SPARE = 2
-"""Lines below that stay free: for what a terminal echoes, and for the cursor."""
+"""Free lines below the board: one for text that the terminal echoes, one for the cursor."""
 MOST_DETAIL_WIDTH = 2 * MOST_WIDTH
 _COLOURS = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
 _NAMED = frozenset({"red", "green", "yellow", "blue", "magenta", "cyan", "white"})
@@ -45,7 +45,7 @@ _MINUTE, _HOUR = 60, 3600
 
 
 class View(Struct, frozen=True):
-    """What is to be seen: the cards that are on the board, at a moment."""
+    """The content of the board at one moment: its cards, and the time."""
 
     title: str
     cards: Cards
@@ -54,18 +54,18 @@ class View(Struct, frozen=True):
 
     @property
     def newest(self) -> StepCard | None:
-        """The card that did something last, of those at work if there are any."""
-        at_work = [each for each in self.shown if not each.is_over]
-        return max(at_work or self.shown, key=lambda each: each.touched, default=None)
+        """The card that was active last; working cards come before ended ones."""
+        working = [each for each in self.shown if not each.is_over]
+        return max(working or self.shown, key=lambda each: each.touched, default=None)
 
 
 def fits(view: View, console: Console) -> bool:
-    """Whether there is room for every card, and for what one of them does."""
+    """Whether the screen has room for every card and for the details of one."""
     return _free_lines(view, console) >= LEAST_DETAIL
 
 
 def draw(view: View, console: Console) -> RenderableType:
-    """Return the board: lower than the screen by what is to spare."""
+    """Return the board. It leaves `SPARE` lines of the screen free."""
     width = _width(console)
     parts: list[RenderableType] = [_header(view, width)]
     if rounds := _rounds(view.cards, width):
@@ -104,7 +104,7 @@ def _header(view: View, width: int) -> Text:
 
 
 def _rounds(cards: Cards, width: int) -> Text | None:
-    """Return how often ways back were taken."""
+    """Return the line with the rounds of loops."""
     said = [
         f"↻ {each.step_id}: {each.iteration} of {each.most}"
         f"{', forced out' if each.is_forced else ''}"
@@ -173,7 +173,7 @@ def _counted(number: int, word: str) -> str:
 
 
 def _crowd(view: View, room: int, width: int) -> list[Text]:
-    """Return a line for each card, as many as there is room for."""
+    """Return one line for each card, as many as fit."""
     most = max(room, 1)
     said = [f"{each.step_id}  {_figures(each, view.now)}  {each.tool}" for each in view.shown]
     marks = [_MARKS.get(each.state, "✗") for each in view.shown]
@@ -187,7 +187,7 @@ def _crowd(view: View, room: int, width: int) -> list[Text]:
 
 
 def _doings(card: StepCard, console: Console) -> list[Text]:
-    """Return what a card did last: what its agent said, and which tools it called."""
+    """Return the last activities of a card: text of its agent and calls of tools."""
     room = _detail_width(console) - FRAME
     lines = [_line(f"{each.mark} {each.text}", room, "dim") for each in card.activities]
     if card.saying.strip():
@@ -215,16 +215,16 @@ def _detail_width(console: Console) -> int:
 
 
 def _width(console: Console) -> int:
-    """Return how wide the board may be: a margin stays, so that no line wraps in a small resize.
+    """Return the width of the board. A margin keeps lines from wrapping in a small resize.
 
-    A line that wraps makes the board higher before it can be drawn again, and what that pushes out
-    of the screen stays in the terminal's history.
+    A line that wraps makes the board higher before it is redrawn, and rows that are pushed out of
+    the screen stay in the terminal's history.
     """
     return max(console.width - max(console.width // MARGIN_SHARE, 2), 1)
 
 
 def _colour(face: DisplayCard) -> str:
-    """Return the colour of a card at work: that of its type, whatever the type is."""
+    """Return the colour of a working card, derived from its type."""
     kind = face.card_type.lower()
     return kind if kind in _NAMED else _COLOURS[crc32(kind.encode()) % len(_COLOURS)]
 
@@ -238,7 +238,7 @@ def _short(text: str, most: int) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """Return a span of time as people read it."""
+    """Return a duration as text for people."""
     seconds = milliseconds / 1000
     if seconds < _MINUTE:
         return f"{seconds:.1f} s"

@@ -1,1 +1,1 @@
-"""A person at the terminal: asked, heard, understood at Ctrl-C."""
+"""The person at the terminal: questions, answers, and Ctrl-C."""

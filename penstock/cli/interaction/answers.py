@@ -1,4 +1,4 @@
-"""What may be said to a question, as one writes it in a command."""
+"""The possible answers to a question, as words of a command."""
 
 from collections.abc import Sequence
 
@@ -6,23 +6,23 @@ from penstock.cli.terminal.plain import is_plain, pasted
 from penstock.core.question import QuestionKind, QuestionRecord
 
 ANY_TEXT = "TEXT"
-"""What stands for an answer in words of one's own."""
+"""Placeholder for an answer as free text."""
 _MOST_LINES = 6
-"""Answers that are written out; the question itself shows all."""
+"""Answers that are listed as commands; the question itself shows all options."""
 
 
 def how_to_answer(record: QuestionRecord) -> str:
-    """Return a line for each answer to a question; a shell takes each as it is."""
+    """Return a command for each answer to a question, quoted for a shell."""
     answers = answers_to(record)
-    given = ("penstock", "answer", record.question.question_id)
-    lines = [pasted(*given, each) for each in answers[:_MOST_LINES]]
+    command = ("penstock", "answer", record.question.question_id)
+    lines = [pasted(*command, each) for each in answers[:_MOST_LINES]]
     left = len(answers) - len(lines)
-    more = f"\n       or one of {left} more: their names or numbers" if left else ""
+    more = f"\n       or one of {left} more, by name or number" if left else ""
     return "answer it: " + "\n       or: ".join(lines) + more
 
 
 def answers_to(record: QuestionRecord) -> Sequence[str]:
-    """Return what may be said to a question; an option that no line can hold is its number."""
+    """Return the possible answers. An option that is not one printable line has its number."""
     question = record.question
     if question.kind is QuestionKind.APPROVAL:
         return ("approve", "reject")
@@ -33,5 +33,5 @@ def answers_to(record: QuestionRecord) -> Sequence[str]:
 
 
 def _as_word(number: int, value: str) -> str:
-    """Return what names an option in a command: its number if its value cannot stand there."""
+    """Return an option's value, or its number if the value cannot be an argument."""
     return value if is_plain(value) and not value.startswith("-") else str(number)

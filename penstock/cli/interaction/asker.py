@@ -1,4 +1,14 @@
-"""Puts the questions of a task to the person at the terminal until an answer counts."""
+"""Puts the questions of a task to the person at the terminal.
+
+Guarantees: the person is asked each question once, although it may arrive twice (as an event of the
+task, and from the list of open questions). A prompt ends by itself when the question is answered
+elsewhere, for example in a browser. An invalid answer is reported, and the prompt appears again.
+
+Relies on the main thread: `Background` runs the event loop, so a prompt does not stop other calls.
+Text that was typed before the prompt is discarded, because it was not meant as the answer.
+
+Proof: tests/cli/interaction/test_asker.py.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,18 +25,21 @@ from penstock.core.ids import QuestionId
 from penstock.core.question import QuestionRecord, QuestionStatus
 
 Part = Mapping[str, Any]
-"""A question as frames and lists show it."""
+"""A question as JSON, as in frames and lists."""
 Ask = Callable[[Part, IsOver], dict[str, Any] | None]
-"""Returns the body of an answer; None answers later. Raises QuestionClosed once it is over."""
+"""Prompts for an answer and returns its body; None if the person answers later.
+
+Raises QuestionClosed once the question needs no answer any more.
+"""
 
 
 def note_error(error: PenstockError) -> None:
-    """Say on stderr why an answer does not count."""
+    """Print on stderr why an answer was refused."""
     note(hanging(str(error)))
 
 
 class Asker:
-    """Asks each question once, however often it is met."""
+    """Asks each question once, however often it arrives."""
 
     def __init__(
         self,
@@ -48,11 +61,11 @@ class Asker:
         return question_id in self._is_closed
 
     def is_closed(self, question_id: str) -> bool:
-        """Whether the person was asked and the question needs no answer any more."""
+        """Whether the person was asked and the question is closed."""
         return self._is_closed.get(question_id, False)
 
     def meet(self, record: QuestionRecord) -> bool:
-        """Show a question on stderr and ask it, unless that was done; False when it stays open.
+        """Show a question on stderr and ask it, once; False if it stays open.
 
         Raises KeyboardInterrupt at Ctrl-C.
         """
@@ -62,9 +75,9 @@ class Asker:
         return self.put(question)
 
     def put(self, question: Part) -> bool:
-        """Ask until an answer counts or the question is closed elsewhere; False when it stays open.
+        """Ask until an answer is valid or the question is closed elsewhere; False if it stays open.
 
-        The question has been shown. Raises KeyboardInterrupt at Ctrl-C.
+        The caller has shown the question. Raises KeyboardInterrupt at Ctrl-C.
         """
         question_id = QuestionId(question["id"])
         if question_id in self._is_closed:

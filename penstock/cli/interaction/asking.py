@@ -1,4 +1,4 @@
-"""Puts a question to the person at the terminal."""
+"""Prompts for the answer to one question and turns the typed line into the body of an answer."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,10 +21,10 @@ from penstock.engine.answers import answer_in_words
 
 
 class Read(Protocol):
-    """Shows a prompt and returns the line that the person types. Raises EOFError."""
+    """Shows a prompt and returns the typed line. Raises EOFError at Ctrl-D."""
 
     def __call__(self, prompt: str, *, complete: Complete = nothing, draft: str = "") -> str:
-        """Return the line; `complete` is for Tab, and the line begins with the draft."""
+        """Return the typed line, which starts with the draft; `complete` serves the Tab key."""
         ...
 
 
@@ -33,30 +33,30 @@ NO = {"n", "no", "reject"}
 EDIT = {"e", "edit"}
 DECIDE, CANCEL = "/decide", "/cancel"
 _WAYS = {DECIDE: "decide", CANCEL: "cancel"}
-"""What may be said at a fork besides an answer: let its agent decide, end the run."""
+"""Commands at a fork, in place of an answer: let its agent decide, or end the run."""
 
 
 def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
-    """Return the body of an answer; the question itself has been shown already.
+    """Return the body of an answer. The caller has shown the question.
 
-    Raises EOFError when the person answers later.
+    Raises EOFError if the person answers later.
     """
     if question["kind"] == QuestionKind.APPROVAL:
         return _approval(question, read)
-    ways = [each for each in _WAYS if _may(question, each)]
-    said = read(_prompt(question, ways), complete=answer_completer(question, ways))
-    if (way := said.strip().lower()) in ways:
+    ways = [each for each in _WAYS if _is_allowed(question, each)]
+    line = read(_prompt(question, ways), complete=answer_completer(question, ways))
+    if (way := line.strip().lower()) in ways:
         return {_WAYS[way]: True}
-    body = text_answer(question, said)
+    body = text_answer(question, line)
     if question["kind"] == QuestionKind.USER_MESSAGE and question.get("schema") is not None:
         return body | _payload(read)
     return body
 
 
 def ask_here(question: Mapping[str, Any], is_over: IsOver = never) -> dict[str, Any] | None:
-    """Put a question to the person at the terminal; None when the person answers later.
+    """Prompt for the answer to a question; None if the person answers later.
 
-    Raises QuestionClosed once `is_over` says that nobody waits for the answer.
+    Raises QuestionClosed once `is_over` returns True.
     """
     try:
         return ask(question, partial(read_line, is_over=is_over))
@@ -66,12 +66,12 @@ def ask_here(question: Mapping[str, Any], is_over: IsOver = never) -> dict[str, 
 
 
 def show_question(question: Mapping[str, Any]) -> None:
-    """Show a question on stderr: stdout has what programs read."""
+    """Show a question on stderr, because programs read stdout."""
     Screen(Console(highlight=False, stderr=True)).question(question)
 
 
 def show_waiting(waiting: Sequence[QuestionRecord], how: str | None = None) -> None:
-    """Show on stderr what is waited for, and how to answer: by `penstock answer`, unless said."""
+    """Show open questions on stderr, and how to answer them: `how`, or `penstock answer`."""
     for record in waiting:
         show_question(question_record(record))
         if how is None:
@@ -81,7 +81,7 @@ def show_waiting(waiting: Sequence[QuestionRecord], how: str | None = None) -> N
 
 
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return the answer that a line means: the number or name of an option, yes, no, or a text."""
+    """Parse a line as an answer: the number or name of an option, yes, no, or a text."""
     return answer_in_words(
         text.strip(),
         kind=QuestionKind(question["kind"]),
@@ -92,18 +92,18 @@ def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def _prompt(question: Mapping[str, Any], ways: Sequence[str]) -> str:
-    """Return what stands before the line: what Enter means, and how else it may be answered."""
+    """Return the prompt: the default for Enter, and the other ways to answer."""
     form = question.get("form") or {}
     if form.get("type") == "confirm":
         return "[y]es or [n]o> "
-    if (usual := form.get("defaultValue")) is not None:
-        return f"answer [{one_line(clean(usual))}]> "
+    if (default := form.get("defaultValue")) is not None:
+        return f"answer [{one_line(clean(default))}]> "
     if question.get("options") and not (form or question.get("schema")):
-        return "an option, or words of your own> "
+        return "an option, or a text of your own> "
     return f"answer, or {' or '.join(ways)}> " if ways else "answer> "
 
 
-def _may(question: Mapping[str, Any], way: str) -> bool:
+def _is_allowed(question: Mapping[str, Any], way: str) -> bool:
     is_fork = question["kind"] == QuestionKind.FORK
     return is_fork and (way != DECIDE or bool((question.get("form") or {}).get("allowDecide")))
 
@@ -112,33 +112,33 @@ def _approval(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
     complete = answer_completer(question)
     while True:
         prompt = "[y]es, [n]o, [e]dit its input, Ctrl-D to answer later> "
-        said = read(prompt, complete=complete).strip().lower()
-        if said in YES:
+        word = read(prompt, complete=complete).strip().lower()
+        if word in YES:
             return {"decision": "approve"}
-        if said in NO:
-            reason = read("why not? (Enter for no reason)> ").strip()
+        if word in NO:
+            reason = read("reason (Enter for none)> ").strip()
             return {"decision": "reject"} | ({"note": reason} if reason else {})
-        if said in EDIT:
+        if word in EDIT:
             given = question.get("arguments", {})
             return {"decision": "approve", "input": _edited(read, given)}
 
 
 def _payload(read: Read) -> dict[str, Any]:
-    """Return what goes with the words, if the person wants something to."""
-    while said := read("what goes with it, as JSON (Enter for nothing)> ").strip():
+    """Prompt for data to send with the text; empty if the person gives none."""
+    while line := read("data to send with it, as JSON (Enter for none)> ").strip():
         try:
-            return {"resume_payload": parse_json(said)}
+            return {"resume_payload": parse_json(line)}
         except ValueError as error:
-            read(f"that is not JSON: {error}. Enter to try again> ")
+            read(f"not valid JSON: {error}. Press Enter to try again> ")
     return {}
 
 
 def _edited(read: Read, given: Any) -> Any:
-    """Return the input as the person changed it; an empty line leaves it as it is."""
-    said = compact(given)
+    """Return the edited input. An empty line keeps it unchanged."""
+    text = compact(given)
     while True:
-        said = read("its input, as JSON> ", draft=said).strip() or said
+        text = read("input, as JSON> ", draft=text).strip() or text
         try:
-            return parse_json(said)
+            return parse_json(text)
         except ValueError as error:
-            read(f"that is not JSON: {error}. Enter to try again> ")
+            read(f"not valid JSON: {error}. Press Enter to try again> ")

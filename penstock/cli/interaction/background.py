@@ -1,4 +1,14 @@
-"""An event loop in a thread of its own, so that the main thread may wait for a person."""
+"""An event loop in its own thread, so that the main thread can wait for a person.
+
+Why two threads: reading a line blocks, and Python delivers Ctrl-C only to the main thread. With the
+loop in the main thread a prompt would stop every call, and Ctrl-C would interrupt the loop itself.
+
+Guarantees: Ctrl-C ends a wait of the main thread and loses no item of a `Feed`; leaving the block
+cancels everything that still runs and waits for it. Relies on: only the main thread uses
+`Background`; coroutines that it passes run in the loop's thread only.
+
+Proof: tests/cli/interaction/test_background.py.
+"""
 
 import asyncio
 import signal
@@ -15,7 +25,7 @@ Value = TypeVar("Value")
 
 @contextmanager
 def on_interrupt(act: Callable[[], None] | None) -> Iterator[None]:
-    """Do this at Ctrl-C until the block ends; None raises KeyboardInterrupt, as Python does."""
+    """Call `act` at Ctrl-C until the block ends. None raises KeyboardInterrupt, as Python does."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if act is None:
@@ -30,7 +40,7 @@ def on_interrupt(act: Callable[[], None] | None) -> Iterator[None]:
 
 
 class Background:
-    """Runs what is awaited; `with` starts and ends it."""
+    """Runs coroutines in its thread. `with` starts and stops the thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -39,7 +49,7 @@ class Background:
         self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-loop")
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the thread."""
         self._thread.start()
         return self
 
@@ -49,18 +59,18 @@ class Background:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Cancel what still runs, and end."""
+        """Cancel all tasks and stop the thread."""
         self.do(_cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def do(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Wait for the work; Ctrl-C ends the waiting, not the work."""
+        """Run the work and return its result. Ctrl-C ends the wait, not the work."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def enter(self, context: AbstractAsyncContextManager[Value]) -> Value:
-        """Enter an async context; leave it with `leave`."""
+        """Enter an async context; the caller leaves it with `leave`."""
         return self.do(context.__aenter__())
 
     def leave(self, context: AbstractAsyncContextManager[Any]) -> None:
@@ -68,7 +78,7 @@ class Background:
         self.do(_leave(context))
 
     def feed(self, items: AsyncIterator[Value]) -> "Feed[Value]":
-        """Return what the iterator yields, to be taken in this thread."""
+        """Run an async iterator in the loop; return its items for this thread."""
         queue: SimpleQueue[tuple[Value, ...] | None] = SimpleQueue()
         filling = asyncio.run_coroutine_threadsafe(_fill(queue, items), self._loop)
         self._fillings.add(filling)
@@ -77,7 +87,7 @@ class Background:
 
 
 class Feed(Generic[Value]):
-    """Items on their way from the loop's thread to another."""
+    """Items of an async iterator, passed from the loop's thread to the main thread."""
 
     def __init__(
         self, queue: "SimpleQueue[tuple[Value, ...] | None]", filling: "Future[None]"
@@ -86,9 +96,10 @@ class Feed(Generic[Value]):
         self._filling = filling
 
     def take(self, seconds: float | None = None) -> Value | None:
-        """Wait for the next item; None after the last. Raises KeyboardInterrupt, and loses none.
+        """Wait for the next item; None after the last one.
 
-        Raises TimeoutError when none came in so many seconds.
+        Raises KeyboardInterrupt after `interrupt`, without losing an item, TimeoutError if no item
+        arrives within `seconds`, and the iterator's error if it failed.
         """
         try:
             item = self._queue.get(timeout=seconds)
@@ -106,14 +117,17 @@ class Feed(Generic[Value]):
         self._filling.cancel()
 
     def interrupt(self) -> None:
-        """Let `take` raise KeyboardInterrupt: what is being shown is shown whole before."""
+        """Let the next `take` raise KeyboardInterrupt.
+
+        A signal handler calls this instead of raising, which could cut an item's output in half.
+        """
         self._queue.put(None)
 
 
 async def _fill(
     queue: "SimpleQueue[tuple[Value, ...] | None]", items: AsyncIterator[Value]
 ) -> None:
-    """Put every item in, then nothing, whatever happens."""
+    """Queue every item, then the end marker, also after an error."""
     try:
         async for item in items:
             queue.put((item,))
@@ -126,8 +140,8 @@ async def _leave(context: AbstractAsyncContextManager[Any]) -> None:
 
 
 async def _cancel_all() -> None:
-    here = asyncio.current_task()
-    others = [task for task in asyncio.all_tasks() if task is not here]
+    this_task = asyncio.current_task()
+    others = [task for task in asyncio.all_tasks() if task is not this_task]
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)

@@ -1,4 +1,13 @@
-"""A conversation at a terminal: messages in, frames out, questions asked, Ctrl-C understood."""
+"""A conversation at a terminal: sends messages, shows frames, asks questions, handles Ctrl-C.
+
+The main thread takes items from one feed: frames of the message's task, and questions of nested
+runs, which are not in the conversation's log. It shows each frame and asks each question once,
+also while other calls work. A message is over when it is complete, failed, or waits for an answer
+that the person postpones. The first Ctrl-C cancels the task; a second one, or a task that does not
+end within `limits.shutdown_seconds`, exits the process. Nothing is lost then: the task is on disk.
+
+Proof: tests/cli/interaction/test_conversation.py, tests/journeys/test_terminal.py.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
@@ -24,7 +33,7 @@ Show = Callable[[Frame], None]
 
 
 class Conversation:
-    """Messages of one session, one after the other."""
+    """One session at the terminal; sends one message at a time."""
 
     def __init__(
         self,
@@ -39,7 +48,7 @@ class Conversation:
         self._background = background
         self.show = show
         self._ask = ask
-        """None where nobody can be asked."""
+        """None if there is no person to ask: stdin is not a terminal, or the output is JSON."""
         self.tell = tell
         self.agent = ASSISTANT
         self.session_id: SessionId | None = None
@@ -49,10 +58,7 @@ class Conversation:
         """Selected for each message."""
 
     def say(self, content: str) -> int:
-        """Send a message and show what happens until it is answered; return how it ended.
-
-        Ctrl-C cancels the task; a second one ends the process, and so does a task that stays.
-        """
+        """Send a message, show its frames until it is answered, and return the exit code."""
         runtime, background = self._runtime, self._background
         message = NewMessage(
             content=content,
@@ -75,7 +81,7 @@ class Conversation:
 
 
 class _WatchedMessage:
-    """The task of one message, with the person who looks at it."""
+    """The task of one message, its display, and the person who answers its questions."""
 
     def __init__(
         self,
@@ -93,10 +99,10 @@ class _WatchedMessage:
         self._shown: dict[str, Frame] = {}
         """Questions, by id."""
         self._rests = False
-        """Whether the task waits for runs alone, as far as it is known."""
+        """Whether the task waits only for nested runs, according to its last frame."""
 
     def through(self, sent: SentMessage, items: AsyncIterator[Frame | QuestionRecord]) -> int:
-        """Show all that happens; return how the message ended."""
+        """Show all items; return the exit code of the message."""
         feed = self._background.feed(items)
         try:
             with on_interrupt(feed.interrupt):
@@ -120,12 +126,12 @@ class _WatchedMessage:
                     return INTERRUPTED if self._stopper and code == FAILED else code
 
     def _take(self, item: Frame | QuestionRecord | None) -> int | None:
-        """Show what came; return how the message ended, if it did."""
+        """Show one item; return the exit code if the message is over."""
         if isinstance(item, QuestionRecord):
             return None if self._meet(item) or not self._rests else WAITING
         if item is None:
-            said = "it was cut; the task continues: `--continue` shows the rest"
-            item = {"type": "error", "code": "STREAM_CUT", "message": said}
+            message = "the stream was cut, but the task continues; `--continue` shows the rest"
+            item = {"type": "error", "code": "STREAM_CUT", "message": message}
         self._rests = False
         return self._take_frame(item)
 
@@ -139,7 +145,7 @@ class _WatchedMessage:
             case "suspended" if "blockedOn" in frame:
                 return WAITING
             case "suspended":
-                return None if self._goes_on(frame) else WAITING
+                return None if self._resumes(frame) else WAITING
             case "message_complete":
                 return FINE
             case "error":
@@ -148,10 +154,10 @@ class _WatchedMessage:
                 pass
         return None
 
-    def _goes_on(self, frame: Frame) -> bool:
-        """Whether the task goes on by itself, after all questions that it rests for."""
+    def _resumes(self, frame: Frame) -> bool:
+        """Ask the questions of a suspended task; return whether it resumes by itself."""
         if self._stopper is not None:
-            return True  # it is about to end
+            return True  # the task is about to end: its last frame follows
         questions = [self._find(str(each)) for each in frame["questions"]]
         if questions:
             # The answer to any of them lets the task continue.
@@ -160,42 +166,42 @@ class _WatchedMessage:
         return self._rests
 
     def _answer_in(self, runs: Sequence[str]) -> bool:
-        """Ask what is asked in runs, until one of them is over; False when that is for later."""
+        """Ask the questions of runs until one run is over; False if the person postpones one."""
         while (record := self._next_in(runs)) is not None:
             if not self._meet(record):
                 return False
         return True
 
     def _meet(self, record: QuestionRecord) -> bool:
-        """Show a question and ask it, unless that was done before."""
+        """Show a question and ask it, once."""
         question = {"type": "question"} | question_record(record)
         if self._shown.setdefault(question["id"], question) is question:
             self._show(question)
         return self._put(question)
 
     def _put(self, question: Frame) -> bool:
-        """Ask at once, also while other calls are at work; False when the question stays open."""
+        """Ask a shown question, also while other calls work; False if it stays open."""
         if self._stopper is not None:
             return False
         if self._asker is not None and self._asker.put(question):
             return True
-        self._tell(f"It waits for an answer: penstock answer {question['id']}")
+        self._tell(f"Waiting for an answer. Run: penstock answer {question['id']}")
         return False
 
     def _find(self, question_id: str) -> Frame:
-        """Return a question; one that was asked before this message was watched is shown."""
+        """Return a question. Shows it if it was asked before this display started."""
         if question_id in self._shown:
             return self._shown[question_id]
         found = self._runtime.parts.projections.find_question(QuestionId(question_id))
         record = self._background.do(found)
         if record is None:
-            raise NotFound(f"the question {question_id} is gone: its conversation was deleted")
+            raise NotFound(f"there is no question {question_id}: its conversation was deleted")
         self._shown[question_id] = question = {"type": "question"} | question_record(record)
         self._show(question)
         return question
 
     def _next_in(self, runs: Sequence[str]) -> QuestionRecord | None:
-        """Return what runs ask next that the person was not asked yet, else what stays open."""
+        """Return the next question of runs that was not asked yet; else one that was postponed."""
         feed = self._background.feed(asked_in(self._runtime, runs))
         postponed: QuestionRecord | None = None
         try:
@@ -214,7 +220,7 @@ class _WatchedMessage:
 
 
 async def frames(runtime: Runtime, sent: SentMessage, agent: str) -> AsyncIterator[Frame]:
-    """Yield the frames of a message's task, until it has ended."""
+    """Yield the frames of a message's task until it has ended."""
     parts = runtime.parts
     view = StreamView(
         session_id=sent.session_id,

@@ -1,4 +1,4 @@
-"""Ends a task at Ctrl-C, and tells a person who does not wait for that what becomes of it."""
+"""Cancels a task at Ctrl-C, and explains its state to a person who does not wait for its end."""
 
 import os
 import sys
@@ -14,17 +14,17 @@ from penstock.core.ids import TaskId
 from penstock.core.task import TaskRecord
 
 Tell = Callable[[str], None]
-"""Says something to the person, beside what the command prints."""
+"""Prints a message for the person, next to the command's output."""
 
 
 def ending(task: TaskRecord, status: str) -> str:
-    """Return the line that tells what became of a task that a command ended."""
-    soon = "" if task.status.is_final else ", ends as soon as its tools let it"
+    """Return the line about a task that a command cancelled."""
+    soon = "" if task.status.is_final else "; it ends as soon as its running tools return"
     return f"{task.task_id} {status}{soon}"
 
 
 class TaskStopper:
-    """A task that a person wants to end; it is cancelled when this is made."""
+    """A task that the person wants to end. Creating a TaskStopper cancels it."""
 
     def __init__(
         self, runtime: Runtime, background: Background, task_id: TaskId, *, tell: Tell = note
@@ -32,10 +32,10 @@ class TaskStopper:
         self._task_id = task_id
         self._tell = tell
         self._is_cancelled = False
-        """The task ends, now or when somebody sees to it again."""
+        """The cancellation is stored: the task ends now or in the next process that resumes it."""
         self.seconds = runtime.parts.limits.shutdown_seconds
-        """How long that may take."""
-        tell("Cancelling; Ctrl-C again leaves at once.")
+        """How long to wait for the end."""
+        tell("Cancelling. Press Ctrl-C again to exit at once.")
         try:
             background.do(runtime.cancel(task_id))
         except PenstockError:
@@ -44,15 +44,15 @@ class TaskStopper:
 
     @property
     def farewell(self) -> str:
-        """What becomes of the task when nobody waits for it."""
+        """The state of the task for a person who does not wait for its end."""
         if self._is_cancelled:
-            look = f"penstock tasks events {self._task_id} --follow"
-            return f"It has not ended yet; it ends with the next server, or now: {look}"
-        end = f"penstock tasks cancel {self._task_id}"
-        return f"It could not be cancelled and goes on with the next server; to end it: {end}"
+            follow = f"penstock tasks events {self._task_id} --follow"
+            return f"The task has not ended yet. A server ends it when it starts, or run: {follow}"
+        cancel = f"penstock tasks cancel {self._task_id}"
+        return f"The task could not be cancelled; a server would continue it. Run: {cancel}"
 
     def leave(self) -> NoReturn:
-        """End the process at once: what is on disk is all that the next one needs."""
+        """End the process at once, without cleanup: the next process needs only what is on disk."""
         self._tell(self.farewell)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What the Tab key completes: commands of a conversation, and the answers to a question."""
+"""Tab completion at prompts: commands of a conversation, and answers to a question."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from penstock.cli.terminal.plain import is_plain
 from penstock.core.question import QuestionKind
 
 Words = Mapping[str, Callable[[], Iterable[str]]]
-"""What may follow each command, such as `/call`; the callable runs when Tab needs it."""
+"""By command, such as `/call`: a function that returns the words that may follow it."""
 
 
 def command_completer(words: Words) -> Complete:
-    """Complete a command, or the word behind one."""
+    """Complete a command, or the word after it."""
 
     def complete(line: str) -> Sequence[str]:
         command, space, rest = line.partition(" ")
@@ -29,8 +29,8 @@ def command_completer(words: Words) -> Complete:
 def answer_completer(question: Mapping[str, Any], ways: Sequence[str] = ()) -> Complete:
     """Complete an answer: yes or no, an option, or one of the other ways to answer.
 
-    An option is completed by its label, which the question shows, else by its value. One that no
-    line can hold is left out: its number answers, too.
+    Labels of options come first, because the question shows them, then their values. An option that
+    is not one printable line is left out; its number is also an answer.
     """
     form = question.get("form") or {}
     if question["kind"] == QuestionKind.APPROVAL:
@@ -43,19 +43,19 @@ def answer_completer(question: Mapping[str, Any], ways: Sequence[str] = ()) -> C
     )
 
     def complete(line: str) -> Sequence[str]:
-        said, last = _split(line) if form.get("multiSelect") else ("", line)
+        before, last = _split(line) if form.get("multiSelect") else ("", line)
         found = _beginning(last, labels) or _beginning(last, values)
-        return [f"{said}{each}" for each in found] + _beginning(line, ways)
+        return [f"{before}{each}" for each in found] + _beginning(line, ways)
 
     return complete
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Return what precedes the last of several options, and what is typed of it."""
+    """Split a list of options into the complete ones and the last, partial one."""
     last = line.rpartition(",")[2].lstrip()
     return line[: len(line) - len(last)], last
 
 
 def _beginning(start: str, words: Iterable[str]) -> list[str]:
-    """Return the words that begin so, whatever the case of their letters."""
+    """Return the words that start like this, ignoring case."""
     return [each for each in words if each.lower().startswith(start.lower())]

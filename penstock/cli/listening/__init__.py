@@ -1,1 +1,1 @@
-"""How `penstock serve` listens: connections within bounds, and how many there may be."""
+"""`penstock serve`: the command, its HTTP server, and the limits of connections."""

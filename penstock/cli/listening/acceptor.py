@@ -1,14 +1,15 @@
-"""Which connections are accepted, and when.
+"""Accepts connections, and pauses when there are too many.
 
-It guarantees that there are never more than `ConnectionLimit.most` connections, however many
-clients come at once: a further one waits in the system's queue, which costs no descriptor, until
-one of them ends. So every client that is refused is refused with an answer. Neither event loop
-offers this: asyncio and uvloop accept whatever comes, and where no descriptor is left, asyncio
-stops for a second and uvloop closes the connection without a word.
+Guarantees: there are never more than `ConnectionLimit.most` connections, however many clients
+connect at once. A further client waits in the system's queue, which costs no descriptor, until a
+connection ends. So every refused client gets an HTTP answer. Neither event loop offers this:
+asyncio and uvloop accept every connection, and when no descriptor is left, asyncio stops for a
+second and uvloop closes the connection without an answer.
 
-It relies on each connection calling `on_lost` once, and on `retry` being called every tick: a
-system that had no descriptor left says nothing when it has one again. Tests, with clients that do
-not block: tests/cli/listening/test_acceptor.py; with few descriptors: tests/chaos/test_burst.py.
+Relies on: each connection calls `on_lost` once; the server calls `retry` every tick, because the
+system sends no event when a descriptor becomes free again.
+
+Proof: tests/cli/listening/test_acceptor.py, and tests/chaos/test_burst.py with few descriptors.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from penstock.cli.listening.connection import BoundedConnection, ConnectionLimit
 
 _AT_ONCE = 32
-"""Connections accepted in one turn of the loop; what is at work has its turn then."""
+"""Connections accepted in one turn of the event loop, so that a burst does not delay other work."""
 
 
 class Acceptor:
@@ -40,13 +41,13 @@ class Acceptor:
         self._handing: set[asyncio.Task[None]] = set()
 
     def retry(self) -> None:
-        """Accept again, if there is room."""
+        """Accept again if there is room."""
         if not (self._is_accepting or self._is_closed) and self._open < self._room.most:
             self._is_accepting = True
             self._loop.add_reader(self._listening, self._accept)
 
     def close(self) -> None:
-        """Accept nothing more."""
+        """Stop accepting for good."""
         self._pause()
         self._is_closed = True
 
@@ -61,7 +62,7 @@ class Acceptor:
                 accepted, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:  # no descriptor or no memory is left: `retry` comes with the next tick
+            except OSError:  # no descriptor or no memory is left: the next tick calls `retry`
                 self._pause()
                 return
             accepted.settimeout(0)
@@ -78,11 +79,12 @@ class Acceptor:
         connection.on_lost = self._lost
         try:
             await self._loop.connect_accepted_socket(lambda: connection, accepted)
-        except OSError:  # the client is gone already
+        except OSError:  # the client has disconnected
             accepted.close()
             self._lost(connection)
 
     def _lost(self, connection: BoundedConnection) -> None:
         connection.on_lost = None
         self._open -= 1
-        self._loop.call_soon(self.retry)  # its descriptor is free only then
+        # The transport closes its descriptor after this callback, so accept in the next turn.
+        self._loop.call_soon(self.retry)

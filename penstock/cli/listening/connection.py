@@ -1,33 +1,34 @@
-"""One HTTP connection within bounds: how large and how slow a request may be.
+"""One HTTP connection with limits on the size and the slowness of requests.
 
-uvicorn's protocols wait for ever for the rest of a head or a body, and httptools collects a head
-of any size. `bounded` makes a subclass of either protocol (h11, httptools) that guarantees, before
+uvicorn's protocols wait forever for the rest of a head or a body, and httptools collects a head of
+any size. `bounded` creates a subclass of either protocol (h11, httptools) that guarantees, before
 any key is checked:
 
 - a head has at most `head_bytes`, else 431, and is complete within `head_seconds`, else 408;
-- what frames a body (chunk sizes, their extensions, trailers) takes at most `head_bytes` more than
-  the content, else 413; trailers are not kept;
+- the framing of a body (chunk sizes, their extensions, trailers) takes at most `head_bytes` more
+  than the content, else 413; trailers are dropped;
 - a body arrives at `body_bytes_per_second` or faster after `body_seconds`, else 408. Time in which
   the server itself does not read (back pressure, `Expect: 100-continue`) does not count;
-- what a client still sends after it has its answer is read for `head_seconds` at most;
+- bytes that a client sends after it has its answer are read for at most `head_seconds`;
 - requests that a client sends ahead (pipelining) wait as bytes, at most one read of them. uvicorn's
-  httptools parses all that arrive: 15 MB of them took 570 MB;
-- a request of another major version than HTTP/1 gets 505; one that a proxy in front may read in
-  another way gets 400: with `Content-Length` and `Transfer-Encoding`, with several `Host`, or with
-  a host in its target. Nothing behind them is read as a request;
-- a client that takes nothing of an answer for `stalled_seconds` is cut.
+  httptools parses all of them on arrival: 15 MB of requests took 570 MB;
+- a request of another major version than HTTP/1 gets 505; a request that a proxy in front may parse
+  differently (request smuggling) gets 400: `Content-Length` with `Transfer-Encoding`, several
+  `Host`, or a host in its target. No bytes after it are parsed as a request;
+- a client that reads nothing of an answer for `stalled_seconds` is disconnected.
 
-What the protocol itself refuses (`send_400_response`) has the form of all refusals.
+Errors of the protocol itself (`send_400_response`) have the JSON form of all other errors.
 
-There is no timer per connection: the server calls `look` for all of them once a tick. An open
+There is no timer per connection: the server calls `check` for all of them at its ticks. An open
 event stream has a complete request, so only the last rule applies to it.
 
-It relies on these names of uvicorn's protocols: `conn` with `next_event` (h11), `on_body`,
+Relies on these names of uvicorn's protocols: `conn` with `next_event` (h11), `on_body`,
 `on_header`, `on_headers_complete`, `on_message_complete`, `parser`, `headers`, `url`, `pipeline`
 (httptools), `on_response_complete`, `send_400_response`, `_unsupported_upgrade_warning`,
 `transport`, `flow`, `connections`, `app`, and `cycle` with `more_body`, `response_started`,
-`response_complete`, `disconnected`, `message_event` and `waiting_for_100_continue`. Tests, on both
-protocols and with raw sockets: tests/cli/listening/test_connection.py.
+`response_complete`, `disconnected`, `message_event` and `waiting_for_100_continue`. A version of
+uvicorn that renames one of them fails the proof, which runs on both protocols with raw sockets:
+tests/cli/listening/test_connection.py.
 """
 
 import asyncio
@@ -47,54 +48,56 @@ from penstock.core.limits import KIB, Limits
 from penstock.server.application import refuse_as_full
 
 _LINGER_SECONDS = 2.0
-"""How long a refused client may go on sending: closed at once, it would not see the answer."""
+"""How long a refused client may continue to send. A connection that closes while bytes arrive is
+reset, and the client would not see the answer."""
 _SLICE = 64 * KIB
-"""So much of a body is parsed before its framing is looked at: a read may give four times that."""
+"""How much of a body is parsed before its framing is checked; a read may return four times that."""
 _PART = 4 * KIB
-"""So much of a head is parsed at once: requests that were sent ahead are noticed at its end."""
+"""How much of a head is parsed at once: pipelined requests are noticed only between two parts."""
 _LINGER_BEYOND_SECONDS = 0.5
-"""So long has one beyond the spare ones to ask: others wait in the queue until it ends."""
+"""How long a connection beyond the spare ones may take to send a request; others wait for it."""
 _TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
 _MOST_BEYOND = 16
-"""Connections beyond the spare ones; they take a part of the reserve of descriptors."""
+"""Connections beyond the spare ones; their descriptors come from the reserve."""
 
 
 class ConnectionLimit(Struct, frozen=True):
     """How many connections there may be."""
 
     served: int
-    """So many are served."""
+    """How many connections are served."""
     spare: int
-    """So many more are accepted and answered with 503, health apart."""
+    """How many more are accepted and answered with 503, except requests for health."""
     highest: int
-    """So are those whose descriptor has a higher number: work has taken more than its share.
+    """A connection whose descriptor has a higher number also gets 503.
 
-    The system gives the lowest number that is free, so the number says how many are taken.
+    The system assigns the lowest free number, so a high number shows that tasks have taken more
+    than their share of descriptors.
     """
 
     @property
     def most(self) -> int:
-        """How many there are at most; a further one waits until it is accepted.
+        """The maximum number of accepted connections; further clients wait in the system's queue.
 
-        Those beyond the spare ones are answered like them, and end within half a second.
+        Connections beyond the spare ones also get 503, and end within half a second.
         """
         return self.served + self.spare + min(self.spare, _MOST_BEYOND)
 
     @property
     def last(self) -> int:
-        """After a connection with this descriptor, or a higher one, accepting pauses."""
+        """The descriptor number from which on accepting pauses."""
         return self.highest + _MOST_BEYOND
 
 
 def bounded(
     protocol: type[asyncio.Protocol], limits: Limits, room: ConnectionLimit
 ) -> type["BoundedConnection"]:
-    """Return a subclass of one of uvicorn's HTTP protocols that keeps these bounds."""
+    """Return a subclass of one of uvicorn's HTTP protocols that enforces these limits."""
     return type(protocol.__name__, (BoundedConnection, protocol), {"limits": limits, "room": room})
 
 
 class BoundedConnection(asyncio.Protocol):
-    """A connection that refuses what is too large or too slow."""
+    """A connection that refuses requests that are too large or too slow."""
 
     limits: Limits
     room: ConnectionLimit
@@ -106,32 +109,32 @@ class BoundedConnection(asyncio.Protocol):
     parser: Any
     url: bytes
     pipeline: Collection[Any] = ()
-    """Requests that httptools parsed while another one is answered."""
+    """Requests that httptools parsed while an earlier one is answered."""
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     on_lost: Callable[["BoundedConnection"], None] | None = None
     """Called once, when the connection has ended."""
 
     _held = b""
-    """What was received and not parsed yet."""
+    """Received bytes that are not parsed yet."""
     _seen: Any = None
-    """The last cycle whose head was complete."""
+    """The last request cycle whose complete head was noticed."""
     _head_since: float | None = None
-    """When the head on its way began; None between requests."""
+    """When the current head started to arrive; None between requests."""
     _head_bytes = 0
     _body_since = 0.0
     _body_bytes = 0
     _content_bytes = 0
-    """How much content of bodies the protocol has found."""
+    """How many bytes of body content the protocol has parsed."""
     _framing_bytes = 0
-    """What framing has taken more than content. Content pays for earlier framing, not for later."""
+    """By how much framing exceeds content. Content makes up for earlier framing, not for later."""
     _drained_since: float | None = None
     _stalled: tuple[int, float] | None = None
-    """How much the client has to take still, and since when it has taken nothing."""
+    """How many bytes the client has not read yet, and since when it has read nothing."""
     _refused_at: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Serve the connection, or refuse it when there are too many."""
+        """Serve the connection, or prepare to refuse it if there are too many."""
         super().connection_made(transport)
         if (conn := getattr(self, "conn", None)) is not None:
             conn.next_event = partial(self._next_event, conn.next_event)
@@ -145,7 +148,7 @@ class BoundedConnection(asyncio.Protocol):
             self.loop.call_later(_LINGER_BEYOND_SECONDS, self._end_beyond)
 
     def _end_beyond(self) -> None:
-        """End a connection that is not a spare one, unless it ends with the answer under way."""
+        """Close a connection beyond the spare ones, unless the answer being sent does."""
         if self._is_answering or self.transport.is_closing():
             return
         if self.cycle is None or not self.cycle.response_complete:
@@ -153,20 +156,20 @@ class BoundedConnection(asyncio.Protocol):
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say that there is room for another."""
+        """Notify the acceptor that there is room for another connection."""
         super().connection_lost(exc)
         if self.on_lost is not None:
             self.on_lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what was received, as far as no earlier request waits for its answer."""
+        """Parse received bytes, unless an earlier request still waits for its answer."""
         if self._refused_at is not None:
             return
         self._held = self._held + data if self._held else data
         self._parse_held()
 
     def on_response_complete(self) -> None:
-        """Continue with what the client sent before it had this answer."""
+        """Parse the bytes that the client sent before it had this answer."""
         with suppress(BadRequest):
             super().on_response_complete()  # type: ignore[misc]
         self._note_head(0)
@@ -182,7 +185,7 @@ class BoundedConnection(asyncio.Protocol):
                 self._refuse(
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                     TooLarge.code,
-                    f"the head of a request has at most {self.limits.head_bytes} bytes",
+                    f"the head of a request may have at most {self.limits.head_bytes} bytes",
                 )
                 return
             size = _SLICE if self._is_in_body else min(_PART, room)
@@ -191,43 +194,43 @@ class BoundedConnection(asyncio.Protocol):
                 self._feed(part)
 
     def on_headers_complete(self) -> None:
-        """Check the head; httptools calls it."""
+        """Check the head. httptools calls this."""
         names = [name for name, _ in self.headers]
         self._check_head(self.parser.get_http_version(), self.url, names)
         super().on_headers_complete()  # type: ignore[misc]
 
     def _check_head(self, version: str, target: bytes, names: Sequence[bytes]) -> None:
-        """Refuse what may mean two things. The exception ends the parsing of the rest."""
+        """Refuse an ambiguous head. The exception stops the parser before any later bytes."""
         status = HTTPStatus.BAD_REQUEST
         if not version.startswith("1."):
             status = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
-            message = f"this server speaks HTTP/1.1, found HTTP/{version}"
+            message = f"this server supports HTTP/1.1, found HTTP/{version}"
         elif _TWO_LENGTHS.issubset(names):
-            message = "a request has Content-Length or Transfer-Encoding, found both"
+            message = "expected Content-Length or Transfer-Encoding, found both"
         elif names.count(b"host") > 1:
-            message = "a request has one Host, found several"
+            message = "expected one Host header, found several"
         elif target[:1] != b"/" and target != b"*":
-            message = "this server is no proxy: a request names a path, and its host in Host"
+            message = "this server is not a proxy: the request target must be a path"
         else:
             return
         self._refuse(status, BadRequest.code, message)
         raise BadRequest(message)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing where a client offers HTTP/2 or WebSockets: it is answered in HTTP/1.1."""
+        """Log nothing if a client offers HTTP/2 or WebSockets; the answer is HTTP/1.1."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Drop trailers, of which httptools tells like this: uvicorn would add them to the head."""
+        """Drop trailers, which httptools reports here: uvicorn would add them to the head."""
         if not self._is_in_body:
             super().on_header(name, value)  # type: ignore[misc]
 
     def on_body(self, body: bytes) -> None:
-        """Count content; httptools calls it."""
+        """Count content. httptools calls this."""
         self._content_bytes += len(body)
         super().on_body(body)  # type: ignore[misc]
 
     def _next_event(self, next_event: Callable[[], Any]) -> Any:
-        """Check heads and count content, of which h11 tells by events."""
+        """Check heads and count content, which h11 reports as events."""
         event = next_event()
         if (version := getattr(event, "http_version", None)) is not None:
             names = [name for name, _ in event.headers]
@@ -236,53 +239,53 @@ class BoundedConnection(asyncio.Protocol):
         return event
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP/1.1; h11 can not answer any more in some states."""
+        """Refuse a malformed request. In some states, h11 itself cannot send an answer any more."""
         self._refuse(HTTPStatus.BAD_REQUEST, BadRequest.code, msg)
 
     def on_message_complete(self) -> None:
-        """Note the end of a body that nobody waits for; httptools calls it, h11 has no such."""
+        """Note the end of a body whose request is already answered. Only httptools calls this."""
         if self.cycle is not None and self.cycle.response_complete:
             self.cycle.more_body = False
         super().on_message_complete()  # type: ignore[misc]
 
     def shutdown(self) -> None:
-        """End when the server stops; nobody looks at a refused connection any more."""
+        """Close when the server stops. A refused connection is aborted: ticks have ended."""
         if self._refused_at is None:
             super().shutdown()  # type: ignore[misc]
         else:
             self.transport.abort()
 
-    def look(self, now: float, passed: float) -> None:
-        """Cut the connection if its client is too slow; `passed` seconds ago it was looked at."""
+    def check(self, now: float, passed: float) -> None:
+        """Close the connection if its client is too slow; `passed`: seconds since last time."""
         self._note_head(0)
         if self._refused_at is not None:
             if now - self._refused_at > _LINGER_SECONDS:
                 self._cut()
             return
-        self._look_at_reader(now)
+        self._check_reader(now)
         cycle = self.cycle
         if self.transport.is_closing():
             return
         if self._is_in_body:
-            self._look_at_body(now, passed)
+            self._check_body(now, passed)
         elif cycle is None or cycle.response_complete:
             seconds = self.limits.head_seconds
             if self._head_since is not None and now - self._head_since > seconds:
                 self._refuse_slow(f"the head was not complete within {seconds:g} s")
 
-    def _look_at_body(self, now: float, passed: float) -> None:
+    def _check_body(self, now: float, passed: float) -> None:
         limits = self.limits
         if self.cycle.response_complete:
             self._drained_since = self._drained_since or now
             if now - self._drained_since > limits.head_seconds:
-                self.transport.close()  # not reset: its client may not have read the answer yet
+                self.transport.close()  # no reset: the client may not have read the answer yet
         elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
-            self._body_since += passed
+            self._body_since += passed  # the server does not read: this time does not count
         elif now - self._body_since > limits.body_seconds + (
             self._body_bytes / limits.body_bytes_per_second
         ):
             self._refuse_slow(
-                f"the body came slower than {limits.body_bytes_per_second} bytes per second"
+                f"the body arrived slower than {limits.body_bytes_per_second} bytes per second"
             )
 
     @property
@@ -291,7 +294,7 @@ class BoundedConnection(asyncio.Protocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request that was read to its end waits for its answer."""
+        """Whether a completely received request waits for its answer."""
         cycle = self.cycle
         if cycle is None:
             return False
@@ -306,32 +309,34 @@ class BoundedConnection(asyncio.Protocol):
         super().data_received(data)
         self._note_head(len(data))
         if is_in_body and self._is_in_body:
-            self._look_at_framing(len(data), self._content_bytes - content)
+            self._check_framing(len(data), self._content_bytes - content)
         if is_in_body and not self._is_in_body and self.cycle.response_complete:
-            self._head_since = self.loop.time()  # the rest of an early answered request was read
+            # The request was answered before its body ended: from here on, time counts for the
+            # next head.
+            self._head_since = self.loop.time()
         elif not is_in_body and self._head_since is not None:
             self._head_bytes += len(data)
 
     def _note_head(self, received: int) -> None:
-        """Note that a head is complete; h11 may read one that was pipelined at any time."""
+        """Note that a head is complete. h11 may parse a pipelined head at any time."""
         if self.cycle is not self._seen:
             self._seen = self.cycle
             self._head_since, self._head_bytes, self._drained_since = None, 0, None
             self._body_since, self._body_bytes = self.loop.time(), received
             self._framing_bytes = 0
 
-    def _look_at_framing(self, received: int, content: int) -> None:
+    def _check_framing(self, received: int, content: int) -> None:
         self._framing_bytes = max(self._framing_bytes + received - 2 * content, 0)
         if self._framing_bytes > self.limits.head_bytes and self._refused_at is None:
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 TooLarge.code,
-                "the chunk headers and trailers of a body take at most "
+                "the chunk headers and trailers of a body may take at most "
                 f"{self.limits.head_bytes} bytes more than its content",
             )
 
-    def _look_at_reader(self, now: float) -> None:
-        """Cut a client that takes nothing; while writing is paused nothing is added for it."""
+    def _check_reader(self, now: float) -> None:
+        """Disconnect a client that reads nothing. Paused writing adds nothing to the buffer."""
         if not self.flow.write_paused and not self.transport.is_closing():
             self._stalled = None
             return
@@ -342,8 +347,8 @@ class BoundedConnection(asyncio.Protocol):
             self._cut()
 
     def _cut(self) -> None:
-        """Reset the connection, so that the system keeps nothing of it for its client either."""
-        with suppress(OSError):  # it may be gone already
+        """Reset the connection, so that the system drops unsent bytes instead of keeping them."""
+        with suppress(OSError):  # the socket may be closed
             self.transport.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )
@@ -351,19 +356,19 @@ class BoundedConnection(asyncio.Protocol):
 
     def _refuse_slow(self, message: str) -> None:
         if self._head_since is not None and not self._head_bytes:
-            self.transport.close()  # nothing was asked, so nothing is answered
+            self.transport.close()  # no byte of a request arrived, so there is nothing to answer
         else:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, BadRequest.code, message)
 
     def _refuse(self, status: HTTPStatus, code: str, message: str) -> None:
-        """Answer in the form of all refusals, unless an answer has begun, and read no more."""
+        """Send an error, unless an answer has started, and stop reading."""
         if self._refused_at is not None:
             return
         self._refused_at, self._held = self.loop.time(), b""
         cycle = self.cycle
         is_free = cycle is None or cycle.response_complete
         if self._is_in_body and cycle.response_complete:
-            is_free = False  # this request has its answer
+            is_free = False  # this request was already answered
         elif not is_free:
             is_free = cycle.more_body and not cycle.response_started
             cycle.disconnected = True

@@ -1,12 +1,12 @@
-"""File descriptors: how many this process may have, and how they are shared out.
+"""Divides the file descriptors of this process between connections and work.
 
-A connection takes one, and so does each call of a model that is under way. Where both together
-may take all there are, the database cannot be opened and work that was accepted breaks off. So
-half of what is left after a reserve goes to connections, and half to work: at most so many
-connections are served, and at most so many logs are at work; others wait for their turn.
+A connection takes one descriptor, and so does each running request to a model. If both together
+take all of them, the database cannot be opened and accepted work fails. Therefore a reserve is set
+aside, and the rest is divided: half for connections, half for tasks. The halves limit how many
+connections are served and how many logs run at once; others wait for their turn.
 
-Work may take more than its share for a moment (scripts, downloads): then it waits, too, as
-`core/exhaustion.py` says.
+Tasks may exceed their half for a moment (scripts, downloads). They wait then, too: see
+`core/exhaustion.py`. Proof: tests/cli/listening/test_descriptors.py, tests/chaos/test_burst.py.
 """
 
 import resource
@@ -17,25 +17,26 @@ from penstock.cli.listening.connection import ConnectionLimit
 from penstock.core.limits import Limits
 
 _WANTED = (65_536, 10_240)
-"""The second is what macOS always grants; its own bound on the first is in no limit."""
+"""Soft limits to try, in order. macOS refuses more than OPEN_MAX (10,240), which getrlimit does not
+report."""
 _RESERVE = 64
 """For the database, its log, blobs, the listening socket, the event loop, standard streams."""
 _SPARE_SHARE = 8
-"""One in so many connections is for answering the others with 503."""
+"""One of this many connections is reserved to answer further clients with 503."""
 _EACH_AT_WORK = 2
-"""What a log at work takes: a connection to its model, and a file."""
+"""Descriptors of a running log: a connection to its model, and a file."""
 
 
 def room_of(limits: Limits) -> tuple[ConnectionLimit, Limits]:
-    """Raise this process's limit as far as it may, and share it out.
+    """Raise this process's soft limit and divide it.
 
-    Returns the room for connections, and the limits with as many activations as there is room for.
+    Returns the limit of connections, and `limits` with `activations` reduced to what fits.
     """
     return shared_out(_raised(), limits)
 
 
 def shared_out(descriptors: int, limits: Limits) -> tuple[ConnectionLimit, Limits]:
-    """Return the room for connections, and the limits with the activations that fit beside."""
+    """Divide a number of descriptors; see `room_of`."""
     half = max(descriptors - _RESERVE, 4) // 2
     spare = max(half // _SPARE_SHARE, 1)
     served = min(limits.connections, max(half - spare, 1))
@@ -46,19 +47,19 @@ def shared_out(descriptors: int, limits: Limits) -> tuple[ConnectionLimit, Limit
 
 
 def shortage(room: ConnectionLimit, limits: Limits, wanted: Limits) -> str:
-    """Return what to tell the operator where fewer tasks are at work than the settings allow."""
+    """Return a warning if fewer tasks run at once than the settings allow; else an empty text."""
     if limits.activations == wanted.activations:
         return ""
     enough = 2 * _EACH_AT_WORK * wanted.activations + _RESERVE
     return (
-        f"This process may open too few files: it serves {room.served} connections and works on "
+        f"The limit of open files is low: this process serves {room.served} connections and runs "
         f"{limits.activations} tasks at once. For {wanted.activations} tasks start it "
         f"with `ulimit -n {enough}` or more."
     )
 
 
 def _raised() -> int:
-    """Raise the soft limit towards the hard one, as each process may; return what holds."""
+    """Raise the soft limit towards the hard limit; return the resulting soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _WANTED[0]

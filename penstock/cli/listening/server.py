@@ -1,4 +1,12 @@
-"""The HTTP server below the application: uvicorn, with bounds on what it waits for."""
+"""The HTTP server below the application: uvicorn, with limits on connections and slow clients.
+
+Guarantees: no more connections than `ConnectionLimit` allows; slow or oversized requests are
+refused (see `connection.py`); at SIGINT or SIGTERM open event streams end first, so that clients
+reconnect, and then running requests get `limits.shutdown_seconds` to end.
+
+Relies on uvicorn calling `on_tick` every 0.1 s: a tick checks all connections, so there is no timer
+per connection. Proof: tests/cli/listening.
+"""
 
 import asyncio
 import signal
@@ -16,15 +24,15 @@ from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 
 _BACKLOG = 2048
-"""Connections that are not accepted yet; the system keeps them."""
+"""Length of the system's queue of connections that are not accepted yet."""
 _TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""
 _LOOKS = 10
-"""So often within the shortest bound are connections looked at."""
+"""How many times within the shortest time limit all connections are checked."""
 
 
 class Server(uvicorn.Server):
-    """Keeps connections within bounds; ends open streams before it stops, so clients come back."""
+    """Uvicorn with limits on connections; it ends open streams before it stops."""
 
     def __init__(
         self,
@@ -43,7 +51,8 @@ class Server(uvicorn.Server):
             log_level="warning",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # the entrance reads them, of [server] trusted_proxies alone
+            # penstock.server reads these headers itself, only from [server] trusted_proxies.
+            proxy_headers=False,
             timeout_keep_alive=int(limits.keep_alive_seconds) or 1,
             timeout_graceful_shutdown=int(limits.shutdown_seconds) or 1,
             h11_max_incomplete_event_size=2 * limits.head_bytes,  # `bounded` refuses before that
@@ -59,7 +68,11 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGINT and SIGTERM; what was opened around the server is closed after it."""
+        """Stop at SIGINT and SIGTERM.
+
+        uvicorn raises the signal again after it stopped, which would skip the closing of the
+        runtime around it. This version does not.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -68,8 +81,8 @@ class Server(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup([])  # without sockets: they are accepted from here
+        """Start to accept, and call `ready`."""
+        await super().startup([])  # without sockets: `Acceptor` accepts instead of the event loop
         self._acceptors = [Acceptor(each, self._room, self._connection) for each in sockets or ()]
         for acceptor in self._acceptors:
             acceptor.retry()
@@ -77,7 +90,7 @@ class Server(uvicorn.Server):
         self._ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Look at every connection, several times within the shortest bound."""
+        """Check every connection, several times within the shortest time limit."""
         for acceptor in self._acceptors:
             acceptor.retry()
         if counter % self._ticks == 0:
@@ -85,11 +98,11 @@ class Server(uvicorn.Server):
             passed, self._looked_at = now - self._looked_at, now
             connections: list[Any] = list(self.server_state.connections)
             for connection in connections:
-                connection.look(now, passed)
+                connection.check(now, passed)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then stop."""
+        """Stop accepting, end the streams, then stop."""
         for acceptor in self._acceptors:
             acceptor.close()
         self._drain()
@@ -104,15 +117,16 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises ConfigError if the address cannot be had."""
+    """Return a listening socket. Raises ConfigError if the address cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         bound = socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
     except OSError as error:
         why = (error.strerror or str(error)).partition(" (while")[0]
         raise ConfigError(
-            f"{host}:{port} cannot be bound: {why}. Choose another with --host, --port."
+            f"cannot listen on {host}:{port}: {why}. Choose another with --host, --port."
         ) from None
-    # what is accepted inherits it; without it every answer waits 40 ms for an acknowledgement
+    # Accepted sockets inherit this option. Without it every answer waits 40 ms for an
+    # acknowledgement (Nagle's algorithm with delayed acknowledgements).
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound

@@ -1,1 +1,1 @@
-"""What goes to a terminal: clean texts, tables, findings, and what happens on the way."""
+"""Input and output at a terminal: prompts, clean text, tables, findings, events of a call."""

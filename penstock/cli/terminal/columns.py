@@ -1,4 +1,4 @@
-"""Columns for editors that count UTF-16 units, of which some characters are two."""
+"""Converts the columns of findings to UTF-16 units, which some editors count."""
 
 import re
 from functools import cache
@@ -12,12 +12,12 @@ from penstock.manifest.yaml.source import LINE_END
 
 _YAML = (".yaml", ".yml", ".md")
 _LINE_END = re.compile(r"\r\n|[\r\n]")
-"""In all other files."""
+"""Line ends in all other files. YAML also ends lines at U+0085, U+2028 and U+2029."""
 _LAST_OF_ONE_UNIT = "\uffff"
 
 
 def in_utf16(found: ProjectCheck, root: Path) -> ProjectCheck:
-    """Return the findings with columns in UTF-16 units; those of no readable file stay."""
+    """Return the findings with columns in UTF-16 units. Unreadable files keep their columns."""
 
     @cache
     def lines(file: str) -> list[str]:

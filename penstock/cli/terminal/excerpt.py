@@ -1,4 +1,4 @@
-"""The lines of a file around a place, with a mark under it."""
+"""Shows the lines of a file around an error, with a mark below its column."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"tool:///(.+?):(\d+):(\d+)")
 
 
 class SourcePosition(Struct, frozen=True, kw_only=True):
-    """A character in a file of the project."""
+    """A line and a column in a file of the project."""
 
     file: str
     line: int
@@ -25,7 +25,7 @@ class SourcePosition(Struct, frozen=True, kw_only=True):
 
 
 def place_of(error: ErrorDetail, tool: ToolManifest | None) -> SourcePosition | None:
-    """Return where the error of a tool comes from: its script, or what is broken in its files."""
+    """Return the position of a tool's error: its first finding, or the top frame of its script."""
     details: Mapping[str, Any] = error.details or {}
     for each in details.get("diagnostics", ()):
         return SourcePosition(file=each["file"], line=each["line"], column=each["column"])
@@ -41,7 +41,7 @@ def place_of(error: ErrorDetail, tool: ToolManifest | None) -> SourcePosition | 
 
 
 def excerpt(project: Project, at: SourcePosition) -> str:
-    """Return the place, and the lines around it; the place alone if the file cannot be read."""
+    """Return the position with the lines around it; only the position if the file is unreadable."""
     shown = f"{at.file}:{at.line}:{at.column}"
     try:
         lines = (project.root / at.file).read_text(encoding="utf-8").splitlines()
@@ -52,11 +52,12 @@ def excerpt(project: Project, at: SourcePosition) -> str:
     first = max(at.line - AROUND, 1)
     last = min(at.line + AROUND, len(lines))
     width = len(str(last))
-    told = [shown]
+    excerpt_lines = [shown]
     for number in range(first, last + 1):
         sign = ">" if number == at.line else " "
-        told.append(f"{sign} {number:>{width}} | {lines[number - 1]}".rstrip())
+        excerpt_lines.append(f"{sign} {number:>{width}} | {lines[number - 1]}".rstrip())
         if number == at.line:
+            # Tabs stay, so that the mark is below its character at any tab width.
             before = re.sub(r"[^\t]", " ", lines[number - 1][: at.column - 1])
-            told.append(f"  {'':>{width}} | {before}^")
-    return "\n".join(told)
+            excerpt_lines.append(f"  {'':>{width}} | {before}^")
+    return "\n".join(excerpt_lines)

@@ -1,7 +1,10 @@
-"""What goes to stdout and what to stderr: the one door by which text reaches a terminal.
+"""Writes to stdout and stderr. All text that a command prints goes through this file.
 
-Tools, models, files and other processes wrote most of what is shown. Nothing that passes here
-steers the terminal: `say`, `note` and log lines lose such characters, JSON has them escaped.
+Guarantees that printed text cannot control the terminal. Most of it comes from tools, models, files
+and other processes, and an escape sequence in it could change the screen, the title or the
+clipboard. `say`, `note` and log lines replace such characters; JSON has them escaped.
+
+Ruff's T201 forbids `print` in every other file. Proof: tests/cli/terminal/test_output.py.
 """
 
 import logging
@@ -12,29 +15,29 @@ from penstock.cli.terminal.plain import clean, compact
 
 
 def say(text: str = "", *, end: str = "\n") -> None:
-    """Print text on stdout, at once."""
+    """Print clean text on stdout and flush it."""
     print(clean(text), end=end, flush=True)
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on one line of stdout, at once; lone surrogates become U+FFFD."""
+    """Print a JSON value as one line on stdout and flush it. Lone surrogates become U+FFFD."""
     print(compact(value), flush=True)
 
 
 def note(text: str, *, end: str = "\n") -> None:
-    """Say something to the person on stderr, beside the output."""
+    """Print a message for the person on stderr, so that stdout has only the output."""
     print(clean(text), end=end, file=sys.stderr, flush=True)
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats log lines, whose errors may hold what a tool or a provider said."""
+    """Formats log lines without control characters. Their errors may quote a tool or a provider."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line without what could steer a terminal."""
+        """Return the clean line."""
         return clean(super().format(record))
 
 
 def clean_logs() -> None:
-    """Let log lines that no program handles reach stderr clean."""
+    """Clean the log lines that Python writes to stderr when no handler is configured."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(CleanFormatter())

@@ -1,14 +1,14 @@
-"""Lines at the bottom of what a command printed, redrawn in place, also after a resize.
+"""Lines at the bottom of a command's output that are redrawn in place, also after a resize.
 
-How it works: the lines drawn last are erased by moving the cursor up over them. When the terminal
-became narrower, it has wrapped them by then, so the rows are counted for the width that is there
-now. The newest lines printed above are erased and printed again with them, wrapped between words
-for the new width. rich.live counts the rows of the old width, and leaves the rest on the screen.
+How it works: to erase the last drawing, the cursor moves up over its rows. A terminal that became
+narrower has wrapped those lines meanwhile, so the rows are counted for the current width. The
+newest lines above the region are erased and printed again, wrapped at words for the new width.
+rich.live counts rows of the old width, and leaves the rest on the screen.
 
 Relies on: the terminal wraps lines that are too long for a new width (xterm.js, VTE, kitty, iTerm,
-tmux do). In one that cuts them off instead more rows are erased than were drawn: nothing remains of
-the old drawing, and older lines above it may go. Rows that the wrapping pushed out of the screen
-are in the terminal's history, where nothing can erase them.
+tmux do). In a terminal that cuts them off, more rows are erased than were drawn: the old drawing
+disappears completely, and older lines above it may disappear too. Rows that wrapping pushed out of
+the screen are in the terminal's history, where they cannot be erased.
 
 Proof: tests/cli/terminal/test_region.py.
 """
@@ -25,28 +25,28 @@ _MORE = " …"
 _ERASE = "\x1b[2K"
 _UP = f"\x1b[A{_ERASE}"
 _BELOW = "\x1b[J"
-"""Rows are erased one by one before: tmux keeps what this clears in its history, if that is the
-whole screen."""
+"""Clears the rows below the cursor. Rows are erased one by one first, because tmux copies what this
+sequence clears into its history if that is the whole screen."""
 _MOST_KEPT = 500
-"""Lines above that may be on a screen."""
+"""Lines above the region that are kept for printing again: more than fit on a screen."""
 
 
 class Region:
-    """The lines that a command redraws, and what it prints above them."""
+    """The lines that a command redraws, and the lines that it prints above them."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._drawn: Sequence[int] = ()
-        """How wide each drawn line is, in columns."""
+        """The width of each drawn line, in columns."""
         self._above: deque[Text] = deque(maxlen=_MOST_KEPT)
-        """What was printed since the region began, for a screen of another width."""
+        """Lines printed above the region, to print them again after a resize."""
         self._size: ConsoleDimensions | None = None
-        """Of the screen when something was printed last."""
+        """The size of the screen at the last output."""
 
     def draw(self, content: RenderableType) -> None:
-        """Show this in place of what is shown now.
+        """Replace the drawing with this content.
 
-        The line below stays empty: there a terminal echoes ^C.
+        The row below stays empty, because a terminal echoes ^C there.
         """
         size = self._console.size
         options = self._console.options.update(width=size.width, height=None)
@@ -55,18 +55,18 @@ class Region:
         self._drawn = [Segment.get_line_length(line) for line in lines]
 
     def print(self, text: Text) -> None:
-        """Print a line above, and take the region away until it is drawn again."""
+        """Print a line above, and remove the region until the next `draw`."""
         self._show(self._console.size, text, "\n")
         self._above.append(text)
 
     def remove(self) -> None:
-        """Take the region away; what others print now is left alone from here on."""
+        """Remove the region. Lines that other code prints from now on are not erased."""
         self._show(self._console.size)
         self._above.clear()
         self._size = None
 
     def _show(self, size: ConsoleDimensions, *parts: RenderableType) -> None:
-        """Erase what is shown and show this, in one piece so that nothing flickers."""
+        """Erase the drawing and print these parts, in one write so that nothing flickers."""
         rows, again = self._stale(size)
         with self._console.capture() as shown:
             for text in again:
@@ -78,23 +78,23 @@ class Region:
         self._drawn, self._size = (), size
 
     def _stale(self, size: ConsoleDimensions) -> tuple[int, Sequence[Text]]:
-        """Return how many rows are to be erased, and which lines above are among them."""
+        """Return the number of rows to erase, and the lines above that must be printed again."""
         before, rows = self._size, sum(_rows(each, size.width) for each in self._drawn)
         if before is None or size == before or not self._drawn:
             return rows, ()
         again: deque[Text] = deque()
         for text in reversed(self._above):
             lines = text.wrap(self._console, before.width)
-            high = sum(_rows(each.cell_len, size.width) for each in lines)
-            if rows + high >= size.height:
-                break
-            rows += high
+            height = sum(_rows(each.cell_len, size.width) for each in lines)
+            if rows + height >= size.height:
+                break  # the cursor cannot move above the top of the screen
+            rows += height
             again.appendleft(text)
         return rows, again
 
 
 def fitted(text: str, columns: int) -> str:
-    """Return a line in so many columns: cut between words, or inside one that is too long alone."""
+    """Shorten a line to a number of columns, between words if possible."""
     if cell_len(text) <= columns:
         return text
     kept = set_cell_size(text, max(columns - len(_MORE), 1)).rstrip()
@@ -107,5 +107,5 @@ def fitted(text: str, columns: int) -> str:
 
 
 def _rows(width: int, screen: int) -> int:
-    """Return how many rows of a screen a line takes."""
+    """Return how many rows a line takes on a screen of this width."""
     return max(-(-width // screen), 1)

@@ -1,4 +1,12 @@
-"""What a call tells on its way: its console, its events, and the calls inside it."""
+"""Shows what happens during a call: console lines, events, and nested calls.
+
+Guarantees that every event of the task is shown once, in order, although a reader that is too slow
+is disconnected: it reads the rest from the log, starting after the last shown event. Two things end
+the display: an event that ends or suspends the task, or `Runtime.wait`. The second is needed when
+the task waits for a run that asks another question, because only that run's log has this event.
+
+Proof: tests/cli/terminal/test_timeline.py, and the burst in tests/cli/tools/test_run_tool.py.
+"""
 
 import asyncio
 from contextlib import aclosing
@@ -22,12 +30,12 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
 from penstock.tools.detached import DETACHED
 
-CUT = "what it tells is cut here: the stream was over before the task"
+CUT = "the output is cut here: the stream ended before the task"
 _MOST = 300
 
 
 class Timeline:
-    """Shows on stderr what happens in one task, as it happens; `asks`: what is asked, too."""
+    """Shows the events of one task on stderr as they happen; `asks` includes its questions."""
 
     def __init__(self, runtime: Runtime, task_id: TaskId, *, asks: bool = True) -> None:
         self._runtime = runtime
@@ -36,26 +44,23 @@ class Timeline:
         self._seq = 0
 
     async def show(self) -> None:
-        """Go on until the task has ended or waits for a person.
-
-        That a run which it waits for asks once more does not stand in its own log.
-        """
-        telling = asyncio.create_task(self._tell())
-        resting = asyncio.create_task(self._runtime.wait(self._task_id))
+        """Show events until the task has ended or waits for a person."""
+        showing = asyncio.create_task(self._show_live())
+        waiting = asyncio.create_task(self._runtime.wait(self._task_id))
         try:
-            await asyncio.wait((telling, resting), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((showing, waiting), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            is_told = telling.done()
-            for each in (telling, resting):
-                each.cancel()
-            await asyncio.gather(telling, resting, return_exceptions=True)
-        if is_told:
-            await telling
+            is_complete = showing.done()
+            for task in (showing, waiting):
+                task.cancel()
+            await asyncio.gather(showing, waiting, return_exceptions=True)
+        if is_complete:
+            await showing
         else:
-            await self._tell_rest()
+            await self._show_stored()
 
-    async def _tell(self) -> None:
-        """Show what comes; a reader that was cut comes back for the rest, if there is one."""
+    async def _show_live(self) -> None:
+        """Follow the task. After a disconnect, follow again as long as that brings new events."""
         before = -1
         while before < self._seq:
             before = self._seq
@@ -63,14 +68,14 @@ class Timeline:
                 return
         note(CUT)
 
-    async def _tell_rest(self) -> None:
-        """Show what is there already."""
+    async def _show_stored(self) -> None:
+        """Show the events of the log that were not shown yet."""
         for record in await self._runtime.parts.log.read(LogId(self._task_id), after=self._seq):
             if record.task_id == self._task_id:
                 self._take(record)
 
     async def _follow(self) -> bool:
-        """Show what comes; False when the stream was over before the task was."""
+        """Show new events; False if the stream ended before the task."""
         log_id = LogId(self._task_id)
         feed = self._runtime.follow(log_id, after=self._seq, task_id=self._task_id)
         async with aclosing(feed):
@@ -90,18 +95,18 @@ class Timeline:
 
 
 def line_of(record: Record) -> str | None:
-    """Return what an event says to the author of a script; None when that is nothing."""
+    """Return the line of an event for the author of a script; None if it has none."""
     tools = tools_on(record.path) if record.path else ()
     match record.event:
-        case NoteEmitted() as told:
-            return note_line(note_part(told, record.path))
+        case NoteEmitted() as emitted:
+            return note_line(note_part(emitted, record.path))
         case CallSettled(ran=ran, envelope=envelope) as settled:
             is_inside = len(tools) > 1 or DETACHED in (record.path or "").split("/")
             if not is_inside or (envelope.ok and not ran):
-                return None  # the call itself, or what its script asked of its host
+                return None  # the call itself, or a host function that its script called
             error = envelope.error
-            said = "" if error is None else f" {error.code}: {one_line(error.message)}"
-            return cut(f"→ {settled.tool_id}: {envelope.status.value}{said}", _MOST)
+            reason = "" if error is None else f" {error.code}: {one_line(error.message)}"
+            return cut(f"→ {settled.tool_id}: {envelope.status.value}{reason}", _MOST)
         case QuestionAsked(question=question):
             return question_line(question)
         case _:

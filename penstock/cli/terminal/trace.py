@@ -1,4 +1,8 @@
-"""The hops of a call, as they happen: which function of which file, in order."""
+"""Records the hops of a call: which functions of penstock it enters, in order.
+
+Uses the interpreter's profile hook, so the traced code contains nothing for it. A process that
+does not trace pays nothing. Only the functions in `HOPS` are recorded, each at its first entry.
+"""
 
 import sys
 import threading
@@ -10,42 +14,42 @@ from typing import Any
 
 PACKAGE = Path(__file__).parents[2]
 HOPS: Mapping[str, str] = {
-    "app/runtime.call": "a door hands the call in",
-    "chat/inbox.call": "a direct call is a task of its own",
-    "store/logs/sql_log.send": "what was asked for is on disk before anything happens",
+    "app/runtime.call": "the runtime receives the call",
+    "chat/inbox.call": "a direct call becomes a task",
+    "store/logs/sql_log.send": "the request is on disk before anything happens",
     "engine/inline.wake": "the log needs a run",
-    "engine/activation.run": "takes the lease: nobody else works on this log",
-    "engine/state.fold": "the log says what there is to do",
-    "chat/direct/calls.work": "this task's work is one call",
-    "tools/invoker.call": "the one door of every tool",
-    "engine/ledger.find": "replay: settled before? then that, and nothing else",
+    "engine/activation.run": "takes the lease: no other process works on this log",
+    "engine/state.fold": "the state is folded from the log",
+    "chat/direct/calls.work": "the work of this task is one call",
+    "tools/invoker.call": "every call of every tool goes through here",
+    "engine/ledger.find": "replay: if the call is settled, return that outcome",
     "tools/registry.find": "resolve: the tool by its id",
-    "tools/access/policy.refused": "permit: may this caller reach it?",
+    "tools/access/policy.refused": "permit: may this caller use the tool?",
     "core/json_values/schema.problems": "validate: every problem of the input, by path",
     "tools/access/rules.decide": "ask: allow, ask a person, or deny",
-    "engine/ledger.start": "a write is noted before it begins",
+    "engine/ledger.start": "a write is recorded before it starts",
     "engine/budget.reserve_call": "reserve: the budget of the whole task",
-    "tools/python/function.run": "run: the work itself",
-    "tools/results/artifacts.show": "settle: clipped and previewed, kept whole",
-    "engine/ledger.settle": "settle: the outcome, once and for all",
+    "tools/python/function.run": "run: the function of the tool",
+    "tools/results/artifacts.show": "settle: clip and preview the output, store all of it",
+    "engine/ledger.settle": "settle: record the outcome, once",
     "store/logs/sql_log.append": "the outcome is on its way to disk",
     "engine/held_log.commit": "the outcome is on disk",
-    "store/logs/sql_log.release": "gives the lease back",
-    "app/runtime.outcome_of": "the envelope, for who asked",
+    "store/logs/sql_log.release": "releases the lease",
+    "app/runtime.outcome_of": "the caller receives the envelope",
 }
-"""What is watched: file and function, and what happens there."""
+"""The recorded functions, with a description of each hop."""
 
 
 class Trace:
-    """Watches the hops of this process for a while."""
+    """Records hops of this process while `watch` is active."""
 
     def __init__(self) -> None:
         self.hops: list[str] = []
-        """What was entered, each hop when it came first."""
+        """The entered functions, in the order of their first entry."""
 
     @contextmanager
     def watch(self, *, is_wanted: bool = True) -> Iterator[None]:
-        """Note every hop until the block ends; nothing unless it is wanted."""
+        """Record hops until the block ends; do nothing if they are not wanted."""
         if not is_wanted:
             yield
             return

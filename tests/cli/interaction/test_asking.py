@@ -157,7 +157,7 @@ def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
         ({"kind": "ask_user", "form": None}, "answer> "),
         ({"kind": "ask_user", "form": {"type": "confirm"}}, "[y]es or [n]o> "),
         ({"kind": "user_message"}, "answer> "),
-        ({"kind": "ask_user", "options": OPTIONS}, "an option, or words of your own> "),
+        ({"kind": "ask_user", "options": OPTIONS}, "an option, or a text of your own> "),
         ({"kind": "ask_user", "options": OPTIONS, "form": {"type": "select"}}, "answer> "),
         ({"kind": "fork", "form": FORK_FORM}, "answer, or /decide or /cancel> "),
         ({"kind": "fork", "form": {"type": "select"}}, "answer, or /cancel> "),

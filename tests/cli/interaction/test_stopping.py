@@ -29,7 +29,7 @@ def runtime(project: Path, background: Background) -> Iterator[Runtime]:
     background.leave(context)
 
 
-def test_the_task_is_cancelled_and_the_person_told_how_to_leave(
+def test_the_task_is_cancelled_and_a_note_explains_how_to_exit(
     runtime: Runtime, background: Background, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = background.do(runtime.send(NewMessage(content="ask_user question=Well? type=input")))
@@ -38,15 +38,15 @@ def test_the_task_is_cancelled_and_the_person_told_how_to_leave(
     reply = background.do(runtime.wait(asked.task_id))
     assert reply
     assert reply.status is TaskStatus.CANCELLED
-    assert capsys.readouterr().err == "Cancelling; Ctrl-C again leaves at once.\n"
+    assert capsys.readouterr().err == "Cancelling. Press Ctrl-C again to exit at once.\n"
     assert stopping.farewell.endswith(f"penstock tasks events {asked.task_id} --follow")
 
 
 def test_a_task_that_cannot_be_cancelled_now_can_be_later(
     runtime: Runtime, background: Background
 ) -> None:
-    said = TaskStopper(runtime, background, TaskId("task_1")).farewell
-    assert said == (
-        "It could not be cancelled and goes on with the next server; to end it: "
+    farewell = TaskStopper(runtime, background, TaskId("task_1")).farewell
+    assert farewell == (
+        "The task could not be cancelled; a server would continue it. Run: "
         "penstock tasks cancel task_1"
     )

@@ -31,11 +31,11 @@ def test_what_the_settings_allow_is_never_raised() -> None:
     assert (room.served, limits.activations) == (7, 3)
 
 
-def test_an_operator_is_told_what_the_limit_of_files_costs() -> None:
+def test_a_low_limit_of_open_files_is_reported_to_the_operator() -> None:
     wanted = Limits()
     assert shortage(*shared_out(8064, wanted), wanted) == ""
     assert shortage(*shared_out(256, wanted), wanted) == (
-        "This process may open too few files: it serves 84 connections and works on 48 tasks at "
+        "The limit of open files is low: this process serves 84 connections and runs 48 tasks at "
         "once. For 2000 tasks start it with `ulimit -n 8064` or more."
     )
 

@@ -12,7 +12,7 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(run: Run) -> None:
         port = str(taken.getsockname()[1])
         code, _, told = run("serve", "--port", port)
     assert code == 1
-    assert told.startswith(f"Error: 127.0.0.1:{port} cannot be bound: ")
+    assert told.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
     assert "Choose another with --host, --port." in told
 
 

@@ -68,5 +68,5 @@ async def test_a_request_to_change_the_protocol_is_an_ordinary_request(
 def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"127.0.0.1:{port} cannot be bound: .*--port"):
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--port"):
             bind("127.0.0.1", port)

@@ -31,6 +31,6 @@ def test_a_hop_is_noted_once_with_what_happens_there() -> None:
     trace = Trace()
     trace.hops += ["app/runtime.call", "engine/ledger.find"]
     assert trace.text().splitlines() == [
-        "  1  app/runtime.call    a door hands the call in",
-        "  2  engine/ledger.find  replay: settled before? then that, and nothing else",
+        "  1  app/runtime.call    the runtime receives the call",
+        "  2  engine/ledger.find  replay: if the call is settled, return that outcome",
     ]

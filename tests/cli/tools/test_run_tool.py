@@ -148,7 +148,7 @@ def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
     assert (code, text) == (4, '? Run "send"? Does what it is for.')
     assert what == "  send {}"
     again = "No answer was given. Run it again with --answer approve or --answer reject, or at a "
-    assert last.startswith(f"{again}terminal, which asks you. {later}")
+    assert last.startswith(f"{again}terminal to be prompted. {later}")
     assert told.count("Does what it is for.") == 1
 
 
