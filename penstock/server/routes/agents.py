@@ -1,4 +1,4 @@
-"""The agents of the project, and how they are set."""
+"""The agents of the project, and their settings."""
 
 from typing import Annotated, Any
 
@@ -18,11 +18,11 @@ from penstock.server.schemas.openapi import answers
 router = Router(prefix="/api/agents", tags=["agents"])
 
 SORTS = ("name", "model", "source")
-"""By what agents are sorted."""
+"""The orders of agents."""
 
 
 class AgentsQuery(ListQuery):
-    """Which agents, and in which order."""
+    """The query of a list of agents."""
 
     sort: str = sorting(SORTS)
 
@@ -55,7 +55,7 @@ async def read_agent(agent_id: str, request: Request) -> Response:
 
 @router.get("/{agent_id}/settings", responses=answers("AgentSettings"), response_class=Json)
 async def read_settings(agent_id: str, request: Request) -> Response:
-    """Return every setting of an agent, and which of them are not the defaults."""
+    """Return all settings of an agent, and the names of those that differ from the defaults."""
     context, _ = context_of(request), allowed(request, READ)
     agent = context.runtime.parts.agents.get(agent_id)
     settings, usual = _settings(agent.settings), _settings(DEFAULTS)

@@ -1,4 +1,4 @@
-"""Stored bytes by signed link, and whole results by their id."""
+"""Blobs by signed link, and complete tool results by id."""
 
 import re
 from typing import Annotated
@@ -36,7 +36,7 @@ _BYTES = {"content": {"application/octet-stream": {}}, "description": "The bytes
 
 
 class LinkQuery(BaseModel):
-    """What makes a link valid."""
+    """The query of a signed link."""
 
     exp: str = ""
     sig: str = ""
@@ -87,7 +87,7 @@ async def _check_owner(context: ServerContext, profile: Profile, blob_id: BlobId
 async def read_artifact(
     artifact_id: str, request: Request, query: Annotated[PartQuery, Query()]
 ) -> Response:
-    """Return a part of a result that was too long to be shown whole."""
+    """Return a part of a tool result that was too long for the model."""
     context, profile = context_of(request), admitted(request, READ)
     kept = await context.kept.lookup.find_artifact(ArtifactId(artifact_id), profile)
     if kept is None:
@@ -106,7 +106,7 @@ async def read_artifact(
 
 
 def attachment(name: str) -> str:
-    """Return the header of a file that is to be saved under a name, if it has one."""
+    """Return the `Content-Disposition` header of a download."""
     if not name:
         return "attachment"
     plain = "".join(each if each.isascii() and each.isprintable() else "_" for each in name)
@@ -115,7 +115,7 @@ def attachment(name: str) -> str:
 
 
 def type_of(content: bytes) -> str:
-    """Return the type of an image by its first bytes; anything else is of no known type."""
+    """Return the media type of an image by its first bytes; else application/octet-stream."""
     for beginning, media_type in _BEGINNINGS:
         if content.startswith(beginning):
             return media_type

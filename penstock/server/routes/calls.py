@@ -1,4 +1,4 @@
-"""Direct calls: one tool, called by a program, with its envelope as the answer."""
+"""Direct calls: a program calls one tool and receives its envelope."""
 
 from typing import Annotated, Any
 
@@ -40,7 +40,7 @@ CALL = Form(
 )
 _STATUS = {Status.SUSPENDED: 202, Status.VALIDATION_ERROR: 422}
 _REFUSED = {ToolNotFound: 404, NotPermitted: 403}
-_PATIENCE_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _OUTCOMES = answers("CallOutcome", s202="CallWaiting", s403="CallOutcome", s404="CallOutcome") | {
     422: answers("CallOutcome")[200]
 }
@@ -51,7 +51,7 @@ Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
 
 @router.get("", responses=answers("DirectCalls"), response_class=Json)
 async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -> Response:
-    """Return the tools that this profile may call, by id."""
+    """Return the tools that this profile can call, by id."""
     context, profile = context_of(request), allowed(request, READ)
     found = _direct(context).of(profile)
     part = [tool_part(each) for each in found[offset : offset + limit]]
@@ -60,7 +60,7 @@ async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -
 
 @router.get("/{tool_id}", responses=answers("DirectCall"), response_class=Json)
 async def read_tool(tool_id: str, request: Request) -> Response:
-    """Return what a call of a tool takes and gives."""
+    """Return the input and output schemas of a tool."""
     context, profile = context_of(request), allowed(request, READ)
     named = (each for each in _direct(context).of(profile) if each.spec.tool_id == tool_id)
     if (tool := next(named, None)) is None:
@@ -75,9 +75,9 @@ async def read_tool(tool_id: str, request: Request) -> Response:
     response_class=Json,
 )
 async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) -> Response:
-    """Call a tool, and wait for its outcome so many seconds; the call goes on without who waits.
+    """Call a tool, and wait up to `wait` seconds for its outcome; the call continues after that.
 
-    An `Idempotency-Key` makes a repeated request the same one.
+    A repeated `Idempotency-Key` returns the same call.
     """
     context, profile = context_of(request), allowed(request, CHAT)
     body, raw = await read_json(request, context.limits.request_bytes, empty={})
@@ -101,7 +101,7 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) 
 
 
 async def _document(request: Request) -> Response:
-    """Return the OpenAPI document, with the tools that who asks may call."""
+    """Return the OpenAPI document, with the tools that the profile can call."""
     profile: Profile | None = request.scope.get(PROFILE)
     context: ServerContext | None = request.app.state.lifecycle.context
     tools = _direct(context).of(profile) if context and profile else ()
@@ -113,7 +113,7 @@ DOCUMENT = Route("/openapi.json", _document, include_in_schema=False)
 
 
 def tool_part(tool: Tool) -> dict[str, Any]:
-    """Return what programs may know of a tool that they can call."""
+    """Return the description of a tool for programs."""
     spec = tool.spec
     part: dict[str, Any] = {
         "toolId": spec.tool_id,
@@ -126,11 +126,11 @@ def tool_part(tool: Tool) -> dict[str, Any]:
 
 
 async def _outcome(context: ServerContext, task_id: TaskId, seconds: float) -> Response:
-    """Wait for the outcome, as long as is wanted or until the server stops."""
+    """Wait for the outcome for a number of seconds, or until the server stops."""
     clock, headers = context.runtime.parts.clock, {"x-task-id": task_id}
     until, reply = clock.monotonic() + seconds, None
     while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
-        reply = await context.runtime.wait(task_id, seconds=min(left, _PATIENCE_SECONDS))
+        reply = await context.runtime.wait(task_id, seconds=min(left, _POLL_SECONDS))
     if reply is None:
         return Json({"taskId": task_id}, 202, headers)
     envelope = outcome_of(reply)
@@ -144,13 +144,13 @@ def _questions(reply: Reply) -> dict[str, Any]:
 
 
 def _asked(body: Any) -> dict[str, Any]:
-    """Return the body, whatever its input is. Raises BadRequest for what is no request at all."""
+    """Return the body with its `input` unchecked. Raises BadRequest for an invalid body."""
     given = body.get("input") if isinstance(body, dict) else None
     try:
         asked = CALL.read(body if given is None else {**body, "input": {}})
     except InvalidRequest as error:
-        said = "; ".join(f"{each['field'] or '/'} {each['issue']}" for each in error.problems)
-        raise BadRequest(f"the body of a direct call is not right: {said}") from None
+        issues = "; ".join(f"{each['field'] or '/'} {each['issue']}" for each in error.problems)
+        raise BadRequest(f"the body of a direct call is invalid: {issues}") from None
     return asked | {"input": {} if given is None else given}
 
 
@@ -164,14 +164,14 @@ def _input(tool_id: str, asked: dict[str, Any]) -> dict[str, Any]:
 async def _skills(
     context: ServerContext, profile: Profile, tool_id: str, asked: dict[str, Any]
 ) -> tuple[str, ...]:
-    """Return the skills that were named. Raises InvalidInput for one that cannot be selected."""
+    """Return the selected skills. Raises InvalidInput for one that cannot be selected."""
     parts, named = context.runtime.parts, tuple(asked.get("selectedSkillIds", ()))
     session_id = asked.get("conversationId")
     session = await parts.projections.find_session(session_id) if session_id and named else None
     agent = parts.agents.get(session.agent if session else ASSISTANT)
     if wrong := unknown_skills(named, parts.skills, agent, profile):
-        said = "; ".join(str(each) for each in wrong)
-        raise InvalidInput(f"the request is not valid: {said}", details=problem_details(wrong))
+        issues = "; ".join(str(problem) for problem in wrong)
+        raise InvalidInput(f"the request is not valid: {issues}", details=problem_details(wrong))
     return named
 
 

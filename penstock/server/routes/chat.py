@@ -1,4 +1,4 @@
-"""Messages to an agent, and the answers: as a stream, or when they are there."""
+"""Messages to an agent, and the answers: as a stream, or as one response."""
 
 from typing import Any
 
@@ -45,13 +45,13 @@ MESSAGE = Form(
 )
 AGAIN = Form({"stream": _CHOICE, "model": ID, "enableTools": _CHOICE})
 _NEWEST = Page(limit=1)
-_PATIENCE_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _DONE = streams(answers("Exchange", s202="Waiting"))
 
 
 @router.post("", responses=_DONE, openapi_extra=takes(MESSAGE), response_class=Json)
 async def send_message(agent_id: str, request: Request) -> Response:
-    """Say something to an agent. An `Idempotency-Key` makes a repeated request the same one."""
+    """Send a message to an agent. A repeated `Idempotency-Key` returns the same task."""
     context, profile = context_of(request), admitted(request, CHAT)
     agent = context.runtime.parts.agents.get(agent_id)
     body, raw = await read_json(request, context.limits.request_bytes)
@@ -77,7 +77,7 @@ async def _send_message(request: Request) -> Response:
 
 
 SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=False)
-"""The same, found without FastAPI's look at parameters, which costs as much as all the rest."""
+"""The same route without FastAPI's parameter parsing, which costs as much as all the rest."""
 
 
 @router.post(
@@ -87,7 +87,7 @@ SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=F
     response_class=Json,
 )
 async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
-    """Answer a message anew; the old answer, and all that came later, leave the history."""
+    """Answer a message again; the old answer and everything after it leave the history."""
     context, profile = context_of(request), admitted(request, CHAT)
     parts = context.runtime.parts
     parts.agents.get(agent_id)
@@ -96,11 +96,15 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
     asked = AGAIN.read(body)
     task_messages = await find_task_messages(context, profile, agent_id, MessageId(message_id))
     if task_messages.brief is None:
-        raise NotFound(f"what {message_id!r} answers was erased")
+        raise NotFound(f"the message that {message_id!r} answers was erased")
     session_id = SessionId(task_messages.task.log_id)
     head = await parts.log.head(LogId(session_id))
     newest, _ = await parts.projections.tasks(log_id=LogId(session_id), page=_NEWEST)
-    if newest and newest[0].task_id != task_messages.task.task_id and _went_on(newest[0], asked_at):
+    if (
+        newest
+        and newest[0].task_id != task_messages.task.task_id
+        and _was_open(newest[0], asked_at)
+    ):
         raise SessionBusy(MOVED_ON)
     message = NewMessage(
         content=task_messages.brief.content,
@@ -115,8 +119,8 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
     return await _send(request, message, stream=asked.get("stream", False))
 
 
-def _went_on(task: TaskRecord, asked_at: Moment) -> bool:
-    """Whether a task was open then: who asked has not seen its answer."""
+def _was_open(task: TaskRecord, asked_at: Moment) -> bool:
+    """Whether a task was open at a time: the client has not seen its answer then."""
     return task.ended_at is None or task.ended_at >= asked_at
 
 
@@ -136,15 +140,15 @@ async def _send(request: Request, message: NewMessage, *, stream: bool) -> Respo
 
 
 async def _answer(context: ServerContext, sent: SentMessage, request_id: str) -> Response:
-    """Wait for the end of a task, as long as a request may, and tell how it ended."""
+    """Wait for the end of a task, up to `request_wait_seconds`, and return its outcome."""
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
     clock, reply = context.runtime.parts.clock, None
     until = clock.monotonic() + context.limits.request_wait_seconds
     while reply is None and not context.is_draining and clock.monotonic() < until:
-        reply = await context.runtime.wait(sent.task_id, seconds=_PATIENCE_SECONDS)
+        reply = await context.runtime.wait(sent.task_id, seconds=_POLL_SECONDS)
     task = await context.runtime.parts.projections.find_task(sent.task_id)
     if task is None:
-        raise NotFound(f"there is no task {sent.task_id!r} any more")
+        raise NotFound(f"the task {sent.task_id!r} no longer exists")
     ids = {"taskId": sent.task_id, "conversationId": sent.session_id}
     if reply is None:
         return Json(ids | {"status": task.status.value}, 202, headers)
@@ -168,7 +172,7 @@ async def _answer(context: ServerContext, sent: SentMessage, request_id: str) ->
 
 
 def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
-    """Return which call ended the task, if one did."""
+    """Return the call that ended the task, if one did."""
     for settled in reversed(task_messages.settled.values()):
         error = settled.envelope.error
         if error is not None and reply.error is not None and error.code == reply.error.code:
@@ -177,7 +181,7 @@ def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
 
 
 async def _model(context: ServerContext, asked: dict[str, Any]) -> str | None:
-    """Return the model that was asked for. Raises InvalidRequest for one there is not."""
+    """Return the requested model. Raises InvalidRequest if it does not exist."""
     name: str | None = asked.get("model")
     if name is not None:
         models = context.runtime.parts.models

@@ -1,4 +1,4 @@
-"""Conversations with an agent: what was said, what can be asked, what goes."""
+"""Conversations with an agent: their messages, the agent's models and tools, deletion."""
 
 from typing import Annotated, Any
 
@@ -33,19 +33,19 @@ SORTS = {
     "createdAt": SessionSort.CREATED,
     "title": SessionSort.TITLE,
 }
-"""By what conversations are sorted; newest first by times, from A to Z by titles."""
+"""The orders of conversations: by times newest first, by title from A to Z."""
 _GONE = answers(None, 204)
 
 
 class ConversationsQuery(ListQuery):
-    """Which conversations, and in which order."""
+    """The query of a list of conversations."""
 
     sort: str = sorting(SORTS)
 
 
 @router.get("", responses=answers("History"), response_class=Json)
 async def read_history(agent_id: str, request: Request, query: InHistory) -> Response:
-    """Return messages of a conversation, oldest first; without an id, of the newest one."""
+    """Return messages of a conversation, oldest first; by default of the newest conversation."""
     context, profile = context_of(request), admitted(request, READ)
     directory = directory_of(context)
     if query.conversation_id is None:
@@ -77,7 +77,7 @@ async def delete_everything(agent_id: str, request: Request) -> Response:
 
 @router.get("/models", responses=answers("Models"), response_class=Json)
 async def list_models(agent_id: str, request: Request) -> Response:
-    """Return the models that a message may ask for."""
+    """Return the models that a message can name."""
     context, _ = context_of(request), allowed(request, READ)
     context.runtime.parts.agents.get(agent_id)
     models = context.runtime.parts.models
@@ -90,22 +90,22 @@ async def list_models(agent_id: str, request: Request) -> Response:
 
 @router.get("/tools", responses=answers("Tools"), response_class=Json)
 async def list_tools(agent_id: str, request: Request, all: bool = False) -> Response:  # noqa: FBT001, FBT002
-    """Return the tools that the agent's model is offered; `all` adds those switched off.
+    """Return the tools that the agent's model is offered; `all` adds the disabled ones.
 
-    The nine of every agent come first, the others by name.
+    The nine tools of every agent come first, the others by name.
     """
     context, profile = context_of(request), allowed(request, READ)
     agent = context.runtime.parts.agents.get(agent_id)
     invoker = context.runtime.parts.invoker_of(agent)
     on = offered(agent, invoker, profile)
-    shown = sorted(invoker.registry if all else on, key=_place)
+    shown = sorted(invoker.registry if all else on, key=_sort_key)
     names = {each.spec.tool_id for each in on}
     return Json({"tools": [_tool(each, each.spec.tool_id in names) for each in shown]})
 
 
 @router.get("/stream", responses=streams(answers(None, 204)), response_class=Response)
 async def open_stream(agent_id: str, request: Request, query: InStream) -> Response:
-    """Follow a conversation from where the reader left it (`Last-Event-ID`), or from its task."""
+    """Follow a conversation, after `Last-Event-ID` or from the start of its newest task."""
     context, profile = context_of(request), admitted(request, READ)
     session = await _session(context, query.conversation_id, agent_id, profile)
     resume = ResumePosition(
@@ -148,7 +148,7 @@ async def list_conversations(
     response_class=Json,
 )
 async def begin_conversation(agent_id: str, request: Request) -> Response:
-    """Begin a conversation in which nothing was said yet."""
+    """Create an empty conversation."""
     context, profile = context_of(request), allowed(request, CHAT)
     context.runtime.parts.agents.get(agent_id)
     directory = directory_of(context)
@@ -165,7 +165,7 @@ async def begin_conversation(agent_id: str, request: Request) -> Response:
     response_class=Response,
 )
 async def delete_conversation(agent_id: str, conversation_id: str, request: Request) -> Response:
-    """Delete a conversation; what runs in it is cancelled first."""
+    """Delete a conversation; its running tasks are cancelled first."""
     context, profile = context_of(request), admitted(request, CHAT)
     session = await _session(context, conversation_id, agent_id, profile)
     await directory_of(context).delete(session, context.kept.erasure)
@@ -174,14 +174,16 @@ async def delete_conversation(agent_id: str, conversation_id: str, request: Requ
 
 @router.delete("/messages/{message_id}", status_code=204, responses=_GONE, response_class=Response)
 async def erase_message(agent_id: str, message_id: str, request: Request) -> Response:
-    """Erase the text of a message; an answer goes with what its tools said and stored.
+    """Erase the text of a message; with an answer, also the results and files of its tools.
 
-    Of a task without an answer everything goes with the user's message: nothing else names it.
+    If the task has no answer, erasing the user's message erases everything of the task.
     """
     context, profile = context_of(request), admitted(request, CHAT)
     task_messages = await find_task_messages(context, profile, agent_id, MessageId(message_id))
     if task_messages.end is None:
-        raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
+        raise SessionBusy(
+            "the agent is answering this message; cancel its task, or wait for its end"
+        )
     answer_id, task, parts = task_messages.end.message_id, task_messages.task, context.runtime.parts
     is_answer = answer_id == message_id
     runs = await context.kept.erasure.erase_messages(
@@ -195,7 +197,7 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
 async def _session(
     context: ServerContext, name: str, agent_id: str, profile: Profile
 ) -> SessionRecord:
-    """Return a conversation. Raises NotFound; for an agent without any, that says the agent."""
+    """Return a conversation. Raises NotFound, about the agent if the agent does not exist."""
     try:
         return await directory_of(context).get(SessionId(name), agent_id, profile)
     except NotFound:
@@ -204,7 +206,7 @@ async def _session(
 
 
 def directory_of(context: ServerContext) -> Directory:
-    """Return the conversations; they outlive an agent that only another process has."""
+    """Return the directory of conversations."""
     parts = context.runtime.parts
     return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
 
@@ -220,8 +222,8 @@ def _model(card: ModelCard, available: bool) -> dict[str, Any]:  # noqa: FBT001
     }
 
 
-def _place(tool: Tool) -> tuple[int, str]:
-    """Return what orders a tool in a list."""
+def _sort_key(tool: Tool) -> tuple[int, str]:
+    """Return the sort key of a tool in a list."""
     tool_id = tool.spec.tool_id
     return (LISTED_FIRST.index(tool_id) if tool_id in LISTED_FIRST else len(LISTED_FIRST), tool_id)
 

@@ -1,4 +1,4 @@
-"""What became of a run of a flow: its status on the wire, its result, its steps."""
+"""The outcome of a flow run: its status on the wire, its result, its steps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from penstock.core.task import TaskRecord
 from penstock.flows.runs.plan import RunStatus
 
 BEFORE_THE_END = ("queued", "blocked", "running", "suspended")
-"""Where a run stands that has not ended."""
+"""The statuses of a run that has not ended."""
 
 
 def result_of(task: TaskRecord) -> dict[str, Any] | None:
@@ -25,7 +25,7 @@ def result_of(task: TaskRecord) -> dict[str, Any] | None:
 
 
 def status_of(task: TaskRecord) -> str:
-    """Return where a run stands, as the wire says it."""
+    """Return the status of a run on the wire."""
     if not task.status.is_final:
         return task.status.value
     if (result := result_of(task)) is not None:
@@ -34,7 +34,7 @@ def status_of(task: TaskRecord) -> str:
 
 
 class StepStates:
-    """Where each step of a run stands: a fold of its log. Steps of flows inside are not shown."""
+    """Folds the log of a run into the state of each step, without the steps of nested flows."""
 
     def __init__(self, task_id: TaskId, steps: Sequence[Mapping[str, Any]]) -> None:
         self._frame = str(task_id)
@@ -44,7 +44,7 @@ class StepStates:
         }
 
     def apply(self, record: Record) -> None:
-        """Take in what happened."""
+        """Fold one event."""
         path, event = record.path or "", record.event
         is_own = frame_above(path) == self._frame
         match event:
@@ -60,7 +60,7 @@ class StepStates:
                 pass
 
     def wait(self, asked: Sequence[QuestionRecord]) -> None:
-        """Take in which questions are open: their steps wait."""
+        """Mark the steps of open questions as waiting."""
         for each in asked:
             below = each.question.path.removeprefix(f"{self._frame}/")
             part = self._parts.get(below.split("/")[0])
@@ -73,7 +73,7 @@ class StepStates:
 
 
 def _settled(event: StepSettled) -> dict[str, Any]:
-    """Return what is shown of a step that is over: how it ended, and what that visit cost."""
+    """Return the outcome of a visit of a step, and its cost."""
     return {
         "state": event.result.status.value,
         "summary": event.result.summary,

@@ -1,4 +1,4 @@
-"""Runs of flows over HTTP: begun, looked at, followed, aborted."""
+"""Flow runs: start, read, follow and abort."""
 
 import asyncio
 import logging
@@ -55,12 +55,12 @@ NEW_RUN = Form(
     }
 )
 SORTS = ("startedAt",)
-"""By what runs are sorted."""
+"""The orders of runs."""
 REFUSED = {"GATE_CLOSED": 409, NotFound.code: 404}
-"""Statuses of rejected runs, by the code of their error; any other is 422."""
-_PATIENCE_SECONDS = 1.0
+"""Status codes of rejected runs by the code of their error; others are 422."""
+_POLL_SECONDS = 1.0
 _REJECTED_SECONDS = 300
-"""How long it may take until a run is kept that is rejected anyway."""
+"""How long to wait until a run that will be rejected is stored."""
 _FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
 _MANY = 200
 _OUTCOMES = answers("RunBegun", 202, s200="FlowResult", s409="RunRejected", s422="RunRejected")
@@ -72,7 +72,7 @@ Wait = Annotated[float, Query(ge=0, le=300)]
 
 
 class RunQuery(PageQuery):
-    """Which runs."""
+    """The query of a list of runs."""
 
     sort: str = sorting(SORTS)
     status: RunState | None = None
@@ -86,10 +86,10 @@ class RunQuery(PageQuery):
     response_class=Json,
 )
 async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
-    """Start a run, and wait for its end so many seconds; it goes on without who waits.
+    """Start a run, and wait up to `wait` seconds for its end; the run continues after that.
 
-    An `Idempotency-Key` makes a repeated request the same one. A run that waits for a person is
-    answered at once, with its questions.
+    A repeated `Idempotency-Key` returns the same run. If the run waits for a person, the response
+    comes at once, with its questions.
     """
     context, profile = context_of(request), allowed(request, CHAT)
     body, raw = await read_json(request, context.limits.request_bytes, empty={})
@@ -121,16 +121,16 @@ async def list_runs(name: str, request: Request, query: Annotated[RunQuery, Quer
 
 @router.get("/{run_id}", responses=answers("FlowRun"), response_class=Json)
 async def read_run(name: str, run_id: str, request: Request) -> Response:
-    """Return how a run stands: each step and its state, what it asks, and its result."""
+    """Return a run: its status, the state of each step, its open questions and its result."""
     context, profile = context_of(request), allowed(request, READ)
     task = await _own(context, profile, name, run_id)
     asked = await context.runtime.parts.projections.open_questions(task.log_id, task.task_id)
     records = await records_of(context.runtime.parts.log, task)
-    told = [each.event for each in records if isinstance(each.event, FlowNotified)]
-    began = next((each.body for each in told if each.kind == "flow_started"), {})
-    if not began and any(isinstance(each.event, StepStarted) for each in records):
+    notices = [each.event for each in records if isinstance(each.event, FlowNotified)]
+    started = next((each.body for each in notices if each.kind == "flow_started"), {})
+    if not started and any(isinstance(each.event, StepStarted) for each in records):
         raise unfit(task)
-    states = StepStates(task.task_id, began.get("steps", ()))
+    states = StepStates(task.task_id, started.get("steps", ()))
     for each in records:
         states.apply(each)
     states.wait(asked)
@@ -149,13 +149,13 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
     response_class=Response,
 )
 async def follow_run(name: str, run_id: str, request: Request) -> Response:
-    """Follow a run from its beginning, or from where the reader left it (`Last-Event-ID`)."""
+    """Follow a run from its start, or after `Last-Event-ID`."""
     context, profile = context_of(request), allowed(request, READ)
     task = await _own(context, profile, name, run_id)
     given = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
     shown = Position.parse(given) if given else Position(0)
     if shown.seq > await context.runtime.parts.log.head(task.log_id):
-        raise BadLastEventId(f"this run has not come to event {given}")
+        raise BadLastEventId(f"this run has not reached event {given}")
     if task.ended_seq is not None and shown >= Position(task.ended_seq):
         return Response(status_code=NO_CONTENT)
     slot = context.streams.enter(profile)
@@ -168,7 +168,7 @@ async def follow_run(name: str, run_id: str, request: Request) -> Response:
     "/{run_id}/abort", status_code=202, responses=answers("RunBegun", 202), response_class=Json
 )
 async def abort_run(name: str, run_id: str, request: Request) -> Response:
-    """End a run, whatever it is doing."""
+    """Abort a run, whatever its status."""
     context, profile = context_of(request), allowed(request, CHAT)
     await _own(context, profile, name, run_id)
     task = await context.runtime.cancel(TaskId(run_id), profile=profile)
@@ -189,11 +189,11 @@ async def _is_refused(context: ServerContext, run: NewRun, profile: Profile) -> 
 
 
 async def _ended(context: ServerContext, run_id: TaskId, seconds: float) -> Reply | None:
-    """Wait until a run has ended or waits for a person, as long as is wanted."""
+    """Wait until a run has ended or waits for a person, up to a number of seconds."""
     clock, reply = context.runtime.parts.clock, None
     until = clock.monotonic() + seconds
     while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
-        reply = await context.runtime.wait(run_id, seconds=min(left, _PATIENCE_SECONDS))
+        reply = await context.runtime.wait(run_id, seconds=min(left, _POLL_SECONDS))
     return reply
 
 
@@ -216,13 +216,13 @@ async def _answer(
 
 
 def _rejection(run_id: TaskId, error: ErrorDetail, headers: dict[str, str]) -> Json:
-    """Return why a run never began, as a refusal that names the run."""
-    told: dict[str, Any] = {"code": error.code, "message": error.message}
+    """Return the error of a rejected run, with the id of the run."""
+    problem: dict[str, Any] = {"code": error.code, "message": error.message}
     details: Any = error.details
     if error.code == VALIDATION_ERROR and details:
         problems = details.get("problems", ())
         details = [{"field": e["path"], "issue": e["message"]} for e in problems]
-    body = {"error": told | ({"details": details} if details else {}), "runId": run_id}
+    body = {"error": problem | ({"details": details} if details else {}), "runId": run_id}
     return Json(body, REFUSED.get(error.code, 422), headers)
 
 
@@ -252,7 +252,7 @@ async def _runs(
 
 
 def _task_status(wanted: str | None) -> TaskStatus | None:
-    """Return the status of a task whose run stands like that."""
+    """Return the task status of a run status."""
     if wanted is None or wanted in BEFORE_THE_END:
         return None if wanted is None else TaskStatus(wanted)
     ended = (status for status, run in STATUS.items() if run.value == wanted)
@@ -260,7 +260,7 @@ def _task_status(wanted: str | None) -> TaskStatus | None:
 
 
 async def _listed(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
-    """Return a run as lists show it, also one whose log does not read back."""
+    """Return a run for a list, with less detail if its log is corrupt."""
     try:
         return await _part(context, task)
     except StoreCorrupt as error:
@@ -288,7 +288,7 @@ def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
 
 
 async def _step_count(context: ServerContext, task: TaskRecord) -> int:
-    """Return how many visits of steps were begun."""
+    """Return how many visits of steps were started."""
     if (result := result_of(task)) is not None:
         return int(result["stepCount"])
     records = await records_of(context.runtime.parts.log, task)
@@ -296,7 +296,7 @@ async def _step_count(context: ServerContext, task: TaskRecord) -> int:
 
 
 async def _own(context: ServerContext, profile: Profile, name: str, run_id: str) -> TaskRecord:
-    """Return a run of this flow. Raises NotFound, also for that of somebody else."""
+    """Return a run of this flow. Raises NotFound, also for a run of another profile."""
     task = await context.runtime.parts.projections.find_task(TaskId(run_id))
     if task is None or task.kind != FLOW or task.agent != name:
         raise NotFound(f'the flow "/{name}" has no run {run_id!r}')

@@ -1,4 +1,4 @@
-"""The flows of the project: read, written, checked; and the agents that flows may name."""
+"""The flows of the project: read, write and check them; and the agents that flows can name."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from penstock.server.schemas.openapi import answers, takes
 router = Router(prefix="/api", tags=["flows"])
 
 SORTS = ("name", "source")
-"""By what flows are sorted."""
+"""The orders of flows."""
 _CONTENT = {"type": "string"}
 CONTENT = Form({"content": _CONTENT}, required=("content",))
 CHECKED = Form({"content": _CONTENT, "dryRun": {"type": "boolean"}}, required=("content",))
@@ -41,13 +41,13 @@ NEW_FLOW = Form(
     {"path": {"type": "string", "minLength": 1, "maxLength": 1000}, "content": _CONTENT},
     required=("path", "content"),
 )
-NO_FOLDER = "this server has no project's folder, and so no flows: serve a folder"
+NO_FOLDER = "this server has no project folder, so it has no flows: serve a folder"
 _UNWRITTEN = f"{FOLDERS[0]}/unwritten.yaml"
-"""As what a text is checked that nobody wants to keep."""
+"""The path under which a text is checked that is not stored."""
 
 
 class FlowsQuery(ListQuery):
-    """Which flows, and in which order."""
+    """The query of a list of flows."""
 
     sort: str = sorting(SORTS)
 
@@ -74,7 +74,7 @@ async def list_flows(request: Request, query: Annotated[FlowsQuery, Query()]) ->
     response_class=Json,
 )
 async def write_new_flow(request: Request) -> Response:
-    """Write a flow in the project, in the place of one that is there; one with errors is not."""
+    """Write a flow of the project, replacing an existing one; a flow with errors is refused."""
     context, _ = context_of(request), allowed(request, MANAGE)
     body, _ = await read_json(request, context.limits.request_bytes)
     asked = NEW_FLOW.read(body)
@@ -85,9 +85,9 @@ async def write_new_flow(request: Request) -> Response:
     "/flows/check", responses=answers("Findings"), openapi_extra=takes(CHECKED), response_class=Json
 )
 async def check_flow(request: Request) -> Response:
-    """Return everything that is wrong with the text of a flow, which is kept nowhere.
+    """Return all errors in the text of a flow, without storing it.
 
-    With `dryRun` it is also run, every way it can go, without anything being done.
+    With `dryRun`, also run every path through the flow without side effects.
     """
     context, _ = context_of(request), allowed(request, READ)
     body, _ = await read_json(request, context.limits.request_bytes)
@@ -104,7 +104,7 @@ async def check_flow(request: Request) -> Response:
 
 @router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
 async def read_flow(name: str, request: Request) -> Response:
-    """Return one flow: its text, its steps, what is wrong with it, and a picture in Mermaid."""
+    """Return one flow: its text, its steps, its errors, and a diagram in Mermaid."""
     context, _ = context_of(request), allowed(request, READ)
     flows = flows_of(context)
     file = await file_of(flows, name)
@@ -125,8 +125,8 @@ async def read_flow(name: str, request: Request) -> Response:
     openapi_extra=takes(CONTENT),
     response_class=Json,
 )
-async def write_flow_anew(name: str, request: Request) -> Response:
-    """Write a flow of the project anew; one with errors is not, and the old one stays."""
+async def replace_flow(name: str, request: Request) -> Response:
+    """Replace a flow of the project; a flow with errors is refused, and the old one stays."""
     context, _ = context_of(request), allowed(request, MANAGE)
     body, _ = await read_json(request, context.limits.request_bytes)
     flows, content = flows_of(context), CONTENT.read(body)["content"]
@@ -139,7 +139,7 @@ async def write_flow_anew(name: str, request: Request) -> Response:
     "/flows/{name}", status_code=204, responses=answers(None, 204), response_class=Response
 )
 async def delete_flow(name: str, request: Request) -> Response:
-    """Remove a flow of the project; its runs stay."""
+    """Delete a flow of the project; its runs remain."""
     context, _ = context_of(request), allowed(request, MANAGE)
     remove_flow(await file_of(flows_of(context), name))
     await asyncio.to_thread(_authoring_of(context).rediscover)
@@ -148,7 +148,7 @@ async def delete_flow(name: str, request: Request) -> Response:
 
 @router.get("/catalog", responses=answers("Catalog"), response_class=Json)
 async def read_catalog(request: Request) -> Response:
-    """Return the agents that flows may name, as an agent reads them who designs flows."""
+    """Return the agents that flows can name, as the flow architect sees them."""
     context, _ = context_of(request), allowed(request, READ)
     return Json(catalog_entries(context.runtime.parts.agents))
 
@@ -165,7 +165,7 @@ def _authoring_of(context: ServerContext) -> ProjectAuthoring:
 
 
 def flows_of(context: ServerContext) -> ProjectFlows:
-    """Return the flows of the project. Raises NotAvailable where there is no folder."""
+    """Return the flows of the project. Raises NotAvailable without a project folder."""
     flows = context.runtime.parts.flow_files
     if flows is None:
         raise NotAvailable(NO_FOLDER)
@@ -173,7 +173,7 @@ def flows_of(context: ServerContext) -> ProjectFlows:
 
 
 async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
-    """Return the file of a flow. Raises NotFound, with the nearest one."""
+    """Return the file of a flow. Raises NotFound, which names the nearest flow."""
     found = (await asyncio.to_thread(flows.files)).files
     if name not in found:
         raise unknown_flow(name, found)
@@ -181,7 +181,7 @@ async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
 
 
 def step_part(step: Step) -> dict[str, str]:
-    """Return what a list of steps shows of one."""
+    """Return a step for a list."""
     agent = getattr(step, "agent", None)
     return {"id": step.step_id, "type": step.kind.value} | ({"agent": agent} if agent else {})
 

@@ -1,4 +1,4 @@
-"""Whether the server lives, and whether it can serve."""
+"""Liveness and readiness of the server."""
 
 from importlib.metadata import version
 
@@ -20,13 +20,13 @@ CHECKS = ("database", "migrations", "launcher", "disk", "blobs")
 @router.head("/health", include_in_schema=False, response_class=Json)
 @router.get("/health", responses=answers("Health"), response_class=Json)
 async def live(request: Request) -> Response:
-    """Say that the process serves."""
+    """Report that the process is alive."""
     return Json({"status": "ok", "version": VERSION})
 
 
 @router.get("/ready", responses=answers("Readiness", s503="Readiness"), response_class=Json)
 async def ready(request: Request) -> Response:
-    """Say whether requests can be served; what is wrong is for those with `admin`."""
+    """Report whether the server can serve requests; details need the permission `admin`."""
     lifecycle: ServerLifecycle = request.app.state.lifecycle
     whys = await _whys(lifecycle.context)
     body: dict[str, object] = {"status": "failed" if whys else "ok"}
@@ -42,19 +42,19 @@ async def ready(request: Request) -> Response:
 
 
 async def _whys(context: ServerContext | None) -> dict[str, str]:
-    """Return what does not work, and why."""
+    """Return the checks that fail, with the reason."""
     if context is None:
         return dict.fromkeys(CHECKS, "the server is starting")
     database_parts = context.runtime.parts.database_parts
     whys = {each.name: each.why for each in await database_parts.look()} if database_parts else {}
     if context.is_draining:
-        whys["launcher"] = "the server is about to stop"
+        whys["launcher"] = "the server is stopping"
     elif not context.runtime.parts.launcher.is_at_work:
-        whys["launcher"] = "tasks are not looked for any more; start the server again"
+        whys["launcher"] = "the launcher has stopped, so no task runs; restart the server"
     return {name: why for name, why in whys.items() if why}
 
 
 def _confinement(context: ServerContext | None) -> dict[str, str]:
-    """Return what confines scripts, where they are to be, and what this machine lacks for it."""
+    """Return the layers that confine scripts, and which of them this machine lacks."""
     layers = context.runtime.parts.confinement if context else {}
     return {name: f"missing: {why}" if why else "ok" for name, why in layers.items()}

@@ -10,7 +10,7 @@ from penstock.server.context import ServerContext
 async def find_task_messages(
     context: ServerContext, profile: Profile, agent: str, message_id: MessageId
 ) -> TaskMessages:
-    """Return the task of a message that this profile may see. Raises NotFound."""
+    """Return the task of a message that the profile can read. Raises NotFound."""
     found = await context.kept.lookup.find_message(message_id, agent, profile)
     task = (
         None if found is None else await context.runtime.parts.projections.find_task(found.task_id)

@@ -1,4 +1,4 @@
-"""What the tools of an agent were used for, and how that went."""
+"""Metrics of an agent's tools."""
 
 import re
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", r
 
 
 def _moment(text: str) -> Moment:
-    """Read a time with its zone."""
+    """Parse a time with its zone."""
     if not _TIME.fullmatch(text):
         raise ValueError(f"must be a time such as 2026-11-21T09:00:00Z, found {cut(text, 40)!r}")
     moment = int(datetime.fromisoformat(text).timestamp() * 1000)
@@ -38,7 +38,7 @@ Time = Annotated[str, AfterValidator(_moment), Field(json_schema_extra={"format"
 
 
 class MetricsQuery(BaseModel):
-    """From when until when, and of which tool."""
+    """The query of metrics: a period, and one tool."""
 
     since: Time | None = Field(default=None, alias="from")
     until: Time | None = Field(default=None, alias="to")
@@ -49,7 +49,7 @@ class MetricsQuery(BaseModel):
 async def read_metrics(
     agent_id: str, request: Request, query: Annotated[MetricsQuery, Query()]
 ) -> Response:
-    """Return calls, successes, times and tokens of each tool, usually of the last week."""
+    """Return calls, successes, times and tokens of each tool; by default of the last 7 days."""
     context, _ = context_of(request), allowed(request, READ)
     now = context.runtime.parts.clock.now()
     until = Moment(now + 1 if query.until is None else int(query.until))
@@ -69,14 +69,14 @@ async def read_metrics(
 
 
 def _definitions(context: ServerContext, agent_id: str) -> dict[str, int]:
-    """Return how many tokens it takes to offer each tool; of an agent that is missing, nothing."""
+    """Return the tokens of each tool's definition; none for an agent that does not exist."""
     parts = context.runtime.parts
     agent, found = parts.agents.look_up(agent_id), dict[str, int]()
     if agent is None:
         return found
     for tool in parts.invoker_of(agent).registry:
-        told = definition(tool)
-        parameters: dict[str, Any] = dict(told.parameters)
-        text = f"{told.name}{told.description}{compact(parameters)}"
+        shown = definition(tool)
+        parameters: dict[str, Any] = dict(shown.parameters)
+        text = f"{shown.name}{shown.description}{compact(parameters)}"
         found[tool.spec.tool_id] = tokens(text)
     return found

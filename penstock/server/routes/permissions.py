@@ -1,4 +1,4 @@
-"""Which permissions a project knows, for those who make keys and profiles."""
+"""The permissions that a project declares, for tools that create keys."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ router = Router(prefix="/api/permissions", tags=["permissions"])
 
 @router.get("", responses=answers("Permissions"), response_class=Json)
 async def list_permissions(request: Request) -> Response:
-    """Return the catalog of the project; without one there are no groups, and any id will do."""
+    """Return the permission catalog; without one there are no groups, and any id is valid."""
     context, _ = context_of(request), allowed(request, READ)
     catalog = context.keys.catalog if context.keys else None
     if catalog is None:

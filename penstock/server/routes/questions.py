@@ -1,4 +1,4 @@
-"""Questions that wait for people, and their answers."""
+"""Questions to people, and their answers."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from penstock.server.schemas.openapi import answers, takes
 router = Router(prefix="/api/questions", tags=["questions"])
 
 SORTS = ("createdAt",)
-"""By what questions are sorted."""
+"""The orders of questions."""
 _TEXT = {"type": ["string", "null"]}
 ANSWER = Form(
     {
@@ -37,11 +37,11 @@ ANSWER = Form(
         "resume_payload": {},
     }
 )
-"""What any answer may hold; which of it, its question says."""
+"""The keys of answers; the kind of the question decides which are valid."""
 
 
 class QuestionQuery(PageQuery):
-    """Which questions."""
+    """The query of a list of questions."""
 
     sort: str = sorting(SORTS)
     status: QuestionStatus | None = None
@@ -82,7 +82,7 @@ async def read_question(question_id: str, request: Request) -> Response:
     response_class=Json,
 )
 async def answer_question(question_id: str, request: Request) -> Response:
-    """Answer a question, once; the same answer again is no mistake."""
+    """Answer a question. Repeating the same answer is not an error."""
     context, profile = context_of(request), admitted(request, READ)
     body, _ = await read_json(request, context.limits.request_bytes)
     if not isinstance(body, dict):

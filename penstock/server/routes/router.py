@@ -1,4 +1,4 @@
-"""The routes of one resource, made without what FastAPI loads only to refuse it."""
+"""A router that avoids loading the parts of FastAPI that the server does not use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from penstock.core.late import hidden
 
 REFUSED = "pydantic.v1"
-"""Models of another age: FastAPI loads 75 modules to see that a type is none of theirs."""
+"""FastAPI loads 75 modules of pydantic.v1 only to check that a type is not one of them."""
 
 
 class Router(APIRouter):
-    """Knows its routes."""
+    """An APIRouter that hides `pydantic.v1` while it adds routes."""
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Add a route."""

@@ -1,4 +1,12 @@
-"""Where a stream of a conversation begins: after a message, or where a reader left it."""
+"""The start of a conversation's stream: after a message, or after the reader's last frame.
+
+Guarantees that a reader that resumes with any id it received misses no frame and gets none twice.
+Frames are a fold from the start of a task (`wire.ChatFrames`), so the stream is read from the first
+event of the task that contains the position, and shown from the position. An id that the
+conversation has not reached yet is refused (BadLastEventId): it would hide frames until then.
+
+Tests: tests/server/routes/test_session_stream.py.
+"""
 
 from collections.abc import Sequence
 
@@ -27,40 +35,40 @@ from penstock.store.projections.projections import Page
 
 NO_CONTENT = 204
 _NEWEST = Page(limit=1)
-_HANDED_IN = (MessageReceived, CancelRequested)
-"""Events without a frame, which may come while a reply is on its way."""
-_NEXT = 100
-"""So many events are looked through for the reply that follows another event."""
+_WITHOUT_FRAMES = (MessageReceived, CancelRequested)
+"""Events without a frame that can arrive while the model replies."""
+_SEARCHED = 100
+"""How many events are searched for the reply that follows an event."""
 
 
 class ResumePosition(Struct, frozen=True, kw_only=True):
-    """Where a reader wants to go on."""
+    """The position from which a reader resumes."""
 
     session_id: SessionId
     agent: str
     last: str | None = None
-    """The id of the last frame it has."""
+    """The id of the last frame that the reader has."""
     from_now: bool = False
-    """Without an id: only what is to come."""
+    """Without an id: only future frames."""
     task_id: TaskId | None = None
     follow: bool = False
 
 
 class _Beginning(Struct, frozen=True):
-    """After which frame a stream shows, and after which event it reads."""
+    """The frame after which a stream shows, and the event after which it reads."""
 
     shown: Position
     read: int
     task_id: TaskId | None
-    """The task that it is in."""
+    """The task that contains the position."""
 
 
 async def stream_of_sent(
     context: ServerContext, agent: str, sent: SentMessage, slot: StreamSlot, *, is_new: bool
 ) -> EventStream:
-    """Return the stream of the task that a message began, or goes on with.
+    """Return the stream of the task that a message started or continues.
 
-    A new conversation holds nothing that is not known here, so nothing is read.
+    For a new conversation nothing is read: the message is its only event.
     """
     log_id = LogId(sent.session_id)
     frames = ChatFrames(
@@ -84,7 +92,7 @@ async def stream_of_sent(
 async def stream_of_session(
     context: ServerContext, resume: ResumePosition, slot: StreamSlot
 ) -> Response:
-    """Return the stream of a conversation from where a reader left it; 204 if all is said.
+    """Return the stream of a conversation from a position; 204 if nothing is left to show.
 
     Raises BadLastEventId, and NotFound for a task of another conversation.
     """
@@ -124,13 +132,13 @@ async def _beginning(context: ServerContext, log_id: LogId, resume: ResumePositi
     if resume.last is not None:
         shown = Position.parse(resume.last)
         if shown.seq > head:
-            raise BadLastEventId(f"this conversation has come to {head}, not yet to {resume.last}")
+            raise BadLastEventId(f"this conversation is at event {head}, before {resume.last}")
         if not shown.is_whole:
-            following = await parts.log.read(log_id, after=shown.seq, limit=_NEXT)
+            following = await parts.log.read(log_id, after=shown.seq, limit=_SEARCHED)
             _check_units(shown, following, parts.bus.reply(log_id))
         task = task or await parts.projections.task_at(log_id, shown.seq)
     elif resume.from_now:
-        newest = Position(await _before_handed_in(context, log_id, head))
+        newest = Position(await _newest_with_frames(context, log_id, head))
         reply = parts.bus.reply(log_id)
         shown = newest if reply is None else Position(reply.base, reply.units)
         task = task or await parts.projections.task_at(log_id, head)
@@ -145,19 +153,19 @@ async def _beginning(context: ServerContext, log_id: LogId, resume: ResumePositi
 
 
 def _check_units(shown: Position, following: Sequence[Record], live: LiveReply | None) -> None:
-    """Raise BadLastEventId for a place behind the end of a reply, or behind what it has said yet.
+    """Raise BadLastEventId for a position after the end of a reply, or after its newest text.
 
-    How far a reply has come that another process writes is not known here: any place in it will do.
+    The progress of a reply that another process writes is unknown: every position is accepted.
     """
     units = _end_of(shown.seq, following)
     if units is None and live is not None and live.base == shown.seq:
         units = live.units
     if units is not None and shown.units > units:
-        raise BadLastEventId(f"what follows {shown.seq} has come to {shown.seq}.{units}")
+        raise BadLastEventId(f"the reply after {shown.seq} is at {shown.seq}.{units}")
 
 
 def _end_of(seq: int, following: Sequence[Record]) -> int | None:
-    """Return how many units follow an event, unless their reply is not whole yet."""
+    """Return how many units the reply after an event has; None while it is incomplete."""
     for record in following:
         match record.event:
             case ReplyReceived() as reply if reply.base == seq:
@@ -169,15 +177,17 @@ def _end_of(seq: int, following: Sequence[Record]) -> int | None:
     return None
 
 
-async def _before_handed_in(context: ServerContext, log_id: LogId, head: int) -> int:
-    """Return the newest event before what people handed in: a model may have been asked there."""
-    newest = await context.runtime.parts.log.read(log_id, after=max(head - _NEXT, 0), limit=_NEXT)
-    inside = (each.seq for each in reversed(newest) if not isinstance(each.event, _HANDED_IN))
+async def _newest_with_frames(context: ServerContext, log_id: LogId, head: int) -> int:
+    """Return the newest event with frames: a model's reply may follow it."""
+    newest = await context.runtime.parts.log.read(
+        log_id, after=max(head - _SEARCHED, 0), limit=_SEARCHED
+    )
+    inside = (each.seq for each in reversed(newest) if not isinstance(each.event, _WITHOUT_FRAMES))
     return next(inside, head)
 
 
 async def _start(context: ServerContext, log_id: LogId, task: TaskRecord | None) -> Position:
-    """Return the place before the newest task, which has started or will."""
+    """Return the position before the newest task, started or queued."""
     if task is None or task.started_seq is None:
         return Position(0)
     newest, _ = await context.runtime.parts.projections.tasks(log_id=log_id, page=_NEWEST)
@@ -196,11 +206,11 @@ def _view(
     follows: bool = False,
 ) -> StreamView:
     found = context.runtime.parts.agents.look_up(agent)
-    most = (DEFAULTS if found is None else found.settings).max_iterations
+    max_iterations = (DEFAULTS if found is None else found.settings).max_iterations
     return StreamView(
         session_id=session_id,
         link_to=context.links.of,
-        max_iterations=most,
+        max_iterations=max_iterations,
         argument_chars=context.limits.argument_chars,
         only=task_id,
         follows=follows,

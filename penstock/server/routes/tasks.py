@@ -1,4 +1,4 @@
-"""Tasks: how they stand, what happened in them, and their end."""
+"""Tasks: their status, their events, and cancelling."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -38,7 +38,7 @@ _STREAM = "text/event-stream"
 
 
 class EventQuery(BaseModel):
-    """Which events of a task."""
+    """The query of a task's events."""
 
     after: int = Field(default=0, ge=0, le=2**53)
     limit: int = Field(default=50, ge=1, le=200)
@@ -46,7 +46,7 @@ class EventQuery(BaseModel):
 
 
 class TaskFrames:
-    """Every event of one task as a frame."""
+    """Converts every event of one task to a frame."""
 
     def __init__(self, task_id: TaskId, last: int) -> None:
         self._task_id = task_id
@@ -55,7 +55,7 @@ class TaskFrames:
 
     @property
     def task_id(self) -> TaskId | None:
-        """The task."""
+        """The id of the task."""
         return self._task_id
 
     @property
@@ -65,11 +65,11 @@ class TaskFrames:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether more is to come."""
+        """Whether the task has not ended."""
         return not self._is_over
 
     def feed(self, items: Iterable[Live]) -> list[Frame]:
-        """Take in what happened; returns what a reader has not seen of it."""
+        """Fold events; return the frames that the reader has not seen."""
         frames = []
         for item in items:
             if not isinstance(item, Record) or item.task_id != self._task_id:
@@ -82,7 +82,7 @@ class TaskFrames:
 
 @router.get("/{task_id}", responses=answers("Task"), response_class=Json)
 async def read_task(task_id: str, request: Request) -> Response:
-    """Return how a task stands."""
+    """Return the status of a task, its usage, its questions and its result."""
     context, profile = context_of(request), admitted(request, READ)
     return Json(await _described(context, await _own(context, profile, task_id)))
 
@@ -91,7 +91,7 @@ async def read_task(task_id: str, request: Request) -> Response:
     "/{task_id}/cancel", status_code=202, responses=answers("TaskState", 202), response_class=Json
 )
 async def cancel_task(task_id: str, request: Request) -> Response:
-    """End a task, whatever it is doing."""
+    """Cancel a task, whatever its status."""
     context, profile = context_of(request), admitted(request, CHAT)
     task = await context.runtime.cancel(TaskId(task_id), profile=profile)
     return Json({"id": task.task_id, "status": task.status.value}, 202)
@@ -105,7 +105,7 @@ async def cancel_task(task_id: str, request: Request) -> Response:
 async def read_events(
     task_id: str, request: Request, query: Annotated[EventQuery, Query()]
 ) -> Response:
-    """Return what happened in a task, nested calls included; as a stream for who accepts one."""
+    """Return the events of a task with nested calls; as a stream if `Accept` allows one."""
     context, profile = context_of(request), admitted(request, READ)
     task = await _own(context, profile, task_id)
     if _STREAM in request.headers.get("accept", ""):
@@ -128,7 +128,7 @@ async def _follow(
 ) -> Response:
     shown = Position.parse(last).seq if last else 0
     if shown > await context.runtime.parts.log.head(task.log_id):
-        raise BadLastEventId(f"this task has not come to event {last}")
+        raise BadLastEventId(f"this task has not reached event {last}")
     if task.ended_seq is not None and shown >= task.ended_seq:
         return Response(status_code=NO_CONTENT)
     slot = context.streams.enter(profile)
@@ -161,7 +161,7 @@ async def _described(context: ServerContext, task: TaskRecord) -> dict[str, Any]
 
 
 def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
-    """Return how a direct call ended; None for what is none."""
+    """Return the outcome of a direct call; None for other tasks."""
     envelope = end.envelope
     if envelope is None and task.kind == "call" and end.error is not None:
         envelope = Envelope(Status.FAILED, None, end.error)
@@ -169,7 +169,7 @@ def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
 
 
 async def _awaited(context: ServerContext, task: TaskRecord) -> Sequence[TaskId]:
-    """Return the runs of flows that a task waits for."""
+    """Return the flow runs that a task waits for."""
     if task.status is not TaskStatus.SUSPENDED:
         return ()
     records = await records_of(context.runtime.parts.log, task)
@@ -177,7 +177,7 @@ async def _awaited(context: ServerContext, task: TaskRecord) -> Sequence[TaskId]
 
 
 async def _spent(context: ServerContext, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
-    """Return the iterations and the usage of a task so far, and its end."""
+    """Return a task's iterations and usage so far, and its end."""
     log = context.runtime.parts.log
     if task.ended_seq is not None:
         for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):

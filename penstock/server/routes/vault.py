@@ -1,4 +1,4 @@
-"""Secrets over HTTP: they go in, and never come out."""
+"""Secrets over HTTP: clients can write and list them, and never read their values."""
 
 import logging
 from enum import StrEnum
@@ -30,18 +30,18 @@ _DONE = answers(None, 204)
 
 
 class VaultScope(StrEnum):
-    """Whose secrets there are."""
+    """The owners of secrets."""
 
     PROFILE = "profile"
     SHARED = "shared"
 
 
 SORTS = ("key",)
-"""By what secrets are sorted."""
+"""The orders of secrets."""
 
 
 class SecretsQuery(ListQuery):
-    """Which secrets, and in which order."""
+    """The query of a list of secrets."""
 
     sort: str = sorting(SORTS)
 
@@ -50,7 +50,7 @@ class SecretsQuery(ListQuery):
 async def list_secrets(
     scope: VaultScope, scope_id: str, request: Request, query: Annotated[SecretsQuery, Query()]
 ) -> Response:
-    """Return which secrets there are, never what they are; `me` is the profile of the key."""
+    """Return the names of secrets, never their values; `me` is the profile of the key."""
     where = _permitted(request, scope, scope_id, READ)
     query.sorted_by(SORTS)
     found = [
@@ -71,7 +71,7 @@ async def list_secrets(
     openapi_extra=takes(SECRET),
 )
 async def set_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
-    """Keep a secret, in the place of one that is there; `X-Warning` says that it is too short."""
+    """Set a secret, replacing an existing one; `X-Warning` reports a value that is too short."""
     where, context = _permitted(request, scope, scope_id, CHAT), context_of(request)
     body, _ = await read_json(request, context.limits.request_bytes)
     value = SECRET.read(body)["value"]
@@ -86,7 +86,7 @@ async def set_secret(scope: VaultScope, scope_id: str, key: str, request: Reques
     "/{scope}/{scope_id}/{key}", status_code=204, responses=_DONE, response_class=Response
 )
 async def delete_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
-    """Remove a secret."""
+    """Delete a secret."""
     where = _permitted(request, scope, scope_id, CHAT)
     if not await context_of(request).kept.vault.delete(where, key):
         raise NotFound(f"there is no secret {key!r}")
@@ -94,7 +94,7 @@ async def delete_secret(scope: VaultScope, scope_id: str, key: str, request: Req
 
 
 def _permitted(request: Request, scope: VaultScope, scope_id: str, permission: str) -> Scope:
-    """Return the scope, if who asks may use it."""
+    """Return the scope. Raises Forbidden or NotFound if the profile cannot use it."""
     if scope is VaultScope.SHARED:
         allowed(request, VAULT_WRITE)
         return Scope(ScopeKind.SHARED, scope_id)

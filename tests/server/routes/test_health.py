@@ -64,7 +64,7 @@ async def test_a_server_that_is_about_to_stop() -> None:
         response = await server.client.get("/api/ready")
     assert response.status_code == 503
     assert failed(response) == ["launcher"]
-    assert response.json()["details"] == {"launcher": "the server is about to stop"}
+    assert response.json()["details"] == {"launcher": "the server is stopping"}
 
 
 async def test_a_server_whose_launcher_has_ended() -> None:

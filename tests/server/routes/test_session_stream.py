@@ -174,7 +174,7 @@ async def test_a_place_that_a_reply_in_flight_has_not_come_to_is_refused() -> No
         hold.release()
         rest, _ = await at_its_end, await first
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_LAST_EVENT_ID")
-    assert refused.json()["error"]["message"] == "what follows 3 has come to 3.8"
+    assert refused.json()["error"]["message"] == "the reply after 3 is at 3.8"
     assert frames(rest.text)[0][1]["delta"] == ", Ann."
 
 
