@@ -1,4 +1,4 @@
-"""One question to a model, answered in pieces."""
+"""The port of a model: a request, and its reply as a stream of events."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol, runtime_checkable
@@ -10,20 +10,20 @@ from penstock.core.messages import Message, Usage
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True, gc=False):
-    """What a model is told about a tool."""
+    """A tool as a model sees it."""
 
     name: str
-    """The tool's id, spelled as providers accept it."""
+    """The id of the tool. Adapters replace characters that a provider refuses."""
     description: str
-    """What it does, and when to use it."""
+    """What the tool does, and when to use it."""
     parameters: Json
     """A JSON Schema of type object."""
     is_builtin: bool = False
-    """It comes with the runtime; no provider is told."""
+    """Whether the tool comes with penstock. Not sent to providers."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """All that a model gets to see.
+    """One request to a model: all that the model sees.
 
     Example:
         >>> from penstock.core.messages import UserMessage
@@ -36,27 +36,27 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     system: str
     """The system prompt."""
     messages: Sequence[Message]
-    """Oldest first. Valid until the stream ends; not to be kept or changed."""
+    """The conversation, oldest message first. Do not change it or keep it after the stream."""
     tools: Sequence[ToolDefinition] = ()
-    """What the model may call."""
+    """The tools that the model may call."""
     closing: bool = False
-    """The model must answer with text, whatever tools the messages speak of."""
+    """The model must answer with text and call no tool, even if the messages contain calls."""
     temperature: float = 0.7
-    """How freely the model chooses its words."""
+    """The sampling temperature."""
     max_tokens: int = 2048
     """The longest reply, in tokens."""
     thinking: str | None = None
-    """How much to think, a word of THINKING; None is as the model does by itself."""
+    """The level of thinking, one of THINKING; None for the model's default."""
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):
-    """A piece of what the model thinks."""
+    """A piece of the model's reasoning."""
 
     text: str
 
 
 class TextDelta(Struct, frozen=True, gc=False):
-    """A piece of what the model says.
+    """A piece of the reply's text.
 
     Example:
         >>> from penstock.models.model import TextDelta
@@ -65,11 +65,11 @@ class TextDelta(Struct, frozen=True, gc=False):
     """
 
     text: str
-    """The piece; all pieces of a reply together are its text."""
+    """The piece. All pieces of a reply joined are its text."""
 
 
 class CallDelta(Struct, frozen=True, gc=False):
-    """A piece of call `index`: `name` comes once, `arguments` is JSON in pieces."""
+    """A piece of the tool call `index`. `name` comes once; `arguments` is JSON in pieces."""
 
     index: int
     name: str = ""
@@ -77,7 +77,7 @@ class CallDelta(Struct, frozen=True, gc=False):
 
 
 class Finished(Struct, frozen=True, gc=False):
-    """The reply is whole; always the last event.
+    """The last event of a complete reply.
 
     Example:
         >>> from penstock.core.messages import Usage
@@ -89,15 +89,14 @@ class Finished(Struct, frozen=True, gc=False):
     reason: str
     """`stop`, `tool_calls`, `length` or `content_filter`."""
     usage: Usage
-    """Of this reply alone: tokens, and their price in USD if one is known; the counts of calls are
-    left to the caller."""
+    """Tokens of this reply, and their price in USD if known. The caller counts calls."""
 
 
 ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
 
 
 class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known about a model before it is asked.
+    """What is known about a model without a request.
 
     Example:
         >>> from penstock.models.model import ModelCard
@@ -106,40 +105,40 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """
 
     model_id: str
-    """`provider:model`, or a name of penstock.toml."""
+    """`provider:model`, or a name in penstock.toml."""
     name: str
-    """The provider's name for it."""
+    """The provider's name for the model."""
     provider: str
-    """Who answers, such as `openai`; one word of your own for a model of your own."""
+    """The name of the provider, such as `openai`; any word for a model of your own."""
     context_tokens: int | None = None
-    """How much it can read; None is unknown."""
+    """The size of the context window in tokens; None if unknown."""
     input_price: float | None = None
-    """USD per million tokens that it reads; None is unknown."""
+    """USD per million input tokens; None if unknown."""
     output_price: float | None = None
-    """USD per million tokens that it writes; None is unknown."""
+    """USD per million output tokens; None if unknown."""
     tools: bool = True
-    """It can call tools."""
+    """Whether the model can call tools."""
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Answers messages, in pieces.
+    """A language model.
 
-    Contract: one attempt and no retries (`models/retry.py` says when to try again); raises
-    ModelUnavailable (retryable) or ModelRefused. Closing the iterator closes the connection. The
-    last event is Finished; a stream that ends without it raises ModelUnavailable. No SDK is
-    imported before the first request.
+    Contract: `stream` makes one attempt and no retries (`models/retry.py` decides about retries).
+    It raises ModelUnavailable, which may be retried, or ModelRefused. Closing the iterator closes
+    the connection. The last event is Finished; if the provider ends the stream early, `stream`
+    raises ModelUnavailable. No SDK is imported before the first request.
     """
 
     @property
     def card(self) -> ModelCard:
-        """What is known about the model."""
+        """What is known about the model without a request."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the reply as it comes; to be closed (`aclosing`) by who leaves it early."""
+        """Yield the events of the reply as they arrive. Use `aclosing` if you may stop early."""
         ...
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         ...

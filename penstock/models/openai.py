@@ -1,4 +1,11 @@
-"""The OpenAI chat wire on httpx2, without an SDK: OpenAI, vLLM, Ollama, llama.cpp and others."""
+"""The adapter for the OpenAI chat API on httpx2, without an SDK: OpenAI, vLLM, Ollama, llama.cpp.
+
+Guarantees one attempt per request, errors without the key (providers repeat it), bounded time for
+connecting and for silence between bytes, and a connection that is reused after a complete reply and
+closed after any other. A request is sent a second time only if a kept connection turns out to be
+closed before the response starts. Redirects and proxies of the environment are not followed. Proof:
+tests/models/test_openai.py and tests/contracts/test_model.py.
+"""
 
 import asyncio
 import re
@@ -22,9 +29,9 @@ from penstock.models.usage import estimate, spent
 from penstock.models.wire_names import WireNames
 
 MOST_IDLE = 32
-"""Connections kept open for the next request."""
+"""Most idle connections."""
 ERROR_BYTES = 64 * KIB
-"""What is read of the body of an error."""
+"""Bytes to read of the body of an error."""
 
 _PATH = "/chat/completions"
 _CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
@@ -45,10 +52,10 @@ class OpenAIModel:
         self._answered = False
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the reply as it comes."""
+        """Yield the events of the reply as they arrive."""
         chat, names = ChatStream(self._limits.reply_bytes), WireNames(request)
         try:
-            async with self._asked(to_wire(request, self._config, names)) as response:
+            async with self._response(to_wire(request, self._config, names)) as response:
                 async with aclosing(_blocks(response, self._limits.reply_bytes)) as blocks:
                     async for block in blocks:
                         for event in chat.feed(block):
@@ -69,13 +76,13 @@ class OpenAIModel:
         yield Finished(chat.finish_reason, usage)
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
     @asynccontextmanager
-    async def _asked(self, body: bytes) -> AsyncIterator[httpx2.Response]:
+    async def _response(self, body: bytes) -> AsyncIterator[httpx2.Response]:
         response = await self._send(body)
         try:
             if response.status_code != HTTPStatus.OK:
@@ -85,7 +92,7 @@ class OpenAIModel:
             await response.aclose()
 
     async def _send(self, body: bytes) -> httpx2.Response:
-        """Send the request; once more if a kept connection turns out to be closed."""
+        """Send the request; send it again if a kept connection turns out to be closed."""
         client = self._client = self._client or self._opened()
         request = client.build_request("POST", self._url, content=body)
         try:
@@ -112,7 +119,7 @@ class OpenAIModel:
         )
 
     async def _drain(self, blocks: AsyncGenerator[bytes, None]) -> None:
-        """Read to the end of the answer, so that its connection can be used again."""
+        """Read the response to its end, so that its connection can be reused."""
         with suppress(TimeoutError, httpx2.RequestError):
             async with asyncio.timeout(self._limits.model_end_seconds):
                 async for _ in blocks:
@@ -121,9 +128,9 @@ class OpenAIModel:
     async def _refusal(self, response: httpx2.Response) -> ModelError:
         body = await self._error_body(response)
         status = response.status_code
-        said = cut(_words(body), self._limits.error_chars) or response.reason_phrase
+        message = cut(_words(body), self._limits.error_chars) or response.reason_phrase
         advice = self._config.advice(status)
-        text = f"answered {status}: {said}" + (f"; {advice}" if advice else "")
+        text = f"answered {status}: {message}" + (f"; {advice}" if advice else "")
         return failure(status, text, _retry_after(response))
 
     async def _error_body(self, response: httpx2.Response) -> str:
@@ -138,23 +145,23 @@ class OpenAIModel:
         return body[:ERROR_BYTES].decode("utf-8", "replace")
 
     def _unreachable(self, error: httpx2.RequestError) -> str:
-        """Return what went wrong below HTTP, for people."""
+        """Return the message for a failure below HTTP."""
         what = without_key(str(error), self._config.api_key) or type(error).__name__
         is_away = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
         how = "cannot be reached" if is_away else "broke off"
         return f"the model {self.card.model_id!r} at {_place(self._url)} {how}: {what}"
 
     def _named(self, error: ModelError) -> ModelError:
-        """Return the error with the model's name, and surely without the key."""
-        said = without_key(str(error), self._config.api_key)
-        text = f"the model {self.card.model_id!r} at {_place(self._url)}: {said}"
+        """Return the error with the model's name and without the key."""
+        message = without_key(str(error), self._config.api_key)
+        text = f"the model {self.card.model_id!r} at {_place(self._url)}: {message}"
         if isinstance(error, ModelUnavailable):
             return ModelUnavailable(text, retry_after=error.retry_after)
         return type(error)(text)
 
 
 async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
-    """Yield the stream's bytes; a reply that comes whole becomes a stream of one event."""
+    """Yield the bytes of the stream. A reply in plain JSON becomes a stream of one event."""
     kind = response.headers.get("content-type", "").lower()
     encoded = "content-encoding" in response.headers
     async with aclosing(response.aiter_bytes() if encoded else response.aiter_raw()) as blocks:
@@ -183,7 +190,7 @@ def _is_reply(body: bytearray) -> bool:
 
 
 def _words(body: str) -> str:
-    """Return what an error page or an error in JSON says."""
+    """Return the message of an error in JSON, or the text of an error page."""
     try:
         return error_text(parse_json(body))
     except (ValueError, RecursionError):
@@ -191,15 +198,16 @@ def _words(body: str) -> str:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Return the seconds of a Retry-After header, be it a number or a date."""
+    """Return the seconds of a Retry-After header, which may be a number or a date."""
     headers = response.headers
-    asked, now = headers.get("retry-after", ""), headers.get("date", "")
+    retry_after, now = headers.get("retry-after", ""), headers.get("date", "")
     try:
         if "retry-after-ms" in headers:
             return float(headers["retry-after-ms"]) / 1000
-        if asked.replace(".", "", 1).isdigit():
-            return float(asked)
-        return (parsedate_to_datetime(asked) - parsedate_to_datetime(now)).total_seconds()
+        if retry_after.replace(".", "", 1).isdigit():
+            return float(retry_after)
+        # Relative to the server's own clock, which may differ from ours.
+        return (parsedate_to_datetime(retry_after) - parsedate_to_datetime(now)).total_seconds()
     except (TypeError, ValueError):
         return None
 
@@ -228,8 +236,8 @@ def _headers(config: ModelConfig) -> dict[str, str]:
     if key := config.api_key:
         if not _KEY.fullmatch(key):
             raise ConfigError(
-                f"the key of the model {config.name!r} holds characters that no header can carry "
-                f"(a line break or a blank, perhaps): {config.key_advice}"
+                f"the key of the model {config.name!r} has characters that no header can carry "
+                f"(a line break or a space, perhaps): {config.key_advice}"
             )
         headers["authorization"] = f"Bearer {key}"
     return headers

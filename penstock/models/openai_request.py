@@ -1,4 +1,4 @@
-"""A request as the OpenAI chat wire wants it."""
+"""Converts a request to the body of the OpenAI chat API."""
 
 import json
 import re
@@ -12,19 +12,19 @@ from penstock.models.wire_names import WireNames
 
 _OWN_HOST = "api.openai.com"
 _REASONS = re.compile(r"o\d|gpt-5")
-"""Models that take no temperature, and can be told how much to think."""
+"""OpenAI's models with reasoning: they refuse a temperature and accept a level of thinking."""
 _USUAL = {"off": "none", "minimal": "low", "xhigh": "high"}
-"""What servers of others understand in place of a level."""
+"""The words of most servers for levels that they do not know."""
 _EFFORTS: Sequence[tuple[re.Pattern[str], Mapping[str, str]]] = (
     (re.compile(r"o\d"), {"off": "low", "minimal": "low", "xhigh": "high"}),
     (re.compile(r"gpt-5\.\d"), {"off": "none", "minimal": "low"}),
     (re.compile(r"gpt-5"), {"off": "minimal", "xhigh": "high"}),
 )
-"""The same of models that do not know every level."""
+"""The same for OpenAI's models that do not know every level."""
 
 
 def has_thinking(config: ModelConfig) -> bool:
-    """Whether the model can be told how much to think, as far as its name tells."""
+    """Whether the model accepts a level of thinking, as far as its name tells."""
     at_home = _OWN_HOST in (config.base_url or "")
     return not at_home or _REASONS.match(config.model) is not None
 

@@ -1,4 +1,13 @@
-"""The stream of an OpenAI-compatible server, read as it comes, whatever shape it has."""
+"""Parses the stream of an OpenAI-compatible server, in all the variants that servers send.
+
+Guarantees that a reply counts as complete only if the server said so (`[DONE]` or a finish reason;
+otherwise ModelUnavailable, which may be retried), that its size is bounded by
+`Limits.reply_bytes`, and that any bytes lead to events or a ModelError, never another exception.
+
+The hard part is which call a piece of a tool call belongs to. Servers send an index, or an id, or
+neither; some repeat name and id in each piece, some send several calls under one index. `_slot` and
+`_starts_new_call` decide. Each variant is a row in tests/models/test_openai_stream.py.
+"""
 
 import json
 from typing import Any, TypeGuard
@@ -13,7 +22,7 @@ from penstock.models.retry import failure
 
 SHOWN_CHARS = 200
 SHORTEST_KEY = 8
-"""A shorter key is no secret, and taking it out would spoil the words."""
+"""A shorter key is a placeholder; replacing it would damage the message."""
 _REASONS = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -25,7 +34,7 @@ _REFUSALS = ("invalid", "auth", "permission", "not_found", "unsupported", "conte
 
 
 class _Slot(Struct, eq=False):
-    """One call that is being streamed."""
+    """A call that is being streamed."""
 
     index: int
     call_id: str = ""
@@ -34,29 +43,30 @@ class _Slot(Struct, eq=False):
 
 
 class ChatStream:
-    """Turns bytes into events. It knows the reply is whole by `finished`."""
+    """Converts the bytes of one reply into events."""
 
     def __init__(self, reply_bytes: int) -> None:
         self.reason = ""
-        """Why the reply ended; empty while it has not."""
+        """The server's finish reason; empty until it arrives."""
         self.done = False
-        """The server said that nothing more follows."""
+        """The server has sent `[DONE]`."""
         self.chars = 0
         """Characters of the reply so far, for an estimate of its tokens."""
         self.tokens: tuple[int, int] | None = None
-        """Tokens read and written, as the server counts them."""
+        """Input and output tokens, as the server counts them."""
         self._left = reply_bytes
         self._line: list[bytes] = []
         self._slots: dict[int, _Slot] = {}
         self._calls: list[_Slot] = []
         self._named: list[_Slot] = []
-        """Calls that the delta at hand has named: each entry with a name is one of its own."""
+        """Calls named in the current delta: within one delta, each name is a call of its own."""
 
     def feed(self, block: bytes) -> list[ModelEvent]:
-        """Return the events that these bytes complete."""
+        """Return the events that are complete with these bytes."""
         self._left -= len(block)
         if self._left < 0:
             raise ModelRefused("the model's reply is longer than Limits.reply_bytes allows")
+        # Kept in pieces: joining at each block would be quadratic for a line of megabytes.
         if b"\n" not in block:
             self._line.append(block)
             return []
@@ -68,7 +78,7 @@ class ChatStream:
         return events
 
     def end(self) -> list[ModelEvent]:
-        """Return what an unfinished last line holds. Raises if the reply is not whole."""
+        """Return the events of the last line. Raises ModelUnavailable if the reply is incomplete."""
         events: list[ModelEvent] = []
         self._read(b"".join(self._line), events)
         self._line = []
@@ -78,11 +88,11 @@ class ChatStream:
 
     @property
     def finish_reason(self) -> str:
-        """Why the reply ended, in our words."""
+        """The reason for the `Finished` event."""
         return _REASONS.get(self.reason) or ("tool_calls" if self._calls else "stop")
 
     def read_chunk(self, chunk: Any, events: list[ModelEvent]) -> None:
-        """Add the events of one parsed chunk, or of a whole reply."""
+        """Append the events of one parsed chunk, or of a reply that was not streamed."""
         if not isinstance(chunk, dict):
             return
         if chunk.get("error"):
@@ -114,10 +124,10 @@ class ChatStream:
             self.read_chunk(_parsed(text), events)
 
     def _read_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if thought and isinstance(thought, str):
-            self.chars += len(thought)
-            events.append(ReasoningDelta(thought))
+        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+        if reasoning and isinstance(reasoning, str):
+            self.chars += len(reasoning)
+            events.append(ReasoningDelta(reasoning))
         content = delta.get("content") or delta.get("refusal")
         if content and (text := content if isinstance(content, str) else _joined(content)):
             self.chars += len(text)
@@ -132,8 +142,8 @@ class ChatStream:
             self._read_call({"index": 0}, call, events)
 
     def _read_call(self, call: dict[str, Any], function: Any, events: list[ModelEvent]) -> None:
-        said = function if isinstance(function, dict) else {}
-        name, arguments = _text(said.get("name")), said.get("arguments")
+        fields = function if isinstance(function, dict) else {}
+        name, arguments = _text(fields.get("name")), fields.get("arguments")
         if arguments is not None and not isinstance(arguments, str):
             arguments = json.dumps(arguments)
         slot = self._slot(call.get("index"), _text(call.get("id")), name)
@@ -150,13 +160,15 @@ class ChatStream:
             slot.arguments.append(arguments)
 
     def _slot(self, index: Any, call_id: str, name: str) -> _Slot:
-        """Return the call that a delta belongs to: by index, by id, or else the last one."""
+        """Return the call that a piece belongs to: by index, by id, or else the last one."""
         if isinstance(index, int):
             slot = self._slots.get(index)
         else:
             known = (slot for slot in self._calls if call_id and slot.call_id == call_id)
             slot = next(known, self._calls[-1] if self._calls else None)
-        if slot is None or (name and (slot in self._named or _begins_anew(slot, call_id, name))):
+        if slot is None or (
+            name and (slot in self._named or _starts_new_call(slot, call_id, name))
+        ):
             slot = _Slot(len(self._calls), call_id)
             self._calls.append(slot)
             if isinstance(index, int):
@@ -166,7 +178,7 @@ class ChatStream:
 
 
 def stream_error(error: Any) -> ModelError:
-    """Return what an error inside a stream means."""
+    """Return the ModelError for an error object inside a stream."""
     match error:
         case {"code": int(status)} | {"status": int(status)}:
             return failure(status, error_text(error))
@@ -177,7 +189,7 @@ def stream_error(error: Any) -> ModelError:
 
 
 def error_text(error: Any) -> str:
-    """Return the provider's words for an error."""
+    """Return the message of a provider's error, whatever its shape."""
     match error:
         case {"message": str(text)} | {"error": str(text)} | {"detail": str(text)} | str(text):
             return text
@@ -188,18 +200,19 @@ def error_text(error: Any) -> str:
 
 
 def without_key(text: str, key: str | None) -> str:
-    """Return the text without the key, which some providers repeat in their errors."""
+    """Return the text with the key replaced: some providers repeat it in their errors."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
 
 
-def _begins_anew(slot: _Slot, call_id: str, name: str) -> bool:
-    """Whether a delta that names a tool opens another call in the place of one."""
+def _starts_new_call(slot: _Slot, call_id: str, name: str) -> bool:
+    """Whether a piece with a name starts a new call under the index of an earlier one."""
     if not slot.name:
         return False
     if name != slot.name:
         return True
     if not slot.arguments:
         return bool(call_id and slot.call_id and call_id != slot.call_id)
+    # The same name again: a repetition if the arguments are incomplete, else another call.
     try:
         parse_json("".join(slot.arguments))
     except (ValueError, RecursionError):
@@ -216,7 +229,7 @@ def _parsed(text: str) -> Any:
 
 
 def _joined(content: Any) -> str:
-    """Return the text of a content that comes as a list of parts."""
+    """Return the text of a content that is a list of parts."""
     parts = content if isinstance(content, list) else [content]
     return "".join([_text(part.get("text")) for part in parts if isinstance(part, dict)])
 

@@ -1,4 +1,4 @@
-"""The providers of models that are known by name: how each is reached, and what holds its key."""
+"""The known providers of models: their addresses, packages, and environment variables of keys."""
 
 from collections.abc import Mapping
 
@@ -6,18 +6,18 @@ from msgspec import Struct
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """How the models of one provider are reached."""
+    """How to reach the models of one provider."""
 
     base_url: str | None = None
-    """Where it answers on the OpenAI chat wire, if that is how it is reached."""
+    """The address of its OpenAI chat API, if it is reached that way."""
     package: str = ""
-    """What Pydantic AI imports to reach it; nothing if Pydantic AI is not needed."""
+    """The package that Pydantic AI imports for it; empty without Pydantic AI."""
     extra: str = ""
     """What installs that package: an extra of penstock, or a requirement."""
     key_env: tuple[str, ...] = ()
-    """The environment variables that usually hold its key; the first one that is set counts."""
+    """The environment variables for its key; the first one that is set is used."""
     needs_key: bool = False
-    """Whether its own address answers nobody without a key."""
+    """Whether its own address requires a key."""
 
 
 def _through_pydantic_ai(
@@ -37,7 +37,7 @@ COMPATIBLE: Mapping[str, Provider] = {
     "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
     "vllm": Provider(base_url="http://127.0.0.1:8000/v1", key_env=("VLLM_API_KEY",)),
 }
-"""Providers that speak the OpenAI chat wire."""
+"""Providers with the OpenAI chat API."""
 ADAPTED: Mapping[str, Provider] = {
     name: _through_pydantic_ai(*how)
     for name, how in {
@@ -59,23 +59,23 @@ ADAPTED: Mapping[str, Provider] = {
     ),
     "google-cloud": _through_pydantic_ai("google.genai", "google", needs_key=False),
 }
-"""Some of the providers that Pydantic AI speaks to; those of a cloud find their own credentials.
+"""Providers reached through Pydantic AI. Those of a cloud find their own credentials.
 
-Any other that it knows may be named too; it says itself what it needs.
+Any other provider that it knows can be named, too; Pydantic AI then reports what it needs.
 """
 PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **ADAPTED}
 _OTHER = Provider()
 
 
 def provider_of(name: str) -> Provider:
-    """Return what is known about a provider; nothing is required of one that is not listed."""
+    """Return the entry of a provider; an empty one if it is not listed."""
     return PROVIDERS.get(name, _OTHER)
 
 
 def key_variable(name: str, keys: Mapping[str, str], base_url: str | None = None) -> str | None:
-    """Return the variable that holds the key of a provider: of those that are set, the first.
+    """Return the environment variable of a provider's key: the first one that is set.
 
-    None at another address than the provider's own: its key is for the provider alone.
+    None if `base_url` is not the provider's own address: a key must go to its provider only.
     """
     provider = provider_of(name)
     if base_url not in {None, provider.base_url} or not provider.key_env:

@@ -1,4 +1,11 @@
-"""Every other provider, through Pydantic AI: Anthropic, Google and the rest. Loaded late."""
+"""The adapter for all other providers, through Pydantic AI: Anthropic, Google and the rest.
+
+Guarantees the contract of `Model` on top of a library with other habits: no retries of its own (the
+SDK's are switched off), our HTTP client with our timeouts, a key only to the configured address,
+errors without the key, and a reply that was cut off is never taken for a complete one. The library
+is slow to import, so this file is loaded late. Proof: tests/models/test_pydantic_ai.py and
+tests/contracts/test_model.py.
+"""
 
 import inspect
 import json
@@ -40,7 +47,7 @@ from penstock.models.usage import estimate, spent
 from penstock.models.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
-"""What comes up from the library and the SDKs below it; its own errors are RuntimeErrors."""
+"""The exceptions of the library and its SDKs. The library's own are RuntimeErrors."""
 _NO_KEY = "none"
 _CUT_OFF = "the model's reply was cut off before its end"
 _LEVELS: dict[str, ThinkingEffort] = {
@@ -51,12 +58,12 @@ _LEVELS: dict[str, ThinkingEffort] = {
     "xhigh": "xhigh",
 }
 _COUNTS_THOUGHTS = {"anthropic", "bedrock"}
-"""Providers whose bound of a reply counts what is thought before it."""
+"""Providers whose limit of output tokens includes reasoning."""
 _REASONS = {"tool_call": "tool_calls", "length": "length", "content_filter": "content_filter"}
 
 
 def provider_problem(provider: str) -> str | None:
-    """Return what a provider lacks here, nothing if nothing; None for one that is not known."""
+    """Return what a provider lacks here, or an empty text; None for an unknown provider."""
     try:
         infer_provider_class(provider)
     except ImportError as error:
@@ -74,7 +81,7 @@ class PydanticAIModel:
         self._config = config
         self._limits = limits
         self._key: str | None = None
-        """What must not be shown; the library may have found it by itself."""
+        """The key, to remove from errors. The library may have found it in the environment."""
         self._client = httpx2.AsyncClient(
             trust_env=False,
             timeout=httpx2.Timeout(
@@ -87,7 +94,7 @@ class PydanticAIModel:
             raise ConfigError(f"the model {config.name!r} cannot be used: {error}") from error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the reply as it comes."""
+        """Yield the events of the reply as they arrive."""
         reading, names = _Reading(), WireNames(request)
         try:
             async with model_request_stream(
@@ -99,15 +106,15 @@ class PydanticAIModel:
                 ),
             ) as response:
                 async for event in response:
-                    for each in reading.read(event):
-                        yield names.meant(each)
+                    for converted in reading.read(event):
+                        yield names.meant(converted)
                 finished = self._finished(response, request, reading)
         except _FAILURES as error:
-            raise self._meaning(error) from error
+            raise self._model_error(error) from error
         yield finished
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         await self._client.aclose()
 
     def _made(self) -> Model:
@@ -115,12 +122,13 @@ class PydanticAIModel:
         return infer_model(name, provider_factory=self._provider)
 
     def _provider(self, name: str) -> Provider[Any]:
-        """Return the provider with our key, address and client, and without retries of its own."""
+        """Return the provider with our key, address and client, and without its retries."""
         kind: Any = infer_provider_class(name)
         takes_key = name not in PROVIDERS or PROVIDERS[name].needs_key
         is_elsewhere = self._config.base_url is not None and takes_key
-        wanted = {
-            # without one the library sends the key that it finds in the environment
+        arguments = {
+            # A placeholder: without a key the library sends the one that it finds in the
+            # environment, also to an address that is not the provider's.
             "api_key": self._config.api_key or (_NO_KEY if is_elsewhere else None),
             "base_url": self._config.base_url,
             "http_client": self._client,
@@ -129,10 +137,10 @@ class PydanticAIModel:
         if self._config.base_url and "base_url" not in known:
             raise exceptions.UserError(f"provider {name!r} takes no base_url: leave it out")
         provider: Provider[Any] = kind(
-            **{key: value for key, value in wanted.items() if value and key in known}
+            **{key: value for key, value in arguments.items() if value and key in known}
         )
-        found = getattr(provider.client, "api_key", None)
-        self._key = self._config.api_key or (found if isinstance(found, str) else None)
+        used_key = getattr(provider.client, "api_key", None)
+        self._key = self._config.api_key or (used_key if isinstance(used_key, str) else None)
         if hasattr(provider.client, "max_retries"):
             provider.client.max_retries = 0
         return provider
@@ -151,15 +159,16 @@ class PydanticAIModel:
         return settings
 
     def _has_begun(self, request: ModelRequest) -> bool:
-        """Whether the turn goes on with results of calls, where thoughts belong to all of a turn.
+        """Whether the request continues a turn, at a provider that requires its earlier reasoning.
 
-        Those before the calls are signed, and are not kept: without them such a provider refuses.
+        Reasoning before the calls of a turn is signed and we do not keep it. With thinking enabled
+        such a provider refuses to continue without it, so thinking is left out.
         """
         is_within = bool(request.messages) and isinstance(request.messages[-1], ToolMessage)
         return is_within and self._config.provider in _COUNTS_THOUGHTS
 
     def _think(self, settings: ModelSettings, level: str) -> None:
-        """Say how much to think; a model that cannot be told is not, by the library."""
+        """Set the level of thinking. The library drops it for models that do not support one."""
         settings["thinking"] = False if level == OFF else _LEVELS[level]
         if level == OFF or not self._model.profile.get("supports_thinking", False):
             return
@@ -171,8 +180,10 @@ class PydanticAIModel:
         self, response: StreamedResponse, request: ModelRequest, reading: "_Reading"
     ) -> Finished:
         reply = response.get()
-        told = "finish_reason" in (reply.provider_details or {})
-        if not told and reply.finish_reason in {None, "stop", "tool_call"}:
+        # The library fills in a reason for a stream that just ended. Only the details hold the
+        # provider's own.
+        is_reported = "finish_reason" in (reply.provider_details or {})
+        if not is_reported and reply.finish_reason in {None, "stop", "tool_call"}:
             raise exceptions.UnexpectedModelBehavior(_CUT_OFF)
         reason = _REASONS.get(reply.finish_reason or "") or "stop"
         if reason == "stop" and reading.calls:
@@ -192,12 +203,12 @@ class PydanticAIModel:
             cost_usd=_price(reply),
         )
 
-    def _meaning(self, error: Exception) -> ModelError:
-        """Return a failure of the library as one of ours, surely without the key."""
+    def _model_error(self, error: Exception) -> ModelError:
+        """Return the ModelError for an exception of the library, without the key."""
         body = getattr(error, "body", None)
-        said = error_text(body) if body else str(error) or type(error).__name__
-        said = without_key(cut(said, self._limits.error_chars), self._key)
-        text = f"the model {self.card.model_id!r}: {said}"
+        message = error_text(body) if body else str(error) or type(error).__name__
+        message = without_key(cut(message, self._limits.error_chars), self._key)
+        text = f"the model {self.card.model_id!r}: {message}"
         if isinstance(error, exceptions.ModelHTTPError) and (
             advice := self._config.advice(error.status_code)
         ):
@@ -216,11 +227,11 @@ class PydanticAIModel:
 
 
 class _Reading:
-    """Turns the library's events into ours."""
+    """Converts the library's events to ours."""
 
     def __init__(self) -> None:
         self.calls: dict[int, int] = {}
-        """Part -> call, by index."""
+        """Maps the index of a part to the index of its call."""
         self.chars = 0
 
     def read(self, event: Any) -> Iterator[ModelEvent]:
@@ -254,7 +265,7 @@ class _Reading:
 
 
 def _history(request: ModelRequest, names: WireNames) -> Iterator[messages.ModelMessage]:
-    """Yield the conversation in the library's messages: what is sent together stands together."""
+    """Yield the conversation as the library's messages. Consecutive inputs form one request."""
     parts: list[messages.ModelRequestPart] = []
     if request.system:
         parts.append(messages.SystemPromptPart(request.system))
@@ -272,13 +283,15 @@ def _history(request: ModelRequest, names: WireNames) -> Iterator[messages.Model
                 if parts:
                     yield messages.ModelRequest(parts)
                     parts = []
-                if said := list(_said(message, names)):
-                    yield messages.ModelResponse(said)
+                if reply_parts := list(_reply_parts(message, names)):
+                    yield messages.ModelResponse(reply_parts)
     if parts:
         yield messages.ModelRequest(parts)
 
 
-def _said(message: AssistantMessage, names: WireNames) -> Iterator[messages.ModelResponsePart]:
+def _reply_parts(
+    message: AssistantMessage, names: WireNames
+) -> Iterator[messages.ModelResponsePart]:
     if message.content:
         yield messages.TextPart(message.content)
     for call in message.calls:
@@ -309,7 +322,7 @@ def _has_calls(history: Sequence[Message]) -> bool:
 
 
 def _price(reply: messages.ModelResponse) -> float | None:
-    """Return what the library's list of prices says, or None."""
+    """Return the price of a reply from the library's price list, or None."""
     try:
         return float(reply.cost().total_price)
     except (AssertionError, LookupError, ValueError):

@@ -1,4 +1,11 @@
-"""A model by its name: one of penstock.toml, or `provider:model`."""
+"""Finds a model by its name: one of penstock.toml, or `provider:model`.
+
+Guarantees that each model is created once and keeps its connections until `close`; that a missing
+key, package or address is a ConfigError with what to do about it, before the first request; and
+that a key of the environment is used for its provider's own address only. No SDK is imported here:
+adapters are loaded by `late`, and those of Pydantic AI take so long that a thread loads them at the
+first request (`LazyModel`). Proof: tests/models/test_resolve.py.
+"""
 
 import asyncio
 import logging
@@ -27,15 +34,15 @@ log = logging.getLogger(__name__)
 
 
 class MakeModel(Protocol):
-    """Makes a model from what the operator says about it."""
+    """Creates a model from its configuration."""
 
     def __call__(self, config: ModelConfig, limits: Limits) -> Model:
-        """Make the model; nothing is contacted yet."""
+        """Create the model, without contacting its provider."""
         ...
 
 
 class Models:
-    """The models of a project: made when first asked for, each once."""
+    """The models of a project. Each is created when first requested."""
 
     def __init__(
         self,
@@ -46,9 +53,9 @@ class Models:
         keys: Mapping[str, str] | None = None,
         problem_of: Callable[[str], str | None] | None = None,
     ) -> None:
-        """Keep what is said about models; `keys` are those of providers, by their variable.
+        """Register the configured models. `keys` maps environment variables to providers' keys.
 
-        `problem_of` loads what knows a provider that is not in our list; without it, Pydantic AI.
+        `problem_of` checks a provider that is not in our list. By default Pydantic AI does.
         """
         self._configs = {OFFLINE: ModelConfig(name=OFFLINE, provider=OFFLINE)}
         self._configs |= {config.name: config for config in configs}
@@ -57,22 +64,23 @@ class Models:
         self._problem_of = problem_of or _provider_problem
         self._made: dict[str, Model] = {}
         self.default = default
-        """The name of the model that is used when none is asked for."""
+        """The name of the model that is used when none is requested."""
 
     def get(self, name: str | None = None) -> Model:
         """Return the model of this name; None is the default. Raises ConfigError."""
-        wanted = name or self.default
-        if (made := self._made.get(wanted)) is None:
+        model_name = name or self.default
+        if (model := self._made.get(model_name)) is None:
+            # Each model keeps connections, and names come from requests: so there is a bound.
             if len(self._made) >= self._limits.models:
                 raise ConfigError(
                     f"{self._limits.models} models are in use, as many as limits.models allows: "
-                    f"write the model {wanted!r} to penstock.toml, or raise the limit"
+                    f"write the model {model_name!r} to penstock.toml, or raise the limit"
                 )
-            made = self._made[wanted] = self._make(wanted)
-        return made
+            model = self._made[model_name] = self._make(model_name)
+        return model
 
     async def look_up(self, name: str) -> None:
-        """Load what `get` needs for a provider that only a costly library knows, in a thread."""
+        """Load the library that knows the provider of this name, in a thread, before `get`."""
         config = self._configs.get(name)
         provider = name.partition(":")[0] if config is None else config.provider
         is_known = name in self._made or provider in PROVIDERS
@@ -80,36 +88,36 @@ class Models:
             await asyncio.to_thread(self._problem_of, provider)
 
     def has(self, name: str) -> bool:
-        """Whether a model was named so, in the settings or by the program."""
+        """Whether the settings or the program define a model of this name."""
         return name in self._configs or name in self._made
 
     def find(self, name: str) -> Model | None:
-        """Return the model of this name, or None if there is none that works here."""
+        """Return the model of this name, or None if there is none or it cannot be used."""
         try:
             return self.get(name)
         except ConfigError:
             return None
 
     def has_thinking(self, name: str | None = None) -> bool:
-        """Whether the model of this name can be told how much to think, as far as is known.
+        """Whether the model of this name supports levels of thinking, as far as is known.
 
-        Raises ConfigError for a name that means nothing.
+        Raises ConfigError for an unknown name.
         """
-        wanted = name or self.default
-        if wanted in self._made:
+        model_name = name or self.default
+        if model_name in self._made:
             return True
-        config = self._configs.get(wanted) or self._named_by_provider(wanted)
+        config = self._configs.get(model_name) or self._named_by_provider(model_name)
         if config.provider not in COMPATIBLE:
             return config.provider != OFFLINE
         known = replace(config, base_url=config.base_url or provider_of(config.provider).base_url)
         return has_thinking(known)
 
     def add(self, model: Model) -> None:
-        """Offer a model that the program made itself, under the `model_id` of its card."""
+        """Register a model object under the `model_id` of its card."""
         self._made[model.card.model_id] = model
 
     def cards(self) -> list[ModelCard]:
-        """Return what is known about each named model, the default first, then by name."""
+        """Return the card of each named model, the default first, then by name."""
         cards = {name: config.card for name, config in self._configs.items()}
         cards |= {name: model.card for name, model in self._made.items()}
         return sorted(
@@ -117,11 +125,12 @@ class Models:
         )
 
     async def close(self) -> None:
-        """Give back the connections of every model that was used."""
-        made, self._made = self._made, {}
-        closing = [model.close() for model in made.values()]
+        """Close the connections of every model that was used."""
+        models, self._made = self._made, {}
+        closing = [model.close() for model in models.values()]
+        # One model that cannot be closed must not keep the others open.
         ended = await asyncio.gather(*closing, return_exceptions=True)
-        for name, error in zip(made, ended, strict=True):
+        for name, error in zip(models, ended, strict=True):
             if error is not None:
                 log.warning("the model %r could not be closed: %s", name, error)
 
@@ -132,14 +141,17 @@ class Models:
             return offline(card=config.card)
         if config.provider in COMPATIBLE:
             make: MakeModel = late("penstock.models.openai:OpenAIModel")
-            return make(_placed(config), self._limits)
+            return make(_with_address(config), self._limits)
         return _adapted(config, self._limits)
 
     def _named_by_provider(self, name: str) -> ModelConfig:
-        """Return what `provider:model` means: an entry of that provider gives key and address."""
+        """Return the configuration for `provider:model`.
+
+        If penstock.toml has a model of this provider, its key and address are used.
+        """
         provider, colon, model = name.partition(":")
         if colon and not model:
-            raise ConfigError(f"there is no model {name!r}: write its name behind the colon")
+            raise ConfigError(f"there is no model {name!r}: write its name after the colon")
         if not colon:
             raise ConfigError(
                 f"there is no model {name!r}.{did_you_mean(name, self._configs)} "
@@ -159,7 +171,7 @@ class Models:
 
 
 class LazyModel:
-    """A model whose libraries are loaded in a thread when it is first asked."""
+    """A model whose library is loaded in a thread at its first request."""
 
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
         self.card = config.card
@@ -169,7 +181,8 @@ class LazyModel:
         self._model: Model | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the reply as it comes."""
+        """Yield the events of the reply as they arrive."""
+        # The lock keeps two first requests from creating two models, each with its connections.
         async with self._loading:
             if self._model is None:
                 self._model = await asyncio.to_thread(self._loaded)
@@ -178,7 +191,7 @@ class LazyModel:
                 yield event
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         if self._model is not None:
             await self._model.close()
 
@@ -194,7 +207,7 @@ class LazyModel:
             raise ModelRefused(str(error)) from error
 
 
-def _placed(config: ModelConfig) -> ModelConfig:
+def _with_address(config: ModelConfig) -> ModelConfig:
     if (base_url := config.base_url or provider_of(config.provider).base_url) is None:
         raise ConfigError(
             f"the model {config.name!r} of provider {config.provider!r} needs a base_url, "
@@ -205,7 +218,7 @@ def _placed(config: ModelConfig) -> ModelConfig:
 
 
 def _check_key(config: ModelConfig, base_url: str | None) -> None:
-    """Raise ConfigError if the provider wants a key at this address, and there is none."""
+    """Raise ConfigError if the provider requires a key at this address, and there is none."""
     provider = provider_of(config.provider)
     if provider.needs_key and base_url == provider.base_url and not config.api_key:
         variable = config.key_env or provider.key_env[0]
@@ -221,10 +234,10 @@ def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:
         provider = ADAPTED[config.provider]
         if not (is_installed("pydantic_ai") and is_installed(provider.package)):
             extra = provider.extra
-            wanted = extra if "[" in extra else f"penstock[{extra}]"
+            requirement = extra if "[" in extra else f"penstock[{extra}]"
             raise ConfigError(
                 f"the model {config.name!r} of provider {config.provider!r} needs a package that is"
-                f" not installed: pip install '{wanted}'"
+                f" not installed: pip install '{requirement}'"
             )
     if not config.model:
         raise ConfigError(
@@ -236,11 +249,11 @@ def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:
 
 def _check_other(config: ModelConfig) -> None:
     """Raise ConfigError for a provider that Pydantic AI does not know, or that lacks a package."""
-    said = _provider_problem(config.provider)
-    if said == "":
+    problem = _provider_problem(config.provider)
+    if problem == "":
         return
-    if said:
-        raise ConfigError(f"the model {config.name!r} of provider {config.provider!r}: {said}")
+    if problem:
+        raise ConfigError(f"the model {config.name!r} of provider {config.provider!r}: {problem}")
     known = sorted(PROVIDERS)
     how = "" if is_installed("pydantic_ai") else ": pip install pydantic-ai-slim"
     raise ConfigError(
@@ -251,7 +264,7 @@ def _check_other(config: ModelConfig) -> None:
 
 
 def _provider_problem(provider: str) -> str | None:
-    """Return what a provider lacks here, nothing if nothing; None for one that nobody knows."""
+    """Return what a provider lacks here, or an empty text; None for an unknown provider."""
     if not is_installed("pydantic_ai"):
         return None
     problem: Callable[[str], str | None] = late("penstock.models.pydantic_ai:provider_problem")

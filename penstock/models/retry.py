@@ -1,4 +1,4 @@
-"""When a failed model call is tried again: which failures, and after how long."""
+"""Decides which failed model requests are retried, and after how long."""
 
 from http import HTTPStatus
 
@@ -7,7 +7,7 @@ from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
 
 WAITS = RetryPolicy(initial_backoff_ms=1000, multiplier=4)
-"""One second, then four; `Limits.model_tries` says how often."""
+"""One second, then four. `Limits.model_tries` is the number of attempts."""
 
 _RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
 
@@ -21,7 +21,7 @@ def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | Non
 
 
 def failure(status: int, message: str, retry_after: float | None = None) -> ModelError:
-    """Return what an HTTP status other than 200 means to the caller."""
+    """Return the error for an HTTP status other than 200."""
     if status in _RETRYABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ModelUnavailable(message, retry_after=retry_after)
     return ModelRefused(message)

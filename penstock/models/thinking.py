@@ -1,4 +1,4 @@
-"""A model that is told how much to think."""
+"""A model with a fixed level of thinking."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -9,7 +9,7 @@ from penstock.models.model import Model, ModelEvent, ModelRequest
 
 
 class ThinkingModel:
-    """Another model, with a level of thinking in every request."""
+    """Wraps a model and adds a level of thinking to every request."""
 
     def __init__(self, model: Model, level: str) -> None:
         self.card = model.card
@@ -17,11 +17,11 @@ class ThinkingModel:
         self.level = level
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the reply as it comes."""
-        told = replace(request, thinking=self.level)
-        async with aclosing(self._model.stream(told)) as events:
+        """Yield the events of the reply as they arrive."""
+        leveled = replace(request, thinking=self.level)
+        async with aclosing(self._model.stream(leveled)) as events:
             async for event in events:
                 yield event
 
     async def close(self) -> None:
-        """Leave the model open: it belongs to who made it."""
+        """Do nothing: the wrapped model is shared, and `Models` closes it."""

@@ -1,4 +1,4 @@
-"""What a reply spent: counted by the provider or estimated, with its price if one is known."""
+"""The tokens of a reply, counted by the provider or estimated, and their price if known."""
 
 import json
 import math
@@ -18,22 +18,22 @@ def spent(card: ModelCard, input_tokens: int, output_tokens: int) -> Usage:
 
 
 def price(card: ModelCard, input_tokens: int, output_tokens: int) -> float | None:
-    """Return what so many tokens cost in USD; None if the model has no price."""
+    """Return the price of these tokens in USD; None if the model has no price."""
     if card.input_price is None or card.output_price is None:
         return None
-    whole = input_tokens * card.input_price + output_tokens * card.output_price
-    return whole / PRICED_TOKENS
+    total = input_tokens * card.input_price + output_tokens * card.output_price
+    return total / PRICED_TOKENS
 
 
 def estimate(card: ModelCard, request: ModelRequest, output_chars: int) -> Usage:
-    """Return about what a reply spent, when the provider does not say."""
+    """Estimate the usage of a reply whose provider reports none."""
     chars = len(request.system) + _chars(request.messages)
     chars += sum(map(_tool_chars, request.tools))
     return spent(card, _tokens(chars), _tokens(output_chars))
 
 
 def tool_tokens(tool: ToolDefinition) -> int:
-    """Return about how many tokens of every request a tool takes."""
+    """Estimate the tokens that a tool adds to every request."""
     return _tokens(_tool_chars(tool))
 
 

@@ -1,11 +1,12 @@
-"""Names of tools in the form that every provider takes, and back.
+"""Converts tool names to names that every provider accepts, and back.
 
-Providers refuse a whole request for one name outside of letters, digits, `_` and `-`, or over 64
-characters; some want a letter or `_` first. Tools may be called `shop.find`, and a model may invent
-`my tool!` and have that call in its history ever after. A name that fits is sent as it is. Any
-other becomes what of it fits, with eight digits of its SHA-256: the same in every request, whatever
-other tools there are, so that a provider's cache of the prompt holds. Should that be taken by
-another name of the request, further digits decide; offered tools come before invented ones.
+Providers refuse a whole request if one name has characters other than letters, digits, `_` and `-`,
+or more than 64; some require a letter or `_` first. Tools may be called `shop.find`, and a model
+may invent `my tool!` and then has that call in its history. A name that fits is sent unchanged. Any
+other keeps the characters that fit, plus eight digits of its SHA-256: the same in every request,
+whatever the other tools, so that a provider's prompt cache stays valid. If that name is taken in
+the request, more digits are added; offered tools come before invented ones. Proof:
+tests/models/test_wire_names.py.
 """
 
 import re
@@ -20,7 +21,7 @@ _DIGITS = 8
 
 
 class WireNames:
-    """The names of one request: what is sent for each, and what is meant by what comes back."""
+    """The mapping of one request between tool ids and names on the wire."""
 
     __slots__ = ("_meant", "_sent")
 
@@ -32,7 +33,7 @@ class WireNames:
             self.sent(name)
 
     def sent(self, name: str) -> str:
-        """Return what a name is called on the wire."""
+        """Return the name on the wire of a tool id."""
         known = self._sent.get(name)
         if known is None:
             known = self._sent[name] = self._free(name)
@@ -40,7 +41,7 @@ class WireNames:
         return known
 
     def meant(self, event: ModelEvent) -> ModelEvent:
-        """Return an event of a reply with the name of its tool as we know it."""
+        """Return an event of the reply with the tool id instead of the name on the wire."""
         if type(event) is not CallDelta or not event.name:
             return event
         name = self._meant.get(event.name, event.name)
@@ -54,9 +55,9 @@ class WireNames:
         digits = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
         for count in range(_DIGITS, len(digits) - 1):
             ending = f"_{digits[:count]}"
-            found = _beginning(name)[: LONGEST - len(ending)] + ending
-            if found not in self._meant:
-                return found
+            candidate = _beginning(name)[: LONGEST - len(ending)] + ending
+            if candidate not in self._meant:
+                return candidate
         raise AssertionError(name)  # 48 taken names, each equal to a digest of this one
 
 

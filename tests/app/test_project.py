@@ -125,7 +125,7 @@ mine = "@yours:low"
 "yours" = "@mine"
 lost = "@codin"
 """
-ITSELF = 'the model role "@yours" stands for itself under [models.roles]'
+ITSELF = 'the model role "@yours" refers to itself under [models.roles]'
 NO_ROLE = "there is no model role \"@codin\". Did you mean 'coding'?"
 
 

@@ -45,7 +45,7 @@ def test_a_role_that_nobody_defined_is_no_model() -> None:
 def test_a_role_that_stands_for_itself_is_no_model(role: str) -> None:
     """What cannot be resolved is a soft failure `model_unresolved`."""
     names = ModelNames(roles={"a": "@b:low", "b": "@a", "self": "@self"})
-    with pytest.raises(ConfigError, match="stands for itself"):
+    with pytest.raises(ConfigError, match="refers to itself"):
         names.model(role)
     assert names.unset(role) == ""
 

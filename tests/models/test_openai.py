@@ -293,8 +293,8 @@ async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     [
         ("localhost:80/v1", "", "must be an http or https URL such as http://127.0.0.1:8080/v1"),
         ("http://h:port/v1", "", "is no URL"),
-        ("http://h/v1", "two words", "holds characters that no header can carry"),
-        ("http://h/v1", "key\n", "holds characters that no header can carry"),
+        ("http://h/v1", "two words", "has characters that no header can carry"),
+        ("http://h/v1", "key\n", "has characters that no header can carry"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(base_url: str, key: str, message: str) -> None:

@@ -61,7 +61,7 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
             "'anthropic:claude' needs a key: set the environment variable ANTHROPIC_API_KEY",
         ),
         ("own", "the model 'own' needs a key: set the environment variable MY_KEY"),
-        ("openai:", "there is no model 'openai:': write its name behind the colon"),
+        ("openai:", "there is no model 'openai:': write its name after the colon"),
         ("", "there is no model 'nothing'"),
         ("bare", "needs a base_url, such as http://127.0.0.1:8080/v1"),
         ("nameless", "needs `model`, the name that anthropic has for it"),

@@ -1,4 +1,4 @@
-"""The second engine: V8 in a `deno` process without permissions, one process for each entry."""
+"""The engine `deno`: V8 in a Deno process without permissions, one process for each entry."""
 
 import importlib.metadata
 import importlib.util
@@ -20,15 +20,15 @@ from penstock.sandbox.sources import SDK, guest_source
 
 RUNNER = SDK / "runner.mjs"
 WANTED = "2.9."
-"""What its version begins with: its `vm` and its flags are tried anew with each."""
+"""The prefix of supported versions: flags and `vm` must be tested again with each new one."""
 FLAGS = (
     *("--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock"),
     "--cached-only",
 )
 _CODE_MB = 560
-"""What V8 reserves for itself: it does not start with less data."""
+"""Memory that V8 reserves: it does not start with less."""
 _HEAP_MB = 32
-"""What V8 and our part of the world take of the heap, beyond the script's memory."""
+"""Heap of V8 and the guest sources, in addition to the script's memory."""
 
 
 def open_deno(
@@ -48,12 +48,12 @@ def open_deno(
 
 
 def send_world(process: Process) -> None:
-    """Send what every script needs around it."""
+    """Send the guest sources."""
     process.write("world", *_world())
 
 
 def missing_deno() -> str:
-    """Return why Deno cannot run scripts here, or nothing."""
+    """Return why Deno cannot run scripts here, or an empty text."""
     if os.name != "posix":
         return f"the engine deno does not run on {sys.platform}: use the engine wasm"
     try:
@@ -66,23 +66,23 @@ def missing_deno() -> str:
 
 
 def binary() -> str:
-    """Return the path of the program, or nothing."""
+    """Return the path of the program, or an empty text."""
     name = "deno.exe" if os.name == "nt" else "deno"
-    places = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
-    found = importlib.util.find_spec("deno")
-    if found is not None and found.origin is not None:
-        places.append(Path(found.origin).parents[4] / "bin")
-    return next((str(place / name) for place in places if (place / name).is_file()), "")
+    folders = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+    spec = importlib.util.find_spec("deno")
+    if spec is not None and spec.origin is not None:
+        folders.append(Path(spec.origin).parents[4] / "bin")
+    return next((str(folder / name) for folder in folders if (folder / name).is_file()), "")
 
 
 def command(folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: str = "") -> Command:
-    """Return how a process is started; `inspect` is where DevTools may attach, if they may."""
+    """Return the command of a process. `inspect` is the address for DevTools, if any."""
     v8 = (
         f"--max-old-space-size={memory_mb + _HEAP_MB}",
         "--disallow-code-generation-from-strings",
         "--enable-experimental-regexp-engine-on-excessive-backtracks",
     )
-    # Quiet, it would not say where the inspector listens.
+    # With --quiet Deno does not print the address of the inspector.
     manner = f"--inspect-wait={inspect}" if inspect else "--quiet"
     flags = (*FLAGS, manner, f"--v8-flags={','.join(v8)}")
     program = binary()
@@ -98,7 +98,7 @@ def command(folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: s
 
 
 def folder_of(cache: Path) -> Path:
-    """Return the folder of the engine, with what Deno would make in it on its first start."""
+    """Return the folder of the engine. Deno is confined and cannot create its folders itself."""
     folder = cache / f"deno-{importlib.metadata.version('deno')}"
     open_cache(folder)
     for name in ("empty", "dir"):

@@ -1,4 +1,4 @@
-"""Frames between a sandbox and a process: how many parts, how long each is, the parts."""
+"""Frames between a sandbox and a process: the number of parts, their sizes, the parts."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -8,25 +8,25 @@ _WORD = 4
 
 
 def frame_of(kind: str, parts: Sequence[bytes] = ()) -> bytes:
-    """Return the bytes of one frame; the first part says what it is."""
+    """Return the bytes of one frame. Its first part is its kind."""
     all_parts = (kind.encode(), *parts)
     head = struct.pack(f"<{len(all_parts) + 1}I", len(all_parts), *map(len, all_parts))
     return b"".join((head, *all_parts))
 
 
 class FrameReader:
-    """Puts frames together from what arrives. What it reads was written by a stranger."""
+    """Assembles frames from received bytes. Their sender is untrusted."""
 
     def __init__(self, most_bytes: int) -> None:
         self._unread = bytearray()
         self.most_bytes = most_bytes
-        """Of one frame; a larger one is refused before it is kept."""
+        """Largest size of a frame. A larger one is refused before it is buffered."""
 
     def feed(self, content: bytes) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield every frame that is whole now. Raises ValueError for what cannot be one."""
+        """Yield every complete frame. Raises ValueError for bytes that cannot be a frame."""
         self._unread += content
-        while (found := self._take()) is not None:
-            yield found
+        while (frame := self._take()) is not None:
+            yield frame
 
     def _take(self) -> tuple[str, list[bytes]] | None:
         unread = self._unread

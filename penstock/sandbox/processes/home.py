@@ -1,3 +1,3 @@
-"""What an enclosed shell command has as its home."""
+"""The home folder inside an enclosure. Apart, because `enclose` must not import `shell`."""
 
 HOME = "/run/home"

@@ -1,4 +1,11 @@
-"""A process that runs one script: begun confined, spoken to in frames, ended with all it began."""
+"""A process for one script: started confined, reached through frames, killed with its children.
+
+Guarantees that the process starts through `confine.py` with its limits and layers, that it leads a
+session of its own which `kill` ends as a whole, and that it is always reaped, in a thread, because
+waiting for a process blocks. One socket is its stdin and stdout. The peer is untrusted: frames are
+bounded (frames.py), and what it does not read is kept up to a bound that the guest checks. Proof:
+tests/sandbox/processes/test_process.py.
+"""
 
 import asyncio
 import json
@@ -21,36 +28,36 @@ from penstock.sandbox.processes.slots import Slot
 
 CONFINE = Path(__file__).with_name("confine.py")
 SYSTEM = ("/lib", "/lib64", "/usr/lib")
-"""Folders of libraries, which every program needs."""
+"""Library folders that every program needs."""
 LOOKED_AT = (
     *("/etc/ld.so.cache", "/dev/null", "/dev/urandom", "/proc/self", "/sys/fs/cgroup"),
     "/sys/devices/system/cpu",
 )
-"""Files that engines read of the system as they begin."""
+"""System files that engines read when they start."""
 _BUFFER = 1 << 20
 _CHUNK = 1 << 18
 _MOST_LAST_WORDS = 8192
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """What is started, and what is taken from it first."""
+    """A program and its confinement."""
 
     argv: Sequence[str]
     folder: Path
-    """Where it starts: an empty one."""
+    """The working directory: an empty one."""
     environment: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Of the system, by name: `DATA`, `FSIZE`."""
+    """Resource limits by name: `DATA`, `FSIZE`."""
     layers: Sequence[str] = ()
-    """Of confine.LAYERS."""
+    """Names in confine.LAYERS."""
     execute: Sequence[str] = ()
-    """Files and folders that it may read, and run."""
+    """Files and folders that it may read and execute."""
     read: Sequence[str] = ()
     list: Sequence[str] = ()
-    """Folders whose names it may see."""
+    """Folders whose entries it may list."""
 
     def plan(self) -> str:
-        """Return what confine.py is told."""
+        """Return the plan for confine.py."""
         return json.dumps(
             {
                 "parent": os.getpid(),
@@ -64,7 +71,7 @@ class Command(Struct, frozen=True, kw_only=True):
 
 
 class Process:
-    """One process, with one socket for its stdin and stdout; used by one loop at a time."""
+    """One process. One event loop may use it at a time."""
 
     def __init__(self, command: Command, reaper: ThreadPoolExecutor) -> None:
         self._reaper = reaper
@@ -74,9 +81,9 @@ class Process:
         self._is_flushing = False
         self._reaped: Future[int] | None = None
         self.is_ready = False
-        """It has said that it can begin."""
+        """It has reported that it can start a script."""
         self.slot: Slot | None = None
-        """Held until it is reaped; None where processes are not counted."""
+        """Held until the process is reaped; None if processes are not counted."""
         with starting_process():
             ours, theirs = socket.socketpair()
         for end in (ours, theirs):
@@ -98,21 +105,21 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended."""
         return self._reaped is None and self._child.poll() is None
 
     def bound(self, most_bytes: int) -> None:
-        """Say how large a frame may be that it sends."""
+        """Set the largest frame that it may send."""
         self._frames.most_bytes = most_bytes
 
     def write(self, kind: str, *parts: bytes) -> None:
-        """Send a frame, or keep what does not fit the socket's buffer until `flush`."""
+        """Send a frame. What does not fit the socket's buffer is kept until `flush`."""
         self._unsent += frame_of(kind, parts)
         if not self._is_flushing:
             self._send_some()
 
     async def flush(self) -> None:
-        """Send what was kept, unless that is being done: then it is sent there, in its order."""
+        """Send what was kept. If another flush is running, it sends this, too, in order."""
         if self._is_flushing:
             return
         loop = asyncio.get_running_loop()
@@ -129,10 +136,11 @@ class Process:
         """Return the next frame. Raises EOFError when there will be none."""
         loop = asyncio.get_running_loop()
         while not self._arrived:
-            # What has arrived is returned at once: one that never falls silent would hold up all.
-            passed = loop.create_future()
-            loop.call_soon(_settle, passed)
-            await passed
+            # Yield to the loop first: a process that never stops sending would block all others,
+            # because `sock_recv` returns at once while there is data.
+            turn = loop.create_future()
+            loop.call_soon(_settle, turn)
+            await turn
             try:
                 content = await loop.sock_recv(self._socket, _CHUNK)
             except OSError as error:
@@ -143,39 +151,40 @@ class Process:
         return self._arrived.popleft()
 
     async def last_words(self) -> str:
-        """End it; returns the code it had ended with, if it had, and the end of its stderr."""
+        """Kill it; return its exit code, a line end, and the end of its stderr."""
         self.kill()
         code = await asyncio.wrap_future(self._reap())
-        said = b""
+        stderr = b""
         if self._child.stderr is not None and not self._child.stderr.closed:
+            # A child of it may have survived with the pipe open: reading must not block.
             os.set_blocking(self._child.stderr.fileno(), False)
             with suppress(OSError):
-                said = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
-        return f"{code}\n{said[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"
+                stderr = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
+        return f"{code}\n{stderr[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"
 
     async def reaped(self) -> None:
-        """End it, and wait until the system has forgotten it."""
+        """Kill it and wait until it is reaped."""
         self.kill()
         await asyncio.wrap_future(self._reap())
 
     def line(self) -> bytes:
-        """Wait for a line of its stderr; nothing when there will be none. A call of a thread."""
+        """Wait for a line of its stderr; empty at the end. Blocks: call it in a thread."""
         return self._child.stderr.readline() if self._child.stderr is not None else b""
 
     @property
     def unsent(self) -> int:
-        """Bytes that it has not taken yet."""
+        """Bytes that the process has not read yet."""
         return len(self._unsent)
 
     def kill(self) -> None:
-        """End it and all it began, at once; what is left of it is reaped behind."""
+        """Kill it and all its children; it is reaped in a thread."""
         if self.is_alive:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
         self._reap()
 
     def close(self) -> None:
-        """End it, and close what it was spoken to through."""
+        """Kill it and close its socket. Its slot is released when it is reaped."""
         self.kill()
         if self.slot is not None and self._reaped is not None:
             self._reaped.add_done_callback(self.slot.release_from(asyncio.get_running_loop()))
@@ -194,6 +203,6 @@ class Process:
         return self._reaped
 
 
-def _settle(passed: asyncio.Future[None]) -> None:
-    if not passed.done():
-        passed.set_result(None)
+def _settle(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)

@@ -1,4 +1,17 @@
-"""A guest in a process of its own: what is handed over crosses to it; it is killed in the end."""
+"""A guest in a process of its own, which can be evicted and replaced at any time.
+
+Guarantees that the process never outlives its entry, that what it sends is checked like the
+messages of any script (`MachineWorld`; a broken frame ends the entry), and that an eviction is
+invisible to the script.
+
+The process answers each step with `idle` once all jobs of the script are done; until then it sends
+the messages of the script and asks for answers, randomness and hashes. If other tasks need its
+slot (slots.py), the process is killed: while it waits (`_give_way`) or while it computes
+(`_preempt`). Then another process repeats all deliveries so far, muted, and continues. That works
+because the same deliveries lead to the same messages. Of a preempted step no message was taken, so
+its messages are discarded and its computing time is returned. Proof:
+tests/sandbox/processes/test_process_guest.py and test_process_sandbox.py.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,21 +26,17 @@ from penstock.sandbox.processes.process import Process
 from penstock.sandbox.sources import plan_of
 
 _PATIENCE = 0.25
-"""Seconds that a script which has ended may still compute, before its rejections are given up."""
+"""Seconds to wait for the rejections of a script that has ended and may still compute."""
 _MEMORY = ("out of memory", "CodeRange", "allocation failed", "MemoryError")
-"""What engines say on stderr when they end because they have no memory."""
+"""Words on stderr of an engine that ended because memory was exhausted."""
 _KILLED = -9
 TakeProcess = Callable[..., Awaitable[Process]]
-"""Takes megabytes of memory and a task, and `again`; returns a process that is ready."""
+"""Called with megabytes of memory, a task and `again`; returns a process that is ready."""
 _MOST_FRAME = 64 * MIB
 
 
 class ProcessGuest:
-    """Computes one script in a process.
-
-    The process answers a step with `idle` when all jobs of the script are done; until then it says
-    what the script says, and asks what can be answered at once.
-    """
+    """Computes one script in a process."""
 
     def __init__(self, request: EntryRequest, take: TakeProcess) -> None:
         self._request = request
@@ -39,13 +48,13 @@ class ProcessGuest:
         self._rejected = 0
         self._is_idle = True
         self._delivered: list[Delivery] = []
-        """To bring another process to where this one is."""
+        """All deliveries so far, to repeat in another process."""
         self._evictions = 0
         self._is_preempted = False
-        """Its process was ended for others while it computed."""
+        """The process was evicted while it computed."""
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
-        """Hand these over until the script asks for something; returns those that have to wait."""
+        """Deliver until the script makes a host call; return the deliveries that are left."""
         while True:
             process = await self._opened()
             rest = await self._try_step(process, deliveries, held)
@@ -59,10 +68,10 @@ class ProcessGuest:
     async def _try_step(
         self, process: Process, deliveries: Sequence[Delivery], held: int
     ) -> Sequence[Delivery] | None:
-        """Return the deliveries that have to wait; None if the process was ended for others."""
+        """Return the deliveries that are left; None if the process was evicted meanwhile."""
         self._mark_busy(process)
         begin_step(self._world, self._request.bounds, held)
-        said, messages = len(self._world.outbox), self._world.messages
+        before, messages = len(self._world.outbox), self._world.messages
         self._timer.begin(is_sliced=False)
         try:
             return await self._step_in_time(process, deliveries)
@@ -71,8 +80,8 @@ class ProcessGuest:
                 raise await self._broken(process) from None
         finally:
             took = self._timer.end()
-        # Nothing said in this step was delivered; the replay says it again.
-        del self._world.outbox[said:]
+        # No message of this step was taken; the step sends them again in the next process.
+        del self._world.outbox[before:]
         self._world.messages = messages
         self._timer.forgive(took)
         self.free()
@@ -99,16 +108,16 @@ class ProcessGuest:
 
     @property
     def _replay_seconds(self) -> float:
-        """Seconds of computing that another process would repeat."""
+        """Seconds of computing that a replay takes."""
         return self._timer.computed_ms / 1000
 
     def take(self) -> list[Message]:
-        """Return what the script has said since the last time."""
-        said, self._world.outbox = self._world.outbox, []
-        return said
+        """Return the messages of the script since the last call."""
+        messages, self._world.outbox = self._world.outbox, []
+        return messages
 
     async def rejections(self) -> list[str]:
-        """Return a line for each rejection that nobody took."""
+        """Return a line for each unhandled rejection."""
         process = self._process
         if process is None:
             return []
@@ -116,16 +125,16 @@ class ProcessGuest:
         with suppress(TimeoutError, EOFError, ValueError):
             async with asyncio.timeout(min(_PATIENCE, max(self._timer.left, 0))):
                 while not self._is_idle:
-                    await self._hear(process)
+                    await self._receive(process)
                 if self._rejected:
                     self._world.is_over, self._is_idle = False, False
                     process.write("rejections")
                     while not self._is_idle:
-                        await self._hear(process)
+                        await self._receive(process)
         return [message.value for message in self.take() if message.kind == "rejected"]
 
     def stop(self, reason: str) -> None:
-        """End what it computes, at once."""
+        """Stop the script at once."""
         self._timer.ended = self._timer.ended or reason
         if self._taking is not None:
             self._taking.cancel()
@@ -139,7 +148,7 @@ class ProcessGuest:
             self._process = None
 
     async def _opened(self) -> Process:
-        """Return the process, with the modules of the script in it, and what it has computed."""
+        """Return the process; start and replay one if there is none."""
         if self._process is not None:
             return self._process
         limit = asyncio.timeout(max(self._timer.left, 0))
@@ -157,7 +166,7 @@ class ProcessGuest:
         process.bound(_MOST_FRAME + self._request.bounds.message_bytes)
         process.write("script", plan_of(self._request.script).encode())
         try:
-            await self._bring(process)
+            await self._replay(process)
         except EOFError:
             raise await self._broken(process) from None
         return process
@@ -184,13 +193,11 @@ class ProcessGuest:
         finally:
             self._taking = None
 
-    async def _bring(self, process: Process) -> None:
-        """Bring a process to where an evicted one was: what it says was heard, and costs nothing.
-
-        The clock, chance and the order of answers repeat, so the script does the same.
-        """
+    async def _replay(self, process: Process) -> None:
+        """Bring a process to the state of the evicted one; its messages are muted."""
         if not self._evictions:
             return
+        # Not between `begin` and `end` of the timer: a replay costs the script no computing time.
         before, self._world = self._world, world_of(self._request)
         self._world.is_muted = True
         for delivery in self._delivered:
@@ -199,14 +206,14 @@ class ProcessGuest:
         self._world.messages, self._world.outbox = before.messages, before.outbox
 
     def _give_way(self) -> None:
-        """End the process for others; the script goes on in another one."""
+        """End the process while the script waits; another process continues it."""
         if self._process is not None:
             self._process.close()
             self._process = None
             self._evictions += 1
 
     def _preempt(self) -> None:
-        """End the process while it computes; the step is computed again in another one."""
+        """End the process while it computes; another process repeats the step."""
         if self._process is not None:
             self._is_preempted = True
             self._process.kill()
@@ -218,12 +225,13 @@ class ProcessGuest:
             text, attachments = delivery.to_wire()
             kind = "last" if delivery is deliveries[-1] else "more"
             head = f"{kind}\n{delivery.at_ms}".encode()
-            spelled = text.encode("utf-8", "surrogatepass")
-            process.write("deliver", head, spelled, *attachments)
+            encoded = text.encode("utf-8", "surrogatepass")
+            process.write("deliver", head, encoded, *attachments)
+        # In parallel with reading: a process that only writes would fill both buffers and block.
         flushing = asyncio.ensure_future(process.flush())
         try:
             while not self._world.is_over:
-                done = await self._hear(process)
+                done = await self._receive(process)
                 if done is not None:
                     return deliveries[done:]
         finally:
@@ -232,8 +240,8 @@ class ProcessGuest:
                 await flushing
         return ()
 
-    async def _hear(self, process: Process) -> int | None:
-        """Take one frame; returns how many deliveries were handed over, if the step is over."""
+    async def _receive(self, process: Process) -> int | None:
+        """Handle one frame; return the number of deliveries taken if the step is over."""
         kind, parts = await process.read()
         match kind, parts:
             case "post", [text, *attachments]:
@@ -242,8 +250,8 @@ class ProcessGuest:
                 done, self._rejected = map(int, counts.split())
                 self._is_idle = True
                 return done
-            case "answer", [asked]:
-                name, _, arguments = asked.decode("utf-8", "replace").partition("\n")
+            case "answer", [call]:
+                name, _, arguments = call.decode("utf-8", "replace").partition("\n")
                 answer = self._world.answer(name, parse_json(arguments))
                 await self._reply(process, answer.encode("utf-8", "surrogatepass"))
             case "chance", [count]:
@@ -252,37 +260,38 @@ class ProcessGuest:
                 await self._reply(process, _digest(name.decode("ascii", "replace"), content))
             case "ready", []:
                 pass
-            case "broken", [how, said]:
-                raise _error(how, said.decode("utf-8", "replace"))
+            case "broken", [how, message]:
+                raise _error(how, message.decode("utf-8", "replace"))
             case _:
                 raise ValueError(f"{kind!r} is no frame of an engine")
         return None
 
     async def _reply(self, process: Process, answer: bytes) -> None:
         if process.unsent > _MOST_FRAME:
-            raise ValueError("it does not read the answers that it asks for")
+            raise ValueError("it does not read the answers to its questions")
         process.write("reply", answer)
         await process.flush()
 
     async def _broken(self, process: Process) -> Exception:
-        """Return why a process has ended that should not have."""
-        code, _, said = (await process.last_words()).partition("\n")
+        """Return the reason of an unexpected end of the process."""
+        code, _, stderr = (await process.last_words()).partition("\n")
         if self._timer.ended:
             return TimeoutError(self._timer.ended)
-        if any(sign in said for sign in _MEMORY) or int(code) == _KILLED:
+        # The kernel's out-of-memory killer leaves no message, only SIGKILL.
+        if any(sign in stderr for sign in _MEMORY) or int(code) == _KILLED:
             return OutOfMemory()
-        return RuntimeError(f"its process ended with {code}: {said.strip()[-500:]}")
+        return RuntimeError(f"its process ended with {code}: {stderr.strip()[-500:]}")
 
 
-def _error(how: bytes, said: str) -> Exception:
-    """Return what an engine ended with that caught its own end."""
+def _error(how: bytes, message: str) -> Exception:
+    """Return the error that an engine reported before its end."""
     match how:
         case b"memory":
             return OutOfMemory()
         case b"script":
-            return ScriptError(said)
+            return ScriptError(message)
         case _:
-            return RuntimeError(said)
+            return RuntimeError(message)
 
 
 def _digest(name: str, content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The Sandbox whose scripts run each in a process of its own, which serves no other."""
+"""The Sandbox that runs each script in a process of its own; a process serves one script only."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from penstock.sandbox.script import Bounds, Script
 
 
 class ProcessSandbox:
-    """Runs each script in a process that was begun before, and is killed behind it."""
+    """Runs each script in a process that was started in advance and is killed afterwards."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ProcessSandbox:
         *,
         slots: ProcessSlots | None = None,
     ) -> None:
-        """`name` is that of the engine; `slots` are shared with other engines."""
+        """Configure an engine called `name`. `slots` may be shared with other engines."""
         self._name = name
         self._clock = clock
         self._processes = WarmProcesses(command, begin, slots or ProcessSlots())
@@ -39,11 +39,11 @@ class ProcessSandbox:
         self._is_closed = False
 
     async def warm(self, memory_mb: int, count: int = 1) -> None:
-        """Have processes ready that scripts would wait for: so many, now and after each script."""
+        """Keep `count` processes ready, from now on."""
         await self._processes.warm(memory_mb, count)
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
-        """Enter the script from its top; returns its output, which is JSON."""
+        """Run the script from its first line; return its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
         timer = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
@@ -57,11 +57,11 @@ class ProcessSandbox:
             self._left.set()
 
     def engine_for(self, wish: str | None) -> str:
-        """Return the one name: it runs whatever it is given."""
+        """Return the name of its one engine, for any wish."""
         return self._name
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """Stop all entries, wait until they have ended, and end the spare processes."""
         self._is_closed = True
         self._processes.slots.close()
         for entry in self._entries:

@@ -1,4 +1,14 @@
-"""A shell command, run enclosed or free, with bounded time and output."""
+"""Runs a shell command, enclosed or with all rights, with bounded time and output.
+
+Guarantees: no process of the command outlives it (the session is killed, and enclosed, the whole
+pid namespace), output is bounded per stream while all pipes are drained, and changes of an
+enclosed command reach the project only through `take`. What the command writes goes to a scratch
+folder, which is removed afterwards; the next command removes folders that killed processes left.
+
+The order matters: the command ends, its output is drained, `take` runs, and the scratch folder is
+removed last. An error after the command has ended must not make the caller run it again. Proof:
+tests/sandbox/processes/test_shell.py and test_enclose.py.
+"""
 
 import asyncio
 import json
@@ -22,95 +32,95 @@ from penstock.sandbox.processes.home import HOME
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LANG = "C.UTF-8"
 GRACE_SECONDS = 5.0
-"""Between the request to end and the end."""
+"""Seconds between SIGTERM and SIGKILL."""
 _REST_SECONDS = 1.0
-"""How long is waited for output of processes that the command left behind."""
+"""Seconds to wait for more output: a process that the command left may keep a pipe open."""
 _PROGRAM = ("-I", "-m", "penstock.sandbox.processes.enclose")
 _SHELL, _REMOVE = "/bin/sh", "/bin/rm"
 _CHUNK = 1 << 16
 _MOST_REPORT = 8192
 _SCRATCH, _PLAN = "penstock", "plan"
 _UPPER, _WORK = "changes/upper", "changes/work"
-"""As overlayfs wants them: what was changed, and a folder of its own on the same disk."""
+"""The folders for overlayfs: the changes, and its work folder on the same disk."""
 
 
 class Enclosure(Struct, frozen=True, kw_only=True):
-    """What a command may touch of the project, as paths from its folder."""
+    """What an enclosed command may reach. Paths are relative to the project."""
 
     hidden: Sequence[str] = ()
     kept: Sequence[str] = ()
-    """Read and not written, whatever is around it."""
+    """Read-only, also inside a writable folder."""
     processes: int = 1024
-    """Processes and threads at once."""
+    """Most processes and threads at once."""
     memory_mb: int = 4096
-    """Of all processes together."""
+    """Most memory of all processes together."""
     writable: Sequence[str] = ("",)
-    """Places where what the command writes is kept apart; nothing reaches the project by itself."""
+    """Folders that the command may write to. The project changes only through `TakeChanges`."""
     network: bool = False
 
 
 class Leftovers(Struct):
-    """The folders of this user that killed processes left among temporary files.
+    """Scratch folders of this user whose process was killed.
 
-    The name has the number of the process, and the namespace in which it is one: in a container
-    that shares the folder it is another process.
+    The name of a folder contains the process id and the pid namespace: the temporary folder may be
+    shared with a container, where the same number is another process.
     """
 
     is_found: bool = False
 
     def once(self) -> Sequence[Path]:
-        """Return them; nothing from the second call on."""
+        """Return the folders on the first call, nothing on later calls."""
         if self.is_found:
             return ()
-        found = list[Path]()
-        for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}-*-{_numbering()}-*"):
+        folders = list[Path]()
+        for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}-*-{_pid_namespace()}-*"):
             with suppress(OSError, ValueError):
                 process = int(folder.name.split("-")[1])
                 if folder.lstat().st_uid == os.getuid() and not _lives(process):
-                    found.append(folder)
+                    folders.append(folder)
         self.is_found = True
-        return found
+        return folders
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
-    """What is run, where, and for how long."""
+    """A shell command with its enclosure and bounds."""
 
     text: str
     folder: Path
     enclosure: Enclosure | None
-    """None: it runs with all rights of this process."""
+    """None: the command runs with all rights of this process."""
     seconds: float
     most_bytes: int
-    """Of each stream that are kept: the first and the last half."""
+    """Bytes to keep of each stream: the first and the last half."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Besides PATH, LANG and HOME."""
+    """Variables in addition to PATH, LANG and HOME."""
     grace_seconds: float = GRACE_SECONDS
     leftovers: Leftovers = field(default_factory=Leftovers)
-    """They are removed with the folder of the command."""
+    """Removed together with the scratch folder of the command."""
 
 
 class ShellEnd(Struct, frozen=True, kw_only=True):
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
-    """Of its exit; the number of a signal with a minus."""
+    """The exit code; minus the number of a signal."""
     stdout: str
     stderr: str
     is_truncated: bool = False
     is_late: bool = False
     """It was stopped because its time was over."""
     refused: str = ""
-    """Why it could not be enclosed; then nothing ran."""
+    """Why the command could not be enclosed; then nothing ran."""
     refusals: Sequence[str] = ()
     """A sentence for each change that was not taken over into the project."""
 
 
 TakeChanges = Callable[[Path], Awaitable[None]]
-"""Receives the upper folder of overlayfs with all that an enclosed command changed."""
+"""Receives the upper folder of overlayfs, with all changes of an enclosed command."""
 
 
 async def drop_changes(upper: Path) -> None:
-    """Leave the project as it was."""
+    """Discard the changes."""
 
 
 class BoundedOutput:
@@ -123,21 +133,22 @@ class BoundedOutput:
         self._size = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take what arrived."""
+        """Append a chunk; drop what is neither first nor last."""
         self._size += len(chunk)
         room = self._half - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
+        # Cut at twice the size: cutting at every chunk would copy the tail each time.
         if len(self._tail) > 2 * self._half:
             del self._tail[: -self._half]
 
     @property
     def is_truncated(self) -> bool:
-        """Whether something is missing."""
+        """Whether bytes were dropped."""
         return self._size > 2 * self._half
 
     def text(self) -> str:
-        """Return what was kept, with a line where something is missing."""
+        """Return the kept text, with a line in place of dropped bytes."""
         if not self.is_truncated:
             return bytes(self._head + self._tail).decode("utf-8", "replace")
         head, tail = bytes(self._head), bytes(self._tail[-self._half :])
@@ -146,17 +157,17 @@ class BoundedOutput:
 
 
 async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> ShellEnd:
-    """Run a command to its end; all that it began ends with it.
+    """Run a command to its end, with all processes that it started.
 
-    What an enclosed command changed is handed to `take` then, also if its time was over.
+    Then `take` receives the changes of an enclosed command, also if its time was over.
     """
     async with _scratch(command.leftovers) as scratch:
         out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
         report = BoundedOutput(_MOST_REPORT)
         ends = _pipes(3)
         readers = [
-            asyncio.ensure_future(_drain(mouth, kept))
-            for (mouth, _), kept in zip(ends, (out, err, report), strict=True)
+            asyncio.ensure_future(_drain(reading_end, output))
+            for (reading_end, _), output in zip(ends, (out, err, report), strict=True)
         ]
         try:
             code, is_late = await _waited(command, scratch, [end for _, end in ends])
@@ -165,21 +176,21 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
-        said = _said(report)
-        if command.enclosure is not None and not said.get("refused"):
+        reported = _first_report(report)
+        if command.enclosure is not None and not reported.get("refused"):
             await take(scratch / _UPPER)
         return ShellEnd(
-            code=said.get("code", code),
+            code=reported.get("code", code),
             stdout=out.text(),
-            stderr=err.text() + said.get("over", ""),
+            stderr=err.text() + reported.get("over", ""),
             is_truncated=out.is_truncated or err.is_truncated,
             is_late=is_late,
-            refused=said.get("refused", ""),
+            refused=reported.get("refused", ""),
         )
 
 
 def _pipes(count: int) -> list[tuple[int, int]]:
-    """Make pipes: all of them, or none."""
+    """Create pipes: all of them or, if descriptors run out, none."""
     made = list[tuple[int, int]]()
     with starting_process():
         try:
@@ -193,10 +204,11 @@ def _pipes(count: int) -> list[tuple[int, int]]:
 
 
 async def _waited(command: ShellCommand, scratch: Path, ends: Sequence[int]) -> tuple[int, bool]:
-    """Start the command and wait for it; returns its code, and whether its time was over."""
+    """Start the command and wait; return its exit code and whether its time was over."""
     try:
         process = await _started(command, scratch, ends)
     finally:
+        # Our copies of the writing ends: as long as one is open, no reader sees the end.
         for end in ends:
             os.close(end)
     is_late = False
@@ -223,8 +235,8 @@ async def _started(
         plan = _plan(command.enclosure, command.folder, scratch)
         plan |= {"argv": shell, "environment": environment, "report": ends[2]}
         with starting_process():
-            (place := scratch / _PLAN).write_text(json.dumps(plan))
-        argv, environment = [sys.executable, *_PROGRAM, str(place)], {}
+            (path := scratch / _PLAN).write_text(json.dumps(plan))
+        argv, environment = [sys.executable, *_PROGRAM, str(path)], {}
     with starting_process():
         return await asyncio.create_subprocess_exec(
             *argv,
@@ -265,59 +277,60 @@ async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> boo
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """Tell all of the process group, also what is left of it behind the first one's end."""
+    """Signal the whole process group, also after its first process has ended."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
-async def _drain(mouth: int, kept: BoundedOutput) -> None:
+async def _drain(reading_end: int, output: BoundedOutput) -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(mouth, "rb", 0)
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading_end, "rb", 0)
     )
     try:
         while chunk := await reader.read(_CHUNK):
-            kept.add(chunk)
+            output.add(chunk)
     finally:
         transport.close()
 
 
 @asynccontextmanager
 async def _scratch(leftovers: Leftovers) -> AsyncIterator[Path]:
-    """Make a folder for the time of the command, with a home and a place for passing files."""
+    """Create the scratch folder of a command, and remove it afterwards."""
     with starting_process():
         stale = leftovers.once()
-        folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-{_numbering()}-"))
+        prefix = f"{_SCRATCH}-{os.getpid()}-{_pid_namespace()}-"
+        folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        for each in ("home", "tmp", "root", _UPPER, _WORK):
-            (folder / each).mkdir(parents=True)
+        for name in ("home", "tmp", "root", _UPPER, _WORK):
+            (folder / name).mkdir(parents=True)
         yield folder
     finally:
-        with suppress(OSError):  # overlayfs makes it, for nobody to enter
+        with suppress(OSError):  # overlayfs creates this folder with mode 000
             (folder / _WORK / "work").chmod(0o700)
         try:
             await _remove(folder, *stale)
-        except OutOfResources:  # the command has ended, so this must not run it again
+        except OutOfResources:  # the command has ended: raising would make the caller run it again
             _remove_unused(folder)
 
 
 async def _remove(*folders: Path) -> None:
-    """Remove what commands left, which may be nested deeper than calls can be."""
+    """Remove folders with `rm`: they may be nested deeper than Python can recurse."""
     with starting_process():
         removing = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", *map(str, folders))
     await removing.wait()
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove what no command wrote to; `_stale` finds the rest once this process has ended."""
+    """Remove empty folders. `Leftovers` finds the rest after this process has ended."""
     (folder / _PLAN).unlink(missing_ok=True)
-    for each in (_WORK, "changes/upper", "changes", "root", "tmp", "home", ""):
+    for name in (_WORK, "changes/upper", "changes", "root", "tmp", "home", ""):
         with suppress(OSError):
-            (folder / each).rmdir()
+            (folder / name).rmdir()
 
 
-def _numbering() -> int:
+def _pid_namespace() -> int:
     with suppress(OSError):
         return Path("/proc/self/ns/pid").stat().st_ino
     return 0
@@ -333,8 +346,8 @@ def _lives(process: int) -> bool:
     return True
 
 
-def _said(report: BoundedOutput) -> dict[str, Any]:
-    """Return what was reported first: a refusal comes before the end that follows from it."""
+def _first_report(report: BoundedOutput) -> dict[str, Any]:
+    """Return the first report: a refusal comes before the end that follows from it."""
     lines = report.text().splitlines()
-    said: dict[str, Any] = json.loads(lines[0]) if lines else {}
-    return said
+    first: dict[str, Any] = json.loads(lines[0]) if lines else {}
+    return first

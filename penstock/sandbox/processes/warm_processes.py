@@ -1,4 +1,9 @@
-"""Processes that are begun before a script needs them: one entry each, and the next is begun."""
+"""Starts processes before scripts need them: each serves one entry, then the next is started.
+
+Guarantees that spare and working processes together never exceed the slots: a spare takes no slot,
+but spares are started only while slots are free, and one of another size is ended if a script needs
+its room. Proof: tests/sandbox/processes/test_warm_processes.py.
+"""
 
 import asyncio
 from collections import deque
@@ -12,14 +17,11 @@ from penstock.sandbox.processes.slots import ProcessSlots
 
 _REAPERS = 4
 Begin = Callable[[Process], None]
-"""Sends what every script of the engine needs."""
+"""Sends the frames that every process of the engine needs first."""
 
 
 class WarmProcesses:
-    """Keeps one process ready for each size of memory that was asked for.
-
-    Spares are counted with those at work: together they are never more than there are slots.
-    """
+    """Keeps a process ready for each size of memory that was requested."""
 
     def __init__(
         self, command: Callable[[int], Command], begin: Begin, slots: ProcessSlots | None = None
@@ -33,14 +35,14 @@ class WarmProcesses:
         self._reaper = ThreadPoolExecutor(_REAPERS, thread_name_prefix="reaper")
 
     async def warm(self, memory_mb: int, count: int = 1) -> None:
-        """Begin as many processes as it takes to have so many, now and later, and wait for them."""
+        """Keep `count` processes of this size ready, and wait until they are."""
         self._counts[memory_mb] = count
         self._refill(memory_mb)
         for process in list(self._spare[memory_mb]):
             await self._await_ready(process)
 
     async def take(self, memory_mb: int, task: str = "", *, again: bool = False) -> Process:
-        """Wait for the task's turn; return a process that is ready, and begin the next."""
+        """Wait for a slot; return a ready process, and start the next one."""
         slot = await self.slots.acquire(task, again=again)
         process = None
         try:
@@ -57,7 +59,7 @@ class WarmProcesses:
         return process
 
     def close(self) -> None:
-        """End those that nobody took, and wait until all are reaped."""
+        """End the spare processes and wait until all are reaped."""
         self._is_closed = True
         for spare in self._spare.values():
             for process in spare:
@@ -66,7 +68,7 @@ class WarmProcesses:
         self._reaper.shutdown()
 
     async def _taken(self, memory_mb: int) -> Process:
-        """Return a spare that lives, or a new process; then a spare of another size may end."""
+        """Return a living spare or a new process; end a spare of another size if room is needed."""
         spare = self._spare.setdefault(memory_mb, deque())
         while spare:
             process = spare.popleft()
@@ -77,7 +79,7 @@ class WarmProcesses:
             ended = max(others, key=len).pop()
             ended.close()
             await ended.reaped()
-        return self._begun(memory_mb)
+        return self._started(memory_mb)
 
     @property
     def _room(self) -> int:
@@ -87,28 +89,29 @@ class WarmProcesses:
         spare = self._spare.setdefault(memory_mb, deque())
         wanted = self._counts.get(memory_mb, 1)
         while not self._is_closed and len(spare) < wanted and self._room > 0:
-            spare.append(self._begun(memory_mb))
+            spare.append(self._started(memory_mb))
 
     def _refill_if_possible(self, memory_mb: int) -> None:
-        with suppress(OutOfResources):  # the next script begins its own, or fails and says why
+        with suppress(OutOfResources):  # the next script starts its own, or fails with a reason
             self._refill(memory_mb)
 
-    def _begun(self, memory_mb: int) -> Process:
+    def _started(self, memory_mb: int) -> Process:
         process = Process(self._command(memory_mb), self._reaper)
         self._begin(process)
         return process
 
     async def _await_ready(self, process: Process) -> None:
-        """Wait until it has taken what it was sent."""
+        """Wait until the process has reported that it is ready."""
         if process.is_ready:
             return
         try:
             await process.flush()
             kind, _ = await process.read()
         except (EOFError, OSError):
-            code, _, said = (await process.last_words()).partition("\n")
+            code, _, stderr = (await process.last_words()).partition("\n")
             raise ConfigError(
-                f"a process for scripts did not start; it ended with {code}: {said.strip()[-500:]}"
+                "a process for scripts did not start; "
+                f"it ended with {code}: {stderr.strip()[-500:]}"
             ) from None
         except ValueError as error:
             raise ConfigError(f"a process for scripts is no engine: {error}") from None

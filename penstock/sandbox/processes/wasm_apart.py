@@ -1,4 +1,4 @@
-"""The engine wasm, hardened: QuickJS in wasm, in a process of its own that the system confines."""
+"""The hardened engine `wasm`: QuickJS in wasm, in a process that the operating system confines."""
 
 import sys
 from collections.abc import Sequence
@@ -15,13 +15,14 @@ from penstock.sandbox.wasm.wasi import BLOB, start_engine
 
 _PACKAGE = Path(__file__).parents[2]
 _PYTHON_MB = 512
-"""What Python, wasmtime and the machine code take, beyond the script's memory."""
+"""Memory of Python, wasmtime and the machine code, in addition to the script's."""
 
 
 def open_wasm_apart(
     clock: Clock, cache: Path, layers: Sequence[str], slots: ProcessSlots | None = None
 ) -> ProcessSandbox:
-    """Return the Sandbox; what has to be compiled is compiled now."""
+    """Return the Sandbox. Compiles the machine code first if it is not cached."""
+    # A confined worker may only read the cache, so it could not write what it compiles.
     if not machine_code(BLOB, cache).exists():
         start_engine(clock, cache).close()
     return ProcessSandbox(
@@ -34,7 +35,7 @@ def open_wasm_apart(
 
 
 def command(cache: Path, memory_mb: int, layers: Sequence[str]) -> Command:
-    """Return how a worker is started."""
+    """Return the command of a worker with its confinement."""
     interpreter = [sys.executable, sys.prefix, sys.base_prefix, sys.base_exec_prefix]
     return Command(
         argv=[sys.executable, "-I", "-m", "penstock.sandbox.processes.worker", str(cache)],

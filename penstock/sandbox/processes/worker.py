@@ -1,7 +1,9 @@
-"""The engine wasm in a process of its own: one script, and the process is killed behind it.
+"""The worker process of the hardened engine `wasm`: runs one script and is killed afterwards.
 
 `python -I -m penstock.sandbox.processes.worker CACHE` reads frames from stdin and writes frames to
-stdout. It is confined before Python begins, so all of its threads are.
+stdout. It is confined before Python starts, so all of its threads are. It holds no secret and
+decides nothing: messages of the script are passed on unchecked, and the sandbox checks them
+(process_guest.py).
 """
 
 import json
@@ -25,18 +27,18 @@ from penstock.sandbox.wasm.wasi import start_engine
 
 _CHUNK = 1 << 18
 _LARGEST = 1 << 31
-"""Who speaks to this is trusted."""
+"""Largest frame. The sandbox that sends frames is trusted."""
 
 
 class Pipe:
-    """Frames by stdin and stdout."""
+    """Frames on stdin and stdout."""
 
     def __init__(self) -> None:
         self._frames = FrameReader(_LARGEST)
         self._arrived: list[tuple[str, list[bytes]]] = []
 
     def read(self) -> tuple[str, list[bytes]]:
-        """Wait for the next frame; the process ends when there will be none."""
+        """Wait for the next frame. Ends the process when stdin is closed."""
         while not self._arrived:
             content = os.read(0, _CHUNK)
             if not content:
@@ -51,23 +53,23 @@ class Pipe:
             frame = frame[os.write(1, frame) :]
 
     def ask(self, kind: str, *parts: bytes) -> bytes:
-        """Send a frame, and return the answer to it."""
+        """Send a frame and return the reply. Frames that arrive first are kept for `read`."""
         self.write(kind, *parts)
-        passed: list[tuple[str, list[bytes]]] = []
-        while (found := self.read())[0] != "reply":
-            passed.append(found)
-        self._arrived[:0] = passed
-        return found[1][0]
+        others: list[tuple[str, list[bytes]]] = []
+        while (frame := self.read())[0] != "reply":
+            others.append(frame)
+        self._arrived[:0] = others
+        return frame[1][0]
 
 
 class RemoteWorld(MachineWorld, kw_only=True):
-    """The world of a script that is run for another process: what is said here is checked there."""
+    """A world that passes all messages on to the sandbox, which checks them."""
 
     pipe: Pipe
     has_asked: bool = False
 
     def receive(self, text: str, attachments: Sequence[bytes]) -> None:
-        """Hand on what the script says."""
+        """Pass a message on; nothing after the script's end."""
         if self.is_over:
             return
         self.pipe.write("post", text.encode(), *attachments)
@@ -76,7 +78,7 @@ class RemoteWorld(MachineWorld, kw_only=True):
 
 
 class Worker:
-    """Runs one script as it is told."""
+    """Runs one script, step by step, as the frames request."""
 
     def __init__(self, pipe: Pipe, cache: Path) -> None:
         self._pipe = pipe
@@ -89,7 +91,7 @@ class Worker:
         self._delivered, self._is_skipping = 0, False
 
     def serve(self) -> None:
-        """Do what is asked, until there is nobody to ask."""
+        """Handle frames until stdin is closed."""
         while True:
             kind, parts = self._pipe.read()
             try:
@@ -142,8 +144,8 @@ class Worker:
         world = RemoteWorld(
             pipe=pipe,
             modules=_modules(self._plan["modules"]),
-            answer=lambda name, asked: pipe.ask(
-                "answer", f"{name}\n{json.dumps(asked)}".encode()
+            answer=lambda name, arguments: pipe.ask(
+                "answer", f"{name}\n{json.dumps(arguments)}".encode()
             ).decode(),
             chance=lambda count: pipe.ask("chance", str(count).encode()),
             depth=0,

@@ -1,4 +1,12 @@
-"""What was made of contents before, by their hash: the latest in memory, all of it on disk."""
+"""A cache of derived values by content hash: the latest in memory, all of them on disk.
+
+Guarantees: a value is either complete and readable, or absent; threads and processes may use one
+folder at the same time. Files are written in one step (`blobs.write_whole`) and never changed: the
+key is a hash of everything that the value depends on, so two writers write the same content. The
+folder must belong to this user alone (`blobs.open_cache`), because its contents become code that
+runs. When the folder is opened with more than `most_files`, the older half is deleted. Proof:
+tests/sandbox/reading/test_build_cache.py.
+"""
 
 import json
 import os
@@ -18,10 +26,9 @@ Value = TypeVar("Value")
 
 
 class BuildCache(Generic[Value]):
-    """A cache of values that are costly to make, in memory and in a folder of the user alone.
+    """A cache of values that are expensive to compute. Without a folder it is in memory only.
 
-    What is damaged, or of another version, is as if it were not there. Safe for threads and for
-    several processes.
+    A file that is damaged, or of another version, counts as absent.
     """
 
     def __init__(
@@ -44,7 +51,7 @@ class BuildCache(Generic[Value]):
         self._characters = 0
 
     def find(self, key: str) -> Value | None:
-        """Return what was kept under a key."""
+        """Return the value of a key, or None."""
         with self._lock:
             if key in self._latest:
                 self._latest.move_to_end(key)
@@ -52,11 +59,11 @@ class BuildCache(Generic[Value]):
         return self._load(key)
 
     def keep(self, key: str, value: Value) -> None:
-        """Keep a value; the key says all that it was made of."""
+        """Store a value. The key must depend on everything that the value was computed from."""
         text = json.dumps(self._to_json(value), separators=(",", ":"))
         self._remember(key, value, len(text))
         if self._folder is not None:
-            with suppress(OSError):  # a full disk makes the next start slow, not wrong
+            with suppress(OSError):  # a full disk makes the next start slow, not incorrect
                 write_whole(self._opened(self._folder) / key, text.encode())
 
     def _load(self, key: str) -> Value | None:
@@ -90,7 +97,7 @@ class BuildCache(Generic[Value]):
 
 
 def _make_room(folder: Path, most: int) -> None:
-    """Remove the older half, if there is far more than one project has."""
+    """Delete the older half if there are more than `most` files."""
     files = list(os.scandir(folder))
     if len(files) > most:
         files.sort(key=lambda file: file.stat().st_mtime)

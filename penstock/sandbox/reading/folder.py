@@ -1,7 +1,10 @@
-"""Where the files of a script come from: a folder, and nothing outside it.
+"""Reads the files of a script from a folder, and nothing outside it.
 
-This is the one file of the sandbox that reads what authors wrote. It reads on behalf of the host,
-before a script runs; a script itself never sees it.
+Guarantees that no content outside the folder is returned, whatever the name and the symlinks. The
+real path is resolved first, compared with the real path of the folder, and then opened. This is the
+only file of the sandbox that reads authors' files. It runs in the host before a script starts; a
+script cannot reach it. Relies on names without `..`, and on authors not replacing folders by
+symlinks between the check and the open. Proof: tests/sandbox/reading/test_folder.py.
 """
 
 import io
@@ -18,43 +21,43 @@ _LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class ReadFailure(StrEnum):
-    """Why there is no content."""
+    """Why a file could not be read."""
 
     MISSING = "missing"
     ESCAPES = "escapes"
-    """A symlink on the way leads out of the folder."""
+    """A symlink in the path leads out of the folder."""
 
 
 class Files(Protocol):
     """The files of one folder; names are relative to it, with `/`.
 
     Contract: nothing outside the folder is ever returned, whatever the name and wherever symlinks
-    lead. A name ends in no `/` and has no `..` in it.
+    lead. Names contain no `..` and do not end with `/`.
     """
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
-        """Return what a file holds, or the first bytes of it, `most` at most."""
+        """Return the content of a file, at most its first `most` bytes."""
         ...
 
     def names(self) -> Iterable[str]:
-        """Return names of files that are there, for a hint; not all of them if they are many."""
+        """Return names of existing files for suggestions; only some if there are many."""
         ...
 
 
 class TrackedFiles:
-    """The files of a folder; each name that was asked for is noted, also if it is missing."""
+    """The files of a folder. Records each requested name, also of a missing file."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self.asked: set[str] = set()
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
-        """Return what the file holds."""
+        """Return the content of a file and record its name."""
         self.asked.add(name)
         return self._files.read(name, most)
 
     def names(self) -> Iterable[str]:
-        """Return names of files that are there."""
+        """Return names of existing files."""
         return self._files.names()
 
 
@@ -66,17 +69,17 @@ class Folder:
         self._most_names = most_names
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
-        """Return what a file holds; what is no file, such as a pipe, is missing."""
+        """Return the content of a file. Anything but a regular file counts as missing."""
         try:
-            # Strict, so a loop of symlinks is an error here and not a wait.
+            # Strict: a loop of symlinks raises OSError.
             real = os.path.realpath(f"{self._root}/{name}", strict=True)
             if os.path.commonpath((real, self._root)) != self._root:
                 return ReadFailure.ESCAPES
             with open(os.open(real, _LOOK), "rb", buffering=0) as file:  # noqa: PTH123  a pipe must not block
-                found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
                     return ReadFailure.MISSING
-                return _read(file, found.st_size, most)
+                return _read(file, status.st_size, most)
         except (OSError, ValueError):
             return ReadFailure.MISSING
 
@@ -92,7 +95,7 @@ class Folder:
 
 
 def _read(file: io.FileIO, size: int, most: int) -> bytes:
-    """Read to the end, also of a file that grows meanwhile; memory is taken for what is there."""
+    """Read to the end, also if the file grows meanwhile. Allocates its size, not `most`."""
     content = file.read(min(size + 1, most)) or b""
     while 0 < len(content) < most and (more := file.read(min(1 << 16, most - len(content)))):
         content += more

@@ -1,4 +1,4 @@
-"""What a module imports and exports, with the place of each; the module itself is not run."""
+"""Finds the imports and exports of a module, and syntax errors. The module does not run."""
 
 import re
 import threading
@@ -26,44 +26,44 @@ class Statement(Struct, frozen=True, kw_only=True):
     kind: str
     """`import`, `dynamic` or `meta`."""
     at: int
-    """Where it begins, in characters."""
+    """The offset of its start, in characters."""
     end: int
     specifier: str = ""
     specifier_at: int = 0
-    """Where its quote stands."""
+    """The offset of the opening quote."""
     phase: str | None = None
-    """`defer` or `source`, which are proposals."""
+    """`defer` or `source`, which are proposals for JavaScript."""
     attributes: tuple[tuple[str, str, int], ...] = ()
-    """Key, value and place of each."""
+    """Key, value and offset of each."""
     names: tuple[tuple[str, int], ...] = ()
-    """What is wanted of the other module, by the name it has there, and where that stands."""
+    """The imported names, as the other module exports them, each with its offset."""
 
 
 class Export(Struct, frozen=True, kw_only=True):
-    """One name that a module exports; `name` is None for `export * from`."""
+    """One exported name; `name` is None for `export * from`."""
 
     name: str | None
     statement: int | None = None
-    """Which of the statements it is taken from; None is the module's own."""
+    """The index of the statement that it is re-exported from; None for a name of the module."""
     imported: str | None = None
-    """Its name in the other module; None is all of it."""
+    """The name in the other module; None for the whole module."""
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What a module imports and exports, or why it cannot be told."""
+    """The imports and exports of a module, or the problem that prevents reading them."""
 
     statements: tuple[Statement, ...] = ()
     exports: tuple[Export, ...] = ()
     problem: str | None = None
     problem_at: int = 0
     is_late: bool = False
-    """It took too long; on another day it may not."""
+    """Reading timed out; it may succeed another time."""
 
 
 class Lexer:
-    """Finds imports and exports, and what the engine of scripts would not take.
+    """Finds imports, exports, and syntax that QuickJS refuses.
 
-    Safe for threads, which take turns; the blobs are loaded when they are needed.
+    Thread-safe, one thread at a time. The blobs are loaded when first needed.
     """
 
     def __init__(
@@ -77,44 +77,45 @@ class Lexer:
         self._grammar: Any = None
 
     def scan(self, source: str) -> Findings:
-        """Read one module of JavaScript; it holds no lone surrogate."""
+        """Read one module of JavaScript. It must not contain lone surrogates."""
         with self._turn:
             if self._blob is None:
                 check_engine()
                 make = late("penstock.sandbox.reading.es_lexer:EsLexer")
                 self._blob = make(self._clock, self._cache)
-            found: Findings = self._blob.scan(source, self._seconds)
-            if found.problem is not None or any(each.phase for each in found.statements):
-                return found
-            return self._refused(source) or found
+            findings: Findings = self._blob.scan(source, self._seconds)
+            # QuickJS refuses a phase as a plain syntax error; the scanner has a better message.
+            if findings.problem is not None or any(each.phase for each in findings.statements):
+                return findings
+            return self._refused(source) or findings
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
         with self._turn:
-            for each in (self._blob, self._grammar):
-                if each is not None:
-                    each.close()
+            for blob in (self._blob, self._grammar):
+                if blob is not None:
+                    blob.close()
             self._blob = self._grammar = None
 
     def _refused(self, source: str) -> Findings | None:
-        """Ask the engine of scripts whether it would take the module."""
+        """Compile the module with QuickJS; return the syntax error, or None."""
         if self._grammar is None:
             make = late("penstock.sandbox.reading.grammar:Grammar")
             self._grammar = make(self._clock, self._cache)
-        found: Findings | None = self._grammar.check(source, self._seconds)
-        return found
+        refused: Findings | None = self._grammar.check(source, self._seconds)
+        return refused
 
 
 def unquoted(text: str) -> str:
-    """Return what a string literal or an identifier stands for."""
+    """Return the value of a string literal or an identifier."""
     return unescaped(text[1:-1] if text[:1] in {'"', "'"} else text)
 
 
 def unescaped(text: str) -> str:
-    """Return what the inside of a string literal stands for."""
+    """Return the value of the inside of a string literal."""
     if "\\" not in text:
         return text
-    pairs = _ESCAPE.sub(_unescape, text)
+    pairs = _ESCAPE.sub(_unescape, text)  # a surrogate pair may be two escapes; join it
     return pairs.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""A source with its comments and the insides of its strings blanked, whatever its mistakes are."""
+"""Blanks the comments and the contents of strings in a source, also in one with syntax errors."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _BRACKET = re.compile(r"=>|[{}()<>\[\]]")
 
 
 def masked(text: str) -> str:
-    """Return a text of the same length: code stays, and so do quotes and line ends."""
+    """Return a text of the same length that keeps code, quotes and line ends."""
     parts, end = [], 0
     for begin, stop in _hidden(text):
         parts += [text[end:begin], blank(text[begin:stop])]
@@ -22,26 +22,27 @@ def masked(text: str) -> str:
 
 
 def blank(text: str) -> str:
-    """Return blanks for all but line ends."""
+    """Replace everything but line ends by spaces."""
     return _VISIBLE.sub(" ", text)
 
 
 def closing(mask: str, at: int) -> int | None:
-    """Return where the bracket that stands there is closed, one character on; or None."""
+    """Return the offset after the bracket that closes the one at `at`, or None."""
     opens = mask[at : at + 1]
     closes, depth = _CLOSES[opens], 0
-    for found in _BRACKET.finditer(mask, at):
-        if found[0] == opens:
+    for bracket in _BRACKET.finditer(mask, at):
+        if bracket[0] == opens:
             depth += 1
-        elif found[0] == closes:
+        elif bracket[0] == closes:
             depth -= 1
             if not depth:
-                return found.end()
+                return bracket.end()
     return None
 
 
 def _hidden(text: str) -> Iterator[tuple[int, int]]:
-    """Yield from where to where something stands that is no code."""
+    """Yield the ranges that are not code: comments, and the contents of strings and templates."""
+    # The depth of braces in each open `${…}`: a `}` at depth 0 continues its template.
     depths: list[int] = []
     at = 0
     while (found := _NEXT.search(text, at)) is not None:

@@ -1,4 +1,4 @@
-"""What can still be read of a source with mistakes in it: so one does not hide the next."""
+"""Reads what can be read of a source with mistakes, so that one mistake does not hide others."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -28,16 +28,16 @@ _ENUM = re.compile(r"^[ \t]*(?:export\s+)?((?:const\s+)?enum)\s+[\w$]+\s*\{", re
 
 
 def without(text: str, construct: str, at: int) -> str | None:
-    """Return the source without what cannot be erased, at the same places; None if it is not found.
+    """Return the source with a construct replaced that cannot be erased; None if not found.
 
-    What it declares is declared still: others may export or import it.
+    All offsets stay the same, and a declared name stays declared: other code may use it.
     """
-    found = _WAYS[construct](text, masked(text), at) if construct in _WAYS else None
-    return None if found == text else found
+    replaced = _WAYS[construct](text, masked(text), at) if construct in _WAYS else None
+    return None if replaced == text else replaced
 
 
 def imports_alone(text: str) -> str:
-    """Return the source with blanks for all but its static imports, as far as they are found."""
+    """Return the source with everything blanked but its static imports."""
     parts, end = [], 0
     for begin, stop in _imports(masked(text)):
         parts += [blank(text[end:begin]), text[begin:stop]]
@@ -46,21 +46,21 @@ def imports_alone(text: str) -> str:
 
 
 def forbidden(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what no module may hold, and where: `import()`, `import.meta`, `enum`."""
+    """Yield the offset of each forbidden `import()`, `import.meta` and `enum`."""
     mask = masked(text)
-    for found in _DYNAMIC.finditer(mask):
-        yield found.start(), "import()" if found[1] == "(" else "import.meta"
-    for found in _ENUM.finditer(mask):
-        yield found.start(1), "enum"
+    for dynamic in _DYNAMIC.finditer(mask):
+        yield dynamic.start(), "import()" if dynamic[1] == "(" else "import.meta"
+    for enum in _ENUM.finditer(mask):
+        yield enum.start(1), "enum"
 
 
 def may_export(mask: str, name: str) -> bool:
-    """Whether a broken source could export a name: it stands there, or `export *` does."""
+    """Whether a broken source could export a name: it contains the name, or `export *`."""
     return _EXPORT_ALL.search(mask) is not None or name in _WORD.findall(mask)
 
 
 def exported(mask: str) -> list[str]:
-    """Return the names that a source that is broken exports in so many words."""
+    """Return the names in the export declarations of a broken source."""
     return sorted(set(_EXPORT_NAME.findall(mask)))
 
 
@@ -76,7 +76,7 @@ def _imports(mask: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, mask: str, at: int) -> str | None:
-    """Leave a variable of the name, unless there is something else of the name."""
+    """Replace a block by a variable of its name, unless the name is declared elsewhere, too."""
     head = _BLOCK.match(mask, at)
     end = None if head is None else closing(mask, head.end())
     if head is None or end is None:
@@ -125,7 +125,7 @@ def _decorator(text: str, mask: str, at: int) -> str | None:
 
 
 def _put(text: str, begin: int, end: int, instead: str) -> str:
-    """Write over a part of a text; what follows stays where it is."""
+    """Overwrite a part of a text; the offsets after it stay the same."""
     rest = blank(text[begin + len(instead) : end])
     return text[:begin] + instead + rest + text[end:]
 
@@ -139,4 +139,4 @@ _WAYS: dict[str, Callable[[str, str, int], str | None]] = {
     "a <T>x cast": _cast,
     DECORATOR: _decorator,
 }
-"""By the name of the construct, as `typescript` says it."""
+"""By the names of constructs in `typescript`."""

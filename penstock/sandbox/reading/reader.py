@@ -1,7 +1,8 @@
-"""A blob that reads sources, with one instance of it at hand.
+"""Runs a blob that parses sources, and reuses one instance of it.
 
-Memory never shrinks, and what is kept of one source may stay in it: an instance that has grown too
-large is not used again, and neither is one that a source has stopped.
+The memory of an instance never shrinks, and it may keep parts of earlier sources: so an instance
+that has grown beyond `kept_bytes` is replaced, and so is one that timed out or trapped. A source
+never runs; a hostile one can only use up its time and memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,26 +16,26 @@ from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 MEMORY_BYTES = 512 << 20
 OVERCOME = "it is nested too deeply, or needs too much memory to be read"
-"""What is said of a source that is too much for what reads it."""
+"""The problem of a source that exhausts its reader."""
 Found = TypeVar("Found")
 _Read_co = TypeVar("_Read_co", covariant=True)
 
 
 class Blob(Struct, frozen=True, kw_only=True):
-    """A wasm module that reads, and how it is used."""
+    """A wasm module that parses sources, and how it is used."""
 
     name: str
     imports: Sequence[Import] = ()
     kept_bytes: int
-    """An instance with more memory is not used again."""
+    """An instance with more memory is not reused."""
     overcome: str
-    """What is said of a source that is too much for it."""
+    """The problem of a source that exhausts it."""
 
 
 class ReaderInstance(Protocol[_Read_co]):
-    """One instance of a blob that reads.
+    """One instance of such a blob.
 
-    Contract: `read` raises what the instance raises, and is then not called again.
+    Contract: `read` raises what `Instance.call` raises, and is not called again after that.
     """
 
     @property
@@ -43,12 +44,12 @@ class ReaderInstance(Protocol[_Read_co]):
         ...
 
     def read(self, source: str) -> _Read_co:
-        """Return what is found in a source."""
+        """Parse a source."""
         ...
 
 
 class Reader(Generic[Found]):
-    """A blob and an instance of it; used by one thread at a time."""
+    """A blob and its current instance. One thread may use it at a time."""
 
     def __init__(
         self,
@@ -68,11 +69,11 @@ class Reader(Generic[Found]):
 
     @property
     def size(self) -> int:
-        """Bytes of the memory of the instance."""
+        """Bytes of memory of the instance."""
         return self._guest.instance.size if self._guest is not None else 0
 
     def read(self, source: str, seconds: float) -> Found:
-        """Read one source within so many seconds, or say why it was given up."""
+        """Parse one source within so many seconds; return the problem if that fails."""
         if self.size > self._blob.kept_bytes:
             self._drop()
         if self._guest is None:
@@ -81,8 +82,8 @@ class Reader(Generic[Found]):
             return self._timed(self._guest, source, self._clock.monotonic() + seconds)
         except TimeoutError:
             self._drop()
-            said = f"to read it takes longer than {seconds:g} s"
-            return self._unread(problem=said, is_late=True)
+            problem = f"to read it takes longer than {seconds:g} s"
+            return self._unread(problem=problem, is_late=True)
         except RuntimeError:
             self._drop()
             return self._unread(problem=self._blob.overcome)

@@ -1,7 +1,16 @@
-"""One file of a script, read by itself: JavaScript without types, its imports, exports, problems.
+"""Reads one file of a script: to JavaScript without types, its imports, exports and problems.
 
-What came of a content is kept, in memory and in a folder, under the hash of the content and of the
-blobs that read it; so a project of a thousand tools is read once.
+Guarantees that positions in a `ScannedFile` are those of the author's file, and that hostile input
+ends within bounds of time, memory and findings. Every file passes three blobs: swc strips the
+types, the lexer finds imports and exports, QuickJS compiles (and does not run) the result. Results
+are kept, in memory and on disk, under a hash of the content and of the pins of these blobs, so that
+a project with a thousand tools is read once.
+
+A file with mistakes is read as far as possible, so that authors see all problems at once: a
+construct that cannot be erased is replaced (`partial.without`) and the rest is read again; what
+still cannot be parsed is searched for imports and forbidden constructs by pattern.
+Change _FORMAT when the meaning of a stored result changes. Proof:
+tests/sandbox/reading/test_scan.py and test_partial.py.
 """
 
 import hashlib
@@ -28,7 +37,7 @@ from penstock.sandbox.reading.typescript import DECORATOR, StripResult, TypeScri
 TYPESCRIPT, JSON = (".mts", ".ts"), ".json"
 LARGEST_JSON = 1 << 20
 _FORMAT = "4"
-"""Raised when what is kept changes its meaning."""
+"""Part of the cache key. Increase it when the meaning of stored results changes."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _OF_STATEMENT = Statement.__struct_fields__
@@ -47,46 +56,46 @@ _FORBIDDEN = {
     ENUM: ("ts-not-erasable", NOT_ERASABLE.format(ENUM)),
 }
 _MOST_REMAINS, _MOST_FORBIDDEN = 1 << 18, 200
-"""Characters of a source that is still looked through, and how much of it is told."""
+"""Longest broken source that is searched by pattern, in characters, and most findings in it."""
 _MOST_ROUNDS, _MOST_READ = 32, 1 << 20
-"""So often a source is read, and so many characters in all, to find what cannot be erased."""
+"""How often a source is read to find what cannot be erased, and how many characters in total."""
 
 
 class ScannedFile(Struct, frozen=True, kw_only=True):
-    """What one file holds; positions are those of the file, in characters."""
+    """The contents of one file. Positions are offsets into the author's file, in characters."""
 
     source: str = ""
-    """Of what is broken, what stands where: its strings and comments are blank."""
+    """JavaScript; of a broken file, its text with strings and comments blanked."""
     statements: tuple[Statement, ...] = ()
     exports: tuple[Export, ...] = ()
     types: tuple[str, ...] = ()
-    """Exported names that stand for types alone."""
+    """Exported names that are types only."""
     problems: tuple[Diagnostic, ...] = ()
-    """Without the name of the file."""
+    """Diagnostics, without the name of the file."""
     is_broken: bool = False
-    """Its imports and exports are not known."""
+    """Its imports and exports are not known for certain."""
     is_late: bool = False
-    """It took too long to read; the next time it is tried again."""
+    """Reading timed out. Not cached, so the next scan tries again."""
 
 
 class Lines:
-    """The lines of a text, counted once."""
+    """Converts between offsets and lines with columns."""
 
     def __init__(self, text: str) -> None:
-        self._begins = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        self._starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return the line and the column of a place, from 1."""
-        line = bisect_right(self._begins, offset)
-        return line, offset - self._begins[line - 1] + 1
+        """Return the line and the column of an offset, from 1."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
 
     def offset(self, line: int, column: int) -> int:
-        """Return the place of a line and a column."""
-        return self._begins[min(line, len(self._begins)) - 1] + column - 1
+        """Return the offset of a line and a column."""
+        return self._starts[min(line, len(self._starts)) - 1] + column - 1
 
 
 class Scanner:
-    """Reads files one by one. Safe for threads; a cache that others may write to is refused."""
+    """Reads files one by one. Thread-safe. Raises ConfigError if others may write to its cache."""
 
     def __init__(self, typescript: TypeScript, lexer: Lexer, cache: Path | None = None) -> None:
         self._typescript = typescript
@@ -97,29 +106,29 @@ class Scanner:
         self._read_by = f"{_FORMAT} {pins} ".encode()
 
     def scan(self, name: str, content: bytes) -> ScannedFile:
-        """Read one file; the end of its name says what it is."""
+        """Read one file. The suffix of its name decides the language."""
         suffix = PurePosixPath(name).suffix
         language = "ts" if suffix in TYPESCRIPT else suffix.removeprefix(".")
         key = hashlib.sha256(self._read_by + language.encode() + b"\n" + content).hexdigest()
-        found = self._kept.find(key)
-        if found is None:
-            found = self._read(suffix, content)
-            if not found.is_late:
-                self._kept.keep(key, found)
-        return found
+        scanned = self._kept.find(key)
+        if scanned is None:
+            scanned = self._read(suffix, content)
+            if not scanned.is_late:
+                self._kept.keep(key, scanned)
+        return scanned
 
     def _read(self, suffix: str, content: bytes) -> ScannedFile:
         try:
             text = content.decode().removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            said = f"not UTF-8 at byte {error.start}"
-            return _broken(Diagnostic(code="file-encoding", message=said))
+            message = f"not UTF-8 at byte {error.start}"
+            return _broken(Diagnostic(code="file-encoding", message=message))
         if suffix == JSON:
             return _json(text)
         return self._code(text, suffix)
 
     def _code(self, text: str, suffix: str) -> ScannedFile:
-        """Read around what cannot be erased: one mistake does not hide the next."""
+        """Replace what cannot be erased and read again, so that one mistake hides no other."""
         problems: list[Diagnostic] = []
         lines, is_read = Lines(text), False
         stripped = self._typescript.strip_types(text)
@@ -128,7 +137,7 @@ class Scanner:
             if problem is None:
                 return self._stripped(text, stripped, suffix, problems)
             if not stripped.is_unsupported and is_read:
-                break  # it was TypeScript before it was made readable, so this is none of its own
+                break  # the replacement caused this syntax error, not the author
             problems.append(problem)
             construct, at = stripped.problem or "", lines.offset(problem.line, problem.column)
             rest = without(text, construct, at) if stripped.is_unsupported else None
@@ -152,23 +161,23 @@ class Scanner:
     def _remains(
         self, text: str, suffix: str, problems: list[Diagnostic], *, is_late: bool
     ) -> ScannedFile:
-        """Say what can be told of a source that cannot be read whole."""
+        """Find imports and forbidden constructs in a source that cannot be parsed."""
         if is_late or len(text) > _MOST_REMAINS:
             return ScannedFile(problems=tuple(problems), is_broken=True, is_late=is_late)
         alone = imports_alone(text)
         stripped = self._typescript.strip_types(alone)
-        found = ScannedFile()
+        imports = ScannedFile()
         if stripped.problem is None:
-            found = self._scanned(alone, _aligned(alone, stripped.source))
+            imports = self._scanned(alone, _aligned(alone, stripped.source))
         lines = Lines(text)
-        for at, what in islice(forbidden(text), _MOST_FORBIDDEN):
-            line, column = lines.place(at)
-            code, said = _FORBIDDEN[what]
-            if what != ENUM or suffix in TYPESCRIPT:
-                problems.append(Diagnostic(code=code, message=said, line=line, column=column))
+        for offset, construct in islice(forbidden(text), _MOST_FORBIDDEN):
+            line, column = lines.place(offset)
+            code, message = _FORBIDDEN[construct]
+            if construct != ENUM or suffix in TYPESCRIPT:
+                problems.append(Diagnostic(code=code, message=message, line=line, column=column))
         return ScannedFile(
             source=masked(text),
-            statements=found.statements,
+            statements=imports.statements,
             problems=tuple(dict.fromkeys(problems)),
             is_broken=True,
         )
@@ -177,8 +186,9 @@ class Scanner:
         findings = self._lexer.scan(source)
         erased = [each for each in findings.statements if _is_erased(each, source, text)]
         if erased:
-            for each in erased:
-                source = source[: each.at] + _blank(source[each.at : each.end]) + source[each.end :]
+            for statement in erased:
+                blank = _blank(source[statement.at : statement.end])
+                source = source[: statement.at] + blank + source[statement.end :]
             findings = self._lexer.scan(source)
         scanned = ScannedFile(
             source=source,
@@ -222,10 +232,10 @@ def _row(value: Any, names: Sequence[str]) -> list[Any]:
 
 
 def _statement(kept: list[Any]) -> Statement:
-    found = dict(zip(_OF_STATEMENT, kept, strict=True))
+    fields = dict(zip(_OF_STATEMENT, kept, strict=True))
     for name in ("attributes", "names"):
-        found[name] = tuple(map(tuple, found[name]))
-    return Statement(**found)
+        fields[name] = tuple(map(tuple, fields[name]))
+    return Statement(**fields)
 
 
 def _broken(problem: Diagnostic) -> ScannedFile:
@@ -239,38 +249,39 @@ def _most_rounds(text: str) -> int:
 def _json(text: str) -> ScannedFile:
     size = len(text.encode())
     if size > LARGEST_JSON:
-        said = f"the JSON module has {size} bytes; the limit is {LARGEST_JSON}"
-        return _broken(Diagnostic(code="graph-too-large", message=said))
+        message = f"the JSON module has {size} bytes; the limit is {LARGEST_JSON}"
+        return _broken(Diagnostic(code="graph-too-large", message=message))
     try:
         parse_json(text)
     except RecursionError:
-        said, line, column = "nested too deeply", 1, 1
+        reason, line, column = "nested too deeply", 1, 1
     except json.JSONDecodeError as error:
-        said, line, column = error.msg, error.lineno, error.colno
+        reason, line, column = error.msg, error.lineno, error.colno
     except ValueError as error:
-        said, line, column = str(error), 1, 1
+        reason, line, column = str(error), 1, 1
     else:
         return ScannedFile(source=text, exports=(Export(name="default"),))
-    said = f"not valid JSON: {said}"
-    return _broken(Diagnostic(code="script-syntax", message=said, line=line, column=column))
+    message = f"not valid JSON: {reason}"
+    return _broken(Diagnostic(code="script-syntax", message=message, line=line, column=column))
 
 
 def _problem(stripped: StripResult, suffix: str) -> Diagnostic | None:
-    """Say why the types could not be taken out."""
+    """Return why the types could not be stripped, or None."""
     if stripped.problem is None:
         return None
-    code, said = "script-syntax", stripped.problem
+    code, message = "script-syntax", stripped.problem
     if stripped.is_unsupported and suffix in TYPESCRIPT:
-        code, said = "ts-not-erasable", NOT_ERASABLE.format(said)
+        code, message = "ts-not-erasable", NOT_ERASABLE.format(message)
     elif stripped.is_unsupported:
-        said = f"{said} is no JavaScript"
-    return Diagnostic(code=code, message=said, line=stripped.line, column=stripped.column)
+        message = f"{message} is no JavaScript"
+    return Diagnostic(code=code, message=message, line=stripped.line, column=stripped.column)
 
 
 def _foreign(text: str, stripped: StripResult, suffix: str) -> Diagnostic | None:
-    """Find types in a file of JavaScript.
+    """Find types in a JavaScript file.
 
-    `f(a < b, c > (d))` may be read as a call with types; in JavaScript it has none.
+    swc reads `f(a < b, c > (d))` as a call with type arguments. In JavaScript these are
+    comparisons, so a difference that starts at `<` is not reported.
     """
     if suffix in TYPESCRIPT or stripped.source == text:
         return None
@@ -279,28 +290,31 @@ def _foreign(text: str, stripped: StripResult, suffix: str) -> Diagnostic | None
     if text[at] == "<":
         return None
     line, column = Lines(text).place(at)
-    said = "this is TypeScript; in JavaScript there are no types"
+    message = "this is TypeScript; in JavaScript there are no types"
     hint = "end the name of the file in .mts"
-    return Diagnostic(code="script-syntax", message=said, line=line, column=column, suggestion=hint)
+    return Diagnostic(
+        code="script-syntax", message=message, line=line, column=column, suggestion=hint
+    )
 
 
 def _aligned(text: str, stripped: str) -> str:
-    """Put one blank where there are two: for a character that is two units of UTF-16."""
+    """Restore the offsets of the text: swc blanks a wide character with two spaces."""
+    # swc counts UTF-16 units; a character beyond the BMP has two of them.
     if len(text) == len(stripped):
         return stripped
     parts, begin, extra = [], 0, 0
-    for found in _WIDE.finditer(text):
-        at = found.start() + extra
-        if stripped[at] != found[0]:
+    for wide in _WIDE.finditer(text):
+        at = wide.start() + extra
+        if stripped[at] != wide[0]:
             parts.append(stripped[begin:at])
             begin, extra = at + 1, extra + 1
     return "".join([*parts, stripped[begin:]])
 
 
 def _is_erased(statement: Statement, source: str, text: str) -> bool:
-    """Tell whether nothing but types was taken from the other module.
+    """Whether an import of types only was reduced to `import { } from`.
 
-    What is left is `import { } from`, which would load it all the same.
+    It must be blanked: it would still load the other module.
     """
     left = source[statement.at : statement.end]
     wrote = text[statement.at : statement.end]
@@ -312,24 +326,25 @@ def _blank(text: str) -> str:
 
 
 def _types(text: str) -> Iterator[str]:
-    for found in _EXPORTED_TYPE.finditer(text):
-        for each in (found[1] or found[2] or "").split(","):
-            yield from each.split()[-1:]
+    for declared in _EXPORTED_TYPE.finditer(text):
+        for name in (declared[1] or declared[2] or "").split(","):
+            yield from name.split()[-1:]
 
 
 def _refused(scanned: ScannedFile, findings: Findings) -> Iterator[Diagnostic]:
-    """Say what no module may hold, wherever it stands."""
+    """Yield a diagnostic for each syntax error and forbidden import."""
     rows = [
         (findings.problem_at, "script-syntax", str(findings.problem))
         for _ in range(int(scanned.is_broken))
     ]
-    for each in findings.statements:
-        if each.kind == "dynamic":
-            rows.append((each.at, *_FORBIDDEN["import()"]))
-        elif each.kind == "meta":
-            rows.append((each.at, *_FORBIDDEN["import.meta"]))
-        elif each.phase is not None:
-            rows.append((each.at, "script-syntax", f"import {each.phase} is not supported"))
+    for statement in findings.statements:
+        if statement.kind == "dynamic":
+            rows.append((statement.at, *_FORBIDDEN["import()"]))
+        elif statement.kind == "meta":
+            rows.append((statement.at, *_FORBIDDEN["import.meta"]))
+        elif statement.phase is not None:
+            message = f"import {statement.phase} is not supported"
+            rows.append((statement.at, "script-syntax", message))
     lines = Lines(scanned.source if rows else "")
     for at, code, message in rows:
         line, column = lines.place(at)

@@ -1,4 +1,4 @@
-"""Types taken out of TypeScript, in place, so that every position stays what the author wrote."""
+"""Strips types from TypeScript in place, so that every position stays that of the author's file."""
 
 import re
 import threading
@@ -24,24 +24,24 @@ _CONSTRUCTS = {
     "export assignment": "export =",
     "angle-bracket": "a <T>x cast",
 }
-"""What cannot be erased: how the blob says it, and how it is said to the author."""
+"""Constructs that cannot be erased: words of the blob's message, and the name for authors."""
 
 
 class StripResult(Struct, frozen=True, kw_only=True):
-    """What came of one source: JavaScript, or why not."""
+    """The JavaScript of a source, or the problem that prevents it."""
 
     source: str = ""
     problem: str | None = None
     is_unsupported: bool = False
-    """It is TypeScript, but of the kind that cannot be erased."""
+    """The problem is a construct of TypeScript that cannot be erased."""
     is_late: bool = False
-    """It took too long; on another day it may not."""
+    """Reading timed out; it may succeed another time."""
     line: int = 1
     column: int = 1
 
 
 class TypeScript:
-    """Strips types. Safe for threads, which take turns; the blob is loaded when it is needed."""
+    """Strips types. Thread-safe, one thread at a time. The blob is loaded when first needed."""
 
     def __init__(
         self, clock: Clock, cache: Path | None = None, *, seconds: float = SECONDS
@@ -53,17 +53,17 @@ class TypeScript:
         self._blob: Any = None
 
     def strip_types(self, source: str) -> StripResult:
-        """Replace every type by blanks; hostile source costs its seconds and its memory, no more.
+        """Replace every type by spaces, within bounds of time and memory.
 
-        The source holds no lone surrogate: it would not be UTF-8. The problem of what cannot be
-        erased is the name of the construct.
+        The source must not contain lone surrogates. If a construct cannot be erased, `problem` is
+        its name.
         """
         with self._turn:
             if self._blob is None:
                 check_engine()
                 make = late("penstock.sandbox.reading.swc:Swc")
                 self._blob = make(self._clock, self._cache)
-            return _told(source, self._blob.strip(source, self._seconds))
+            return _for_author(source, self._blob.strip(source, self._seconds))
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
@@ -73,19 +73,20 @@ class TypeScript:
             self._blob = None
 
 
-def _told(source: str, found: StripResult) -> StripResult:
-    """Say what was found in the words of the author: a construct, a place in characters."""
-    if found.problem is None:
-        return found
-    line = (_LINES.split(source)[found.line - 1 : found.line] or [""])[0]
-    column = _column(line, found.column)
+def _for_author(source: str, result: StripResult) -> StripResult:
+    """Return the result with the construct's name and a column in characters."""
+    if result.problem is None:
+        return result
+    line = (_LINES.split(source)[result.line - 1 : result.line] or [""])[0]
+    column = _column(line, result.column)
+    # swc reports a decorator as a syntax error.
     is_decorator = line[column - 1 : column] == "@"
-    is_unsupported = found.is_unsupported or is_decorator
-    said = _construct(found.problem) if found.is_unsupported else found.problem
+    is_unsupported = result.is_unsupported or is_decorator
+    problem = _construct(result.problem) if result.is_unsupported else result.problem
     return StripResult(
-        problem=DECORATOR if is_decorator else said,
+        problem=DECORATOR if is_decorator else problem,
         is_unsupported=is_unsupported,
-        line=found.line,
+        line=result.line,
         column=column,
     )
 
@@ -98,7 +99,7 @@ def _construct(problem: str) -> str:
 
 
 def _column(line: str, shown: int) -> int:
-    """Return the column in characters of one that counts how wide a terminal shows each."""
+    """Convert a column of swc, which counts terminal cells, to one that counts characters."""
     if line.isascii() and line.isprintable():
         return shown
     width, column = 0, 0

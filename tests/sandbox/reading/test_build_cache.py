@@ -50,7 +50,7 @@ def test_what_is_damaged_is_not_there(tmp_path: Path, damage: bytes) -> None:
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a").chmod(0o777)
-    with pytest.raises(ConfigError, match="nobody else may write to it"):
+    with pytest.raises(ConfigError, match="only you may write to it"):
         kept(tmp_path / "a").keep("key", "value")
 
 
