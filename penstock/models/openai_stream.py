@@ -78,7 +78,7 @@ class ChatStream:
         return events
 
     def end(self) -> list[ModelEvent]:
-        """Return the events of the last line. Raises ModelUnavailable if the reply is incomplete."""
+        """Return the events of the last line. Raises ModelUnavailable for an incomplete reply."""
         events: list[ModelEvent] = []
         self._read(b"".join(self._line), events)
         self._line = []
