@@ -18,7 +18,7 @@ class Agent:
     """Instructions, a model and tools under one name.
 
     Pass agents to `penstock.open(agents=[...])`, or one to `Runtime.chat(agent=...)`. An agent
-    holds no state: what was said is in the log of its conversation.
+    holds no state: the log of a conversation holds its messages.
 
     Raises:
         TypeError: `tools` contains something that is neither a function nor a tool.
@@ -34,33 +34,33 @@ class Agent:
     """
 
     name: str = ASSISTANT
-    """What conversations, rules and flows call it. Unique in a project."""
+    """Its name in conversations, rules and flows. Unique in a project."""
     _: KW_ONLY
     description: str = ""
     """One sentence for people, and for agents that may call it."""
     instructions: str = ""
     """The system prompt."""
     model: str | Model | None = None
-    """A model, or the name of one; None is the project's default."""
+    """A model, or its name; None means the project's default."""
     tools: Iterable[ToolLike] | None = None
-    """Tools of its own, functions too, instead of the project's; None is the project's."""
+    """Tools or functions to use instead of the project's; None means the project's."""
     settings: ChatSettings = DEFAULTS
     """How it works in a chat: its budget, its loop, its permissions."""
     profile: AgentProfile = NO_FILE
-    """What its file says for flows."""
+    """The settings in its file that flows use."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no tool where it is written, and keep what can be read only once."""
+        """Convert `tools` to a tuple. A wrong item raises here, and an iterator is read once."""
         if self.tools is not None:
             object.__setattr__(self, "tools", as_tools(self.tools))
 
     @property
     def has_file(self) -> bool:
-        """Whether a file says what it is: no other agent takes part in flows."""
+        """Whether a file defines it. Only such agents take part in flows."""
         return bool(self.profile.file)
 
     def model_name(self, wanted: str | None) -> str | None:
-        """Return the name of the model that it works with; None is the project's default.
+        """Return the name of the agent's model; None means the project's default.
 
         Args:
             wanted: The model that a message or a step asks for; it wins over the agent's own.
@@ -77,7 +77,7 @@ class Agent:
 
 
 FindModel = Callable[[Agent, str | None], Model]
-"""The model for an agent, or the one that a message or a step asks for. Raises ConfigError."""
+"""Returns the model of an agent, or the requested one. Raises ConfigError."""
 
 
 class AgentModels:

@@ -1,4 +1,14 @@
-"""Carries out the calls of a reply: together, one after the other, alone."""
+"""Run the calls of one reply: in parallel, in sequence, or alone.
+
+It guarantees that at most `max_parallel_tools` calls of a reply run at once, that a tool with
+`exclusive=True` runs alone, that calls with an equal exclusive key run in the order of the reply,
+and that a call which waits for a person does not stop the others: all settle before Suspend is
+raised.
+
+Order matters in `one`: a call takes the lock of its key first, then a slot. The other way round,
+calls that wait for their key would occupy all slots. asyncio locks are fair, so calls of a key run
+in the order of the reply. Proof: `tests/agents/test_call_runner.py`.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,74 +25,73 @@ from penstock.tools.invoker import Invoker
 
 
 class CallRunner:
-    """What carries out the calls of a task."""
+    """Runs the calls of a task."""
 
-    __slots__ = ("_guard", "_most", "_settings", "invoker", "ledger")
+    __slots__ = ("_guard", "_max_parallel", "_settings", "invoker", "ledger")
 
     def __init__(self, invoker: Invoker, ledger: Ledger, settings: ChatSettings) -> None:
         self.invoker = invoker
         self.ledger = ledger
         self._guard: LoopGuard | None = None
         self._settings = settings
-        self._most = settings.max_parallel_tools
+        self._max_parallel = settings.max_parallel_tools
 
     @property
     def guard(self) -> LoopGuard:
-        """Return what sees every call; made at the first, for many a reply has none."""
+        """Return the loop guard. It is created on first use: most tasks make no call."""
         if self._guard is None:
             self._guard = self.guarding()
         return self._guard
 
     def guarding(self) -> LoopGuard:
-        """Return a guard that has seen nothing."""
+        """Return a new guard."""
         return LoopGuard(self._settings)
 
     @property
     def blocked(self) -> int:
-        """Calls of this task that the guard stopped."""
+        """How many calls of this task the guard stopped."""
         return 0 if self._guard is None else self._guard.blocked
 
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
-        """Make these calls of a model, each as its tool wants to run beside others.
+        """Run the calls of a reply.
 
-        Raises Suspend when some wait for people; the others are settled then.
+        Raises Suspend if some wait for people. The others are settled before that.
         """
-        if len(calls) == 1:
+        if len(calls) == 1:  # the usual case, without a task of its own
             await self.invoker.call(calls[0], caller, self.ledger)
             return
         waiting: list[Suspend] = []
         for batch in self._batches(calls):
-            ended = await asyncio.gather(*self._begun(batch, caller), return_exceptions=True)
-            for each in ended:
-                if isinstance(each, Suspend):
-                    waiting.append(each)
-                elif isinstance(each, BaseException):
-                    raise each
+            ended = await asyncio.gather(*self._start(batch, caller), return_exceptions=True)
+            for outcome in ended:
+                if isinstance(outcome, Suspend):
+                    waiting.append(outcome)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
         if waiting:
-            raise Suspend(*[awaited for each in waiting for awaited in each.awaited])
+            raise Suspend(*[awaited for suspend in waiting for awaited in suspend.awaited])
 
-    def _begun(self, calls: Sequence[Call], caller: Caller) -> "list[asyncio.Task[Any]]":
-        """Begin calls: at most so many at once, and those of a key one after the other."""
-        told = [(call, key) for call in calls for key in self._keys(call)]
-        door, ledger = self.invoker.call, self.ledger
-        if len(told) <= self._most and not any(key for _, key in told):
-            begin = asyncio.get_running_loop().create_task
-            return [begin(door(call, caller, ledger)) for call, _ in told]
-        slots = asyncio.Semaphore(self._most)
+    def _start(self, calls: Sequence[Call], caller: Caller) -> "list[asyncio.Task[Any]]":
+        keyed = [(call, key) for call in calls for key in self._keys(call)]
+        invoke, ledger = self.invoker.call, self.ledger
+        if len(keyed) <= self._max_parallel and not any(key for _, key in keyed):
+            create = asyncio.get_running_loop().create_task
+            return [create(invoke(call, caller, ledger)) for call, _ in keyed]
+        slots = asyncio.Semaphore(self._max_parallel)
         locks: dict[str, asyncio.Lock] = {}
 
         async def one(call: Call, key: str | None) -> None:
             if key is None:
                 async with slots:
-                    await door(call, caller, ledger)
+                    await invoke(call, caller, ledger)
                 return
             async with locks.setdefault(key, asyncio.Lock()), slots:
-                await door(call, caller, ledger)
+                await invoke(call, caller, ledger)
 
-        return [asyncio.create_task(one(*each)) for each in told]
+        return [asyncio.create_task(one(call, key)) for call, key in keyed]
 
     def _batches(self, calls: Sequence[Call]) -> Iterator[list[Call]]:
-        """Part the calls where one wants to run alone."""
+        """Split the calls so that an exclusive one is a batch of its own."""
         batch: list[Call] = []
         for call in calls:
             tool = self.invoker.registry.find(call.tool_id)
@@ -97,7 +106,7 @@ class CallRunner:
             yield batch
 
     def _keys(self, call: Call) -> Iterator[str | None]:
-        """Yield the key that a call runs under, if any; nothing if the tool cannot tell it."""
+        """Yield the exclusive key of a call or None. A failing key settles the call instead."""
         try:
             yield self.invoker.key_of(call)
         except CallError as error:

@@ -1,4 +1,17 @@
-"""Ends repetition: the same call again and again, cycles, and rounds that bring nothing new."""
+"""The loop guard: stops equal calls, cycles of calls, and rounds that bring nothing new.
+
+It sees every call that a model requests in one task, in order, before the invoker. Its verdict
+depends only on calls and outcomes that come earlier in the log. So a task that resumes in another
+process gets the same verdicts, without any state of the guard in the log (`turn` feeds it again).
+
+Detectors: `identical` counts equal calls within the last `loop_window` admitted ones; `cycle`
+compares the newest calls with blocks of 2 to 6 calls that ran twice before; `no_progress` blocks a
+round after `loop_no_progress` rounds without a new result or a new write. Blocked calls do not
+enter the window: otherwise one block would cause the next. The cost per call does not grow with the
+task, apart from the sets of known results and writes.
+
+Proof: `tests/agents/test_guard.py::test_each_row_of_the_table`.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -11,13 +24,13 @@ from penstock.core.json_values.canonical import canonical
 
 SUGGESTION = "Use the results you have, change the arguments, or answer now."
 MOST_BLOCKED = 2
-"""Blocked calls of one task after which it must answer."""
+"""After this many blocked calls a task must answer."""
 _LONGEST_CYCLE = 6
 _REPETITIONS = 3
 
 
 class Verdict(Struct, frozen=True):
-    """Why a call is not run."""
+    """Why a call does not run."""
 
     detector: str
     """`identical`, `cycle` or `no_progress`."""
@@ -25,11 +38,7 @@ class Verdict(Struct, frozen=True):
 
 
 class LoopGuard:
-    """Sees every call that a model asks for in one task, in order, before the door.
-
-    A verdict depends only on what stands in the log before the call, so a call that is entered
-    again gets the same one.
-    """
+    """Judges every call that a model requests in one task, in order."""
 
     __slots__ = (
         "_admitted",
@@ -52,28 +61,28 @@ class LoopGuard:
     ) -> None:
         self._settings = settings
         self._exempt = exempt
-        """Tools whose calls always pass."""
+        """Ids of tools whose calls always pass."""
         self._by_result = by_result
-        """A repetition counts only if the earlier equal call had the equal result."""
+        """Whether an equal call counts as a repetition only if it also had an equal result."""
         self._results: dict[str, str] = {}
-        """What each call came to last."""
+        """The last result of each call, by its key."""
         self._window: list[str] = []
         self._counts: dict[str, int] = {}
         self._admitted: list[str] = []
         self._known: set[str] = set()
-        """Results that the task has seen: tool and text."""
+        """Results that the task has seen, as tool id and text."""
         self._writes: set[str] = set()
         """Keys of write calls that the task has seen."""
         self._stale = 0
         """Rounds in a row that brought nothing new."""
         self._blocked_round = False
         self._keys: list[str] = []
-        """Of the calls of this round, in order."""
+        """The keys of this round's calls, in order."""
         self.blocked = 0
-        """Calls of this task that were not run."""
+        """How many calls of this task were blocked."""
 
     def begin_round(self) -> None:
-        """Begin with the calls of a new reply."""
+        """Start with the calls of a new reply."""
         self._keys = []
         limit = self._settings.loop_no_progress
         self._blocked_round = bool(limit) and self._stale >= limit
@@ -81,7 +90,7 @@ class LoopGuard:
             self._stale = 0
 
     def judge(self, call: ToolCall, arguments: str) -> Verdict | None:
-        """Return why the call is not run, or None and count it; `arguments` as `spelling` says."""
+        """Return why the call is blocked, or count it and return None; see `spelling`."""
         key = f"{call.name}\n{arguments}"
         self._keys.append(key)
         if call.name in self._exempt:
@@ -96,7 +105,7 @@ class LoopGuard:
     def end_round(
         self, calls: Sequence[ToolCall], settled: Sequence[CallSettled], effects: Sequence[Effect]
     ) -> None:
-        """Take in what became of the calls of a reply."""
+        """Compare the outcomes of a reply's calls with what the task has seen."""
         if self._by_result:
             self._compare(calls, settled)
         if not self._settings.loop_no_progress:
@@ -117,13 +126,13 @@ class LoopGuard:
             self._stale = 0 if fresh else self._stale + 1
 
     def _compare(self, calls: Sequence[ToolCall], settled: Sequence[CallSettled]) -> None:
-        """Forget the repetitions of calls that came to something else this time."""
+        """Forget earlier repetitions of calls whose result is different this time."""
         for call, key, outcome in zip(calls, self._keys, settled, strict=True):
             result = _result(call.name, outcome)
             if outcome.detector is None and self._results.setdefault(key, result) != result:
                 self._results[key] = result
-                self._window = [each for each in self._window if each != key]
-                self._admitted = [each for each in self._admitted if each != key]
+                self._window = [other for other in self._window if other != key]
+                self._admitted = [other for other in self._admitted if other != key]
                 self._counts.pop(key, None)
                 self._admit(key)
 
@@ -171,7 +180,7 @@ class LoopGuard:
 
 
 def _result(name: str, outcome: CallSettled) -> str:
-    """Return what equal results of one tool share."""
+    """Return a text that is equal for equal results of a tool."""
     if outcome.artifact_blob is not None:
         return f"{name}\n{outcome.artifact_blob}"
     envelope = outcome.envelope
@@ -181,6 +190,6 @@ def _result(name: str, outcome: CallSettled) -> str:
 
 
 def spelling(call: ToolCall) -> str:
-    """Return what calls with equal arguments share: canonical JSON, or the text that is none."""
+    """Return the canonical JSON of the arguments, or their text if it is not JSON."""
     text = call.arguments_text
     return canonical(call.arguments) if text is None else text

@@ -1,4 +1,13 @@
-"""Turns until an answer, at most as many as given; then a closing call, so there always is one."""
+"""The agent loop: turns until there is an answer, at most `max_iterations`, then a closing call.
+
+It guarantees that every task ends with a reply: if the iterations, the budget or the loop guard end
+it, the model is asked once more without tools; if that is not possible either, a fixed notice
+is the reply. The loop keeps no state of its own. It can start anywhere, because the dialogue (a
+fold of the log) says whether a reply or its calls come next. Calls that a crash left open run
+before anything else.
+
+Proof: `tests/agents/test_loop.py::test_it_goes_on_from_wherever_the_task_is`.
+"""
 
 from msgspec import Struct
 
@@ -15,20 +24,19 @@ EMPTY_NOTICE = "I could not produce an answer."
 
 
 class FinalReply(Struct, frozen=True):
-    """The words a task ends with, and why it ended there."""
+    """The text that a task ends with, and the reason why it ended."""
 
     text: str
     finish: str
     reply: ReplyReceived | None
-    """None when no model had a say: a fixed notice."""
+    """None if the text is a fixed notice."""
 
 
 async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalReply | ErrorDetail:
-    """Go on with a task until it has an answer, or an error that ends it.
+    """Continue a task until it has an answer, or an error that ends it.
 
-    Raises Suspend when it waits for a person, Cancel when somebody wants it to end, ModelError when
-    the model does not answer. It may be
-    entered anywhere: what was done before is in the state of the task.
+    Raises Suspend when it waits for a person, Cancel when its cancellation is requested, ModelError
+    when the model does not answer.
     """
     closing: str | None = None
     while closing is None:
@@ -58,12 +66,12 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
 
 
 def _ending(turns: Turns) -> str | ErrorDetail | None:
-    """Return why no further turn follows the calls that were settled last, if none does."""
+    """Return why the last calls end the task, or None if another turn follows."""
     if not turns.dialogue.rounds:
         return None
     if turns.blocked >= MOST_BLOCKED:
         return "loop_detected"
-    errors = [each.envelope.error for each in turns.dialogue.rounds[-1].settled.values()]
+    errors = [settled.envelope.error for settled in turns.dialogue.rounds[-1].settled.values()]
     final = [error for error in errors if error is not None and not error.continuable]
     if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"
@@ -78,7 +86,7 @@ async def _close(turns: Turns, reason: str) -> FinalReply:
 
 
 def _final(turns: Turns, reply: ReplyReceived, finish: str) -> FinalReply:
-    """Return what a reply says; one of blanks is taken back, for a notice stands in its place."""
+    """Return the reply's text. A blank reply is taken back and replaced by a notice."""
     if reply.text.strip():
         return FinalReply(reply.text, finish, reply)
     if reply.text:

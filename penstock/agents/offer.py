@@ -1,4 +1,4 @@
-"""Which tools a model is offered: one function for the model's call and for the list of tools."""
+"""Which tools a model is offered, for the model's request and for the list of tools alike."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -22,7 +22,7 @@ _NO_LABELS: frozenset[str] = frozenset()
 
 
 class ToolOffer(Struct, frozen=True, kw_only=True):
-    """What the model is told and may call, as long as the same skills are selected."""
+    """The system prompt, the tools and the Caller, as long as the same skills are selected."""
 
     system: str
     definitions: tuple[ToolDefinition, ...]
@@ -30,7 +30,7 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
 
 
 class ToolSource(Protocol):
-    """The tools there are, and the rules about them; an Invoker is one."""
+    """A registry of tools with its rules, such as an Invoker."""
 
     @property
     def registry(self) -> Registry:
@@ -44,7 +44,7 @@ class ToolSource(Protocol):
 
 
 class OfferSource(Protocol):
-    """What a model is offered, turn by turn."""
+    """Returns what a model is offered in each turn."""
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
         """Return the offer while the session has these skills selected."""
@@ -52,7 +52,7 @@ class OfferSource(Protocol):
 
 
 class TaskOffers:
-    """The offers of one task: what was offered at its start, and what selected skills add."""
+    """The offers of one task: the tools of its start, plus those of selected skills."""
 
     __slots__ = ("_caller", "_fixed", "_newest", "_prompt_prefix", "_shelf", "agent")
 
@@ -69,12 +69,12 @@ class TaskOffers:
         self._shelf = shelf
         self._caller = caller
         self._fixed = fixed
-        """The tools that were offered at the start; None: there are none, nor any of skills."""
+        """Ids of the tools offered at the start; None means no tools, not even those of skills."""
         self._prompt_prefix = prompt_prefix
         self._newest: tuple[Selection, ToolOffer] | None = None
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
-        """Return what is offered while the session has these skills selected."""
+        """Return the offer while the session has these skills selected."""
         skills = self._caller.skills
         selection = NOTHING if skills is None else skills.at(selected)
         newest = self._newest
@@ -94,19 +94,19 @@ class TaskOffers:
 
     def _system(self, selection: Selection) -> str:
         skills = self._caller.skills
-        said = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
-        return system_prompt(self.agent, said, prompt_prefix=self._prompt_prefix)
+        skill_text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
+        return system_prompt(self.agent, skill_text, prompt_prefix=self._prompt_prefix)
 
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""
         registry, fixed = self._shelf.registry, self._fixed or ()
-        found = [tool for tool in map(registry.find, fixed) if tool is not None]
+        initial = [tool for tool in map(registry.find, fixed) if tool is not None]
         if caller.selection is NOTHING:
-            return found
+            return initial
         added = (caller.selection.tools | caller.selection.inline).difference(fixed)
         more = [tool for tool in registry if tool.spec.tool_id in added]
         usable = [tool for tool in more if _may_be_used(tool, self.agent, caller.profile)]
-        return [*found, *_not_hidden(usable, self._shelf.rules, caller)]
+        return [*initial, *_not_hidden(usable, self._shelf.rules, caller)]
 
 
 def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:
@@ -125,14 +125,14 @@ def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ..
 
 
 def _may_be_used(tool: Tool, agent: Agent, profile: Profile) -> bool:
-    """Whether a tool is whole, its agent may use it in a chat, and the profile holds its needs."""
+    """Whether the tool works, its agent may use it in a chat, and the profile may call it."""
     spec = tool.spec
     if spec.tool_id == ASK_USER and not agent.profile.is_interactive:
         return False
     if spec.is_broken or spec.tool_id in AUTHORING or spec.kind == PLUGIN:
         return False
     needed = spec.requires_permissions
-    return not needed or all(profile.holds(each) for each in needed)
+    return not needed or all(profile.holds(permission) for permission in needed)
 
 
 def _not_hidden(tools: Sequence[Tool], rules: Rules, caller: Caller) -> list[Tool]:
@@ -140,7 +140,7 @@ def _not_hidden(tools: Sequence[Tool], rules: Rules, caller: Caller) -> list[Too
 
 
 def skills_of(agent: Agent) -> SkillsOf:
-    """Return what an agent has to do with skills."""
+    """Return the agent's settings for skills."""
     settings = agent.settings
     return SkillsOf(
         only=settings.skills,
@@ -170,7 +170,7 @@ def caller_for(
 
 
 def definition(tool: Tool) -> ToolDefinition:
-    """Return what a model is told about a tool."""
+    """Return the definition of a tool that a model receives."""
     spec = tool.spec
     return ToolDefinition(
         name=spec.tool_id,

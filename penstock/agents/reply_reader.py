@@ -1,4 +1,11 @@
-"""A reply as it comes in: its pieces passed on, its calls put together."""
+"""Read one streamed reply: pass its pieces on, and assemble its calls.
+
+It guarantees that a reply without its final event is never taken as complete: it raises
+ModelUnavailable, which is retried. Arguments that are not a JSON object, or are nested deeper than
+`limits.json_depth`, stay text: the model gets InvalidInput with the reason, and no other code
+recurses into them. Providers send the pieces of several calls interleaved, so they are collected by
+their index. Proof: `tests/agents/test_reply_reader.py`.
+"""
 
 from contextlib import aclosing
 from typing import Any
@@ -24,7 +31,7 @@ from penstock.models.model import (
 
 
 class ReplyReader:
-    """A reply as it comes in."""
+    """Collects the pieces of one reply."""
 
     __slots__ = ("_bus", "_calls", "_depth", "_live", "_new_id", "_reasoning", "_text")
 
@@ -40,7 +47,7 @@ class ReplyReader:
     async def listen(
         self, model: Model, request: ModelRequest, closing: str | None
     ) -> ReplyReceived:
-        """Take the reply in, and pass its pieces on."""
+        """Read the stream to its end, and pass each piece on to the bus."""
         bus, live = self._bus, self._live
         async with aclosing(model.stream(request)) as events:
             async for event in events:
@@ -95,25 +102,26 @@ class ReplyReader:
 
 
 def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
-    """Return the arguments, or none and the text: what is nested too deeply is not read either."""
+    """Return the arguments, or none and the text if it is no object or nested too deeply."""
     if not text.strip():
         return {}, None
     try:
         value = parse_json(text)
     except (ValueError, RecursionError):
         return {}, text
+    # Counting brackets is cheap: only a text with many of them is walked.
     if type(value) is not dict or (_levels(text) > depth and is_deeper(value, depth)):
         return {}, text
     return value, None
 
 
 def _levels(text: str) -> int:
-    """Return how deep the JSON of a text can be at most."""
+    """Return an upper bound of the depth of the JSON in a text."""
     return text.count("{") + text.count("[")
 
 
 def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:
-    """Return the lengths of the runs, reasoning first; nothing when there is one of each."""
+    """Return the lengths of alternating runs, reasoning first; empty if there is one of each."""
     runs: list[int] = []
     turn = DeltaKind.REASONING
     for kind, text in pieces:

@@ -25,19 +25,19 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     llm_model: str | None = None
     """`provider:model` or a configured name; None is the project's default."""
     llm_temperature: float = 0.7
-    """How freely the model chooses its words."""
+    """Sampling temperature of the model."""
     llm_max_tokens: int = 2048
-    """What one reply may have, in tokens."""
+    """Most tokens of one reply."""
     llm_system_prompt: str | None = None
-    """What the model is told first; None is the agent's instructions."""
+    """The system prompt; None is the agent's instructions."""
     tool_permissions: dict[str, str] = field(default_factory=dict)
-    """Tool to allow, ask or deny."""
+    """Tool id to `allow`, `ask` or `deny`."""
     skills: tuple[str, ...] | None = None
     """The skills that may be selected; None is all."""
     selected_skills: tuple[str, ...] = ()
     """The skills that are selected from the start."""
     labels: tuple[str, ...] = ()
-    """What skills may ask of an agent with `requires_labels`."""
+    """Labels that skills can require with `requires_labels`."""
     max_iterations: int = 8
     """Replies with calls in one task; after these the model must answer without tools."""
     max_parallel_tools: int = 8
@@ -49,26 +49,26 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     loop_cycles: bool = True
     """Whether a cycle of two to six calls is stopped when it would run a third time."""
     loop_no_progress: int = 4
-    """Rounds in a row that may bring nothing new before one is not run; 0 is no limit."""
+    """Rounds without a new result before the next one is blocked; 0 is no limit."""
     result_max_chars: int = 10_000
-    """What the model reads of a result; the whole is kept as an artifact."""
+    """Characters of a result that the model reads; the whole result is kept as an artifact."""
     context_max_tokens: int | None = None
-    """What the model is sent at most; None is as much as it can read."""
+    """Most tokens of a request; None is the model's context window."""
     budget_tool_calls: int = 10_000
-    """Calls of tools in one task, those inside of calls included."""
+    """Most tool calls of one task, including nested ones."""
     budget_model_calls: int = 1_000
-    """Calls of the model in one task."""
+    """Most model calls of one task."""
     budget_tokens: int | None = None
-    """Tokens read and written in one task; None is no limit."""
+    """Most input and output tokens of one task; None is no limit."""
     budget_cost_usd: float | None = None
-    """What one task may cost, by the prices of its model; None is no limit."""
+    """Most cost of one task in USD, by the prices of its model; None is no limit."""
     budget_seconds: float = 1_800
-    """How long one task may work; the time it waits for people does not count."""
+    """Most working time of one task; time spent waiting for people does not count."""
     question_ttl_seconds: float | None = None
-    """How long a question waits for a person before it counts as rejected; None is for ever."""
+    """How long a question waits before it counts as rejected; None is no limit."""
 
     def allowance(self) -> Allowance:
-        """Return what one task of this agent may spend."""
+        """Return the budget of one task of this agent."""
         return Allowance(
             tool_calls=self.budget_tool_calls,
             model_calls=self.budget_model_calls,

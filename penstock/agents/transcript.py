@@ -1,4 +1,17 @@
-"""What a model gets to read of a session: the newest part that fits, never half a call."""
+"""The part of a conversation that one model reads: the newest messages that fit.
+
+It guarantees that a tool call is never separated from its result, that the current task is kept
+whole as long as possible, and that what is trimmed depends on the log alone. A process that takes
+over sends the same messages.
+
+How: first whole earlier tasks are dropped, oldest first, until the request is at 80 % of the limit.
+Then results of the current task are replaced by their previews, oldest first, but not those of the
+last round. Sizes are estimates, which the provider's own counts correct (`measure`). To get the
+same state as before, `_catch_up` repeats the trimming of earlier requests from their recorded
+sizes. The state at the start of the task is kept: a turn's cost does not depend on the history.
+
+Proof: `tests/agents/test_transcript.py::test_trimming_follows_from_the_log_alone`.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,7 +31,7 @@ _PREVIEW = 200
 
 
 class MessageWindow(Sequence[Message]):
-    """The end of a list, without a copy of it."""
+    """The end of a list of messages, without a copy."""
 
     __slots__ = ("_messages", "_start")
 
@@ -41,18 +54,14 @@ class MessageWindow(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        """Return a message, or a list of some."""
+        """Return a message, or a list for a slice."""
         if isinstance(index, slice):
             return self._messages[self._start :][index]
         return self._messages[index + self._start if index >= 0 else index]
 
 
 class Transcript:
-    """A session as messages for one model, trimmed to what it can read.
-
-    Whole earlier tasks are dropped first, oldest first; then results of the current task. What is
-    dropped depends on the log alone.
-    """
+    """A session as messages for one model, trimmed to `limit` tokens."""
 
     __slots__ = ("_fixed", "_limit", "_system", "_trimming", "dialogue", "estimated")
 
@@ -61,50 +70,50 @@ class Transcript:
         self._limit = limit
         self._system = system
         self._fixed = estimate_tokens(system)
-        """What a request has besides its messages, by estimate."""
+        """Estimated tokens of a request without its messages."""
         self.estimated = 0
-        """About how many tokens the newest request has."""
+        """Estimated tokens of the newest request."""
         self._trimming = Trimming()
         self._catch_up()
 
     def begin(self, system: str) -> None:
-        """Make room for what the next request begins with."""
+        """Set the system prompt of the next request."""
         if system is not self._system:
             self._fixed += estimate_tokens(system) - estimate_tokens(self._system)
             self._system = system
 
     def measure(self, input_tokens: int) -> None:
-        """Take in how many tokens the provider counted for the last request."""
+        """Correct the estimate with the tokens that the provider counted for the last request."""
         if input_tokens:
             now = self._trimming
             now.estimate = self.estimated - now.excess
             now.excess = input_tokens - now.estimate
 
     def messages(self) -> Sequence[Message]:
-        """Return what the model reads now.
+        """Return the messages of the next request.
 
-        Raises ContextTooLarge when even the current task alone does not fit.
+        Raises ContextTooLarge if the current task alone does not fit.
         """
         said = self.dialogue.said
         messages = self._fit(len(said.messages), said.tokens)
         if self.estimated > self._limit:
             raise ContextTooLarge(
                 f"the conversation has about {self.estimated} tokens; the model reads "
-                f"{self._limit}. Begin a new conversation, or shorten the message."
+                f"{self._limit}. Start a new conversation, or shorten the message."
             )
         return messages
 
     def _catch_up(self) -> None:
-        """Trim as the requests before this one were, from those on that are known already."""
-        said, whom = self.dialogue.said, (self._fixed, self._limit)
+        """Repeat the trimming of earlier requests, starting from a kept state if there is one."""
+        said, reader = self.dialogue.said, (self._fixed, self._limit)
         first = said.boundaries[-1].index if said.boundaries else 0
         earlier = bisect_right(said.requests, first, key=itemgetter(0))
         begin = 0
-        if said.known is not None and said.known[0] == whom and said.known[1] <= earlier:
+        if said.known is not None and said.known[0] == reader and said.known[1] <= earlier:
             _, begin, known = said.known
             self._trimming = known.copy()
         self._replay(begin, earlier)
-        said.known = whom, earlier, self._trimming.copy()
+        said.known = reader, earlier, self._trimming.copy()
         self._replay(earlier, len(said.requests))
 
     def _replay(self, begin: int, end: int) -> None:
@@ -113,7 +122,7 @@ class Transcript:
             self.measure(counted)
 
     def _fit(self, count: int, tokens: int) -> Sequence[Message]:
-        """Return what a request has of the first so many messages, which are so many tokens."""
+        """Return the part of the first `count` messages (`tokens` in total) that fits."""
         if self._about(tokens) > self._limit:
             self._drop_tasks(count, tokens)
         self.estimated = self._about(tokens)
@@ -140,9 +149,9 @@ class Transcript:
         kept = list(self.dialogue.said.messages[self._trimming.start : count])
         newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
         settled = {
-            call_id: each
+            call_id: outcome
             for round_ in self.dialogue.rounds
-            for call_id, each in round_.settled.items()
+            for call_id, outcome in round_.settled.items()
         }
         for index, message in enumerate(kept[:newest]):
             if self.estimated <= self._limit:
@@ -160,13 +169,14 @@ def _removed(message: ToolMessage, settled: CallSettled | None) -> ToolMessage:
     return ToolMessage(message.call_id, message.name, text, message.ok)
 
 
-def room(window: int | None, asked: int | None, max_tokens: int, *, usual: int) -> int:
-    """Return how many tokens a request may have: as the agent says, or as the model can read.
+def room(window: int | None, configured: int | None, max_tokens: int, *, usual: int) -> int:
+    """Return how many tokens a request may have.
 
-    `usual` stands for a model of which nobody says how much it can read.
+    The agent's setting wins, then the model's context window without the reply and a margin for
+    the estimate. `usual` is the default for a model with an unknown window.
     """
-    if asked is not None:
-        return asked
+    if configured is not None:
+        return configured
     if window is None:
         return usual
     return max(int(window * (1 - _MARGIN)) - max_tokens, 1)

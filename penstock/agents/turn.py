@@ -1,4 +1,17 @@
-"""One model answer and its calls."""
+"""One model answer and its calls.
+
+It guarantees that a task resumes in the middle of a turn: `think` adds a reply to the log before
+any of its calls runs, and `act` runs only those calls that are not settled yet. After a crash the
+guard is fed with the rounds in the log, so that it gives the same verdicts as before. If a crash
+cut a reply of which a client may have seen a part, ReplyRestarted is written first: it tells
+streams to drop that part.
+
+The budget of a model call is reserved for its largest size before the request, and settled after
+it: parallel work of the task cannot spend the same tokens twice. It relies on the Dialogue (the
+fold of the log) for what is done, and on one Turns object per task at a time.
+
+Proof: `tests/agents/test_turn.py::test_verdicts_are_the_same_after_a_replay_at_every_cut`.
+"""
 
 import asyncio
 import logging
@@ -34,13 +47,13 @@ CLOSING_NOTE = (
     "say what is missing."
 )
 CLOSING_TOKENS = 512
-"""What a closing call may write when the budget has no room for more."""
+"""Output tokens of a closing call when the budget does not allow more."""
 _SHOWN_AFTER_SECONDS = 0.02
-"""Quicker calls are written together with their outcome; who watches sees no difference."""
+"""Calls that end earlier are written together with their outcome, in one commit."""
 
 
 class AgentModel:
-    """The model of a task, and what it is told each time."""
+    """The model of a task, with its offers and settings."""
 
     __slots__ = ("model", "offers", "settings")
 
@@ -52,7 +65,7 @@ class AgentModel:
     def request(
         self, offer: ToolOffer, messages: Sequence[Message], *, max_tokens: int, closing: bool
     ) -> ModelRequest:
-        """Return what the model gets to see now."""
+        """Return the request for the next reply."""
         return ModelRequest(
             system=offer.system + CLOSING_NOTE if closing else offer.system,
             messages=messages,
@@ -95,13 +108,14 @@ class Turns:
         self._world = world
         self._bus = bus
         self._restart = restart
-        """A crash may have cut a reply that somebody has seen a part of."""
+        """Whether a client may have seen a part of a reply that was cut."""
         self._replay()
 
     async def think(self, *, closing: str | None = None) -> ReplyReceived | None:
-        """Ask the model once; None when the budget does not allow it, or not to its end.
+        """Ask the model once. Returns None if the budget does not allow it, or ends it.
 
-        `closing` is the reason of a call without tools. Raises ModelError when no try is left.
+        `closing` is the reason for a last call without tools. Raises ModelError when all retries
+        failed.
         """
         transcript, ledger = self._transcript, self._call_runner.ledger
         offer = self._agent_model.offers.at(ledger.held.state.selected)
@@ -119,7 +133,7 @@ class Turns:
                 reply = await self._ask(request, closing)
         except TimeoutError:
             if not limit.is_over:
-                raise
+                raise  # the provider's own timeout
             self.take_back(closing=closing is not None)
             return None
         finally:
@@ -129,9 +143,9 @@ class Turns:
         return reply
 
     async def act(self, round_: Round) -> None:
-        """Run the calls of a reply together, until each is settled.
+        """Run the calls of a reply until each is settled.
 
-        Raises Suspend when some wait for a person; the others are settled then.
+        Raises Suspend if some wait for a person. The others are settled before that.
         """
         call_runner = self._call_runner
         calls = self._admitted(round_)
@@ -148,14 +162,14 @@ class Turns:
         call_runner.guard.end_round(reply.calls, outcomes, effects)
 
     def take_back(self, *, closing: bool) -> None:
-        """Note that what was shown of a reply does not count."""
+        """Record that the parts of a reply that were streamed are void."""
         iteration = self.dialogue.iteration + (not closing)
         restarted = ReplyRestarted(iteration=iteration, closing=closing)
         self._call_runner.ledger.add(restarted, self.dialogue.path)
 
     @property
     def blocked(self) -> int:
-        """Calls of this task that the guard stopped."""
+        """How many calls of this task the guard stopped."""
         return self._call_runner.blocked
 
     @property
@@ -164,19 +178,19 @@ class Turns:
         return self._call_runner.ledger.budget.spent()
 
     def _reserve(self, tokens: int, closing: str | None) -> int | None:
-        """Set a model call aside; returns what it may write, less for a last one in need."""
-        most = self._agent_model.settings.llm_max_tokens
-        for size in (most,) if closing is None else (most, min(most, CLOSING_TOKENS)):
+        """Reserve a model call. Returns its output tokens, fewer for a closing call if needed."""
+        full = self._agent_model.settings.llm_max_tokens
+        for size in (full,) if closing is None else (full, min(full, CLOSING_TOKENS)):
             if self._call_runner.ledger.budget.reserve_model(*self._weight(tokens, size)):
                 return size
         return None
 
     def _weight(self, tokens: int, size: int) -> tuple[int, float | None]:
-        """Return the tokens of a model call that says as much as it may, and what they cost."""
+        """Return the tokens and the cost of a model call of the largest size."""
         return tokens + size, price(self._agent_model.model.card, tokens, size)
 
     def _replay(self) -> None:
-        """Show the guard what it saw before the activation began."""
+        """Feed the guard with the rounds that are in the log."""
         call_runner = self._call_runner
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
@@ -191,7 +205,7 @@ class Turns:
                 guard.end_round(round_.reply.calls, outcomes, effects)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
-        """Ask until the reply is whole: a failure that may pass is tried again."""
+        """Ask until the reply is complete. Retries temporary failures."""
         bus, world, ledger = self._bus, self._world, self._call_runner.ledger
         iteration = self.dialogue.iteration + (closing is None)
         attempt = 1
@@ -201,7 +215,7 @@ class Turns:
             if self._restart:
                 self._restart, base = False, None
                 self.take_back(closing=closing is not None)
-            if base is None:  # else its beginning was announced there, and stands
+            if base is None:  # otherwise the reply was already announced at that number
                 base = await ledger.held.commit()
             live = LiveReply(
                 ledger.held.state.log_id,
@@ -221,9 +235,9 @@ class Turns:
                 wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, world.limits)
                 if wait is None:
                     raise
-                if lack is None:  # else it says nothing about the model, so it is no attempt
+                if lack is None:  # otherwise this machine lacks something: not the model's failure
                     attempt += 1
-                elif not is_waiting:  # once a call: it may wait for hours, with many others
+                elif not is_waiting:  # log once per call: it may wait for hours, like many others
                     is_waiting = True
                     log.warning("a call of a model waits: %s", lack)
                 self._restart = bool(live.units)
@@ -232,25 +246,26 @@ class Turns:
             await world.clock.sleep(wait)
 
     def _admitted(self, round_: Round) -> list[Call]:
-        """Return the calls that are to be run now; the others are settled, or are settled here."""
+        """Return the calls to run now. Settles those that the guard or the parser refuses."""
         call_runner, reply = self._call_runner, round_.reply
         seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
         call_runner.guard.begin_round()
         admitted = []
-        for asked in reply.calls:
-            text = spelling(asked)
-            path = seen.path(asked.name, text)
-            verdict = call_runner.guard.judge(asked, text)
-            if asked.call_id in round_.settled:
+        for requested in reply.calls:
+            text = spelling(requested)
+            # Paths and verdicts count all calls, settled ones too: both depend on what came before.
+            path = seen.path(requested.name, text)
+            verdict = call_runner.guard.judge(requested, text)
+            if requested.call_id in round_.settled:
                 continue
-            call = Call(path, asked.name, asked.arguments, 0, asked.call_id)
+            call = Call(path, requested.name, requested.arguments, 0, requested.call_id)
             if verdict is not None:
                 looped = LoopDetected(verdict.message, suggestion=SUGGESTION)
                 call_runner.invoker.refuse(call, call_runner.ledger, looped, verdict.detector)
-            elif asked.arguments_text is not None:
-                malformed = _malformed(asked, self._world.limits.json_depth)
+            elif requested.arguments_text is not None:
+                malformed = _malformed(requested, self._world.limits.json_depth)
                 call_runner.invoker.refuse(call, call_runner.ledger, malformed, "")
             else:
                 admitted.append(call)
@@ -266,7 +281,7 @@ def open_turns(
     bus: Bus,
     is_new: bool,
 ) -> Turns:
-    """Return the turns of an agent that begins now, or of one that is gone on with."""
+    """Return the turns of a task that starts (`is_new`) or resumes."""
     held, reply = call_runner.ledger.held, dialogue.reply
     selected = dialogue.rounds[-1].selected if dialogue.rounds else held.state.selected
     settings = agent_model.settings

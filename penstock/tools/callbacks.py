@@ -35,12 +35,12 @@ class FlowRequest(Struct, frozen=True, kw_only=True):
     key: str
     """The same for the same call, so that it finds its run again."""
     depth: int
-    """How many runs it stands in, itself among them."""
+    """How many runs it is nested in, including itself."""
     profile: Profile
     waiter: tuple[LogId, TaskId]
-    """Who is told of its end: a task in its log."""
+    """The task that is notified of its end, with its log."""
     is_autonomous: bool = False
-    """Nobody is asked in it, whatever the project's default is."""
+    """Whether it must not ask a person, whatever the project's default is."""
 
 
 RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]
@@ -63,7 +63,7 @@ class Runs(Struct, frozen=True, kw_only=True):
 
 
 class Authoring(Struct, frozen=True, kw_only=True):
-    """The agents and flows of a project, for who writes some. All of it but the list may block."""
+    """The agents and flows of a project, for tools that write them. All but the list may block."""
 
     agents: Callable[[], list[Json]]
     """What `agent_catalog` tells."""
@@ -71,7 +71,7 @@ class Authoring(Struct, frozen=True, kw_only=True):
     """Checks a text and writes it to a path; returns what `agent_write` answers."""
     write_flow: Callable[[str, str], Json]
     rediscover: Callable[[], Json]
-    """Reads everything again; returns what is told of it."""
+    """Reads the project again, and returns a report."""
 
 
 class Callbacks(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from penstock.tools.results.artifacts import Artifacts
 from penstock.tools.shell import OFF, ShellSettings
 
 NO_PROJECT = "there is no project folder here: open one with penstock.open(directory)"
-"""What whoever needs a project is told where there is none."""
+"""The message if a tool needs a project and there is none."""
 
 
 class ProjectFolder(Struct, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ class ShellRun(Struct, frozen=True, kw_only=True):
     most_bytes: int
     """Of each stream: the first and the last half."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Besides PATH, LANG and HOME."""
+    """Variables in addition to PATH, LANG and HOME."""
     task: str = ""
     """Tasks take turns where commands wait."""
     grace_seconds: float = GRACE_SECONDS

@@ -10,7 +10,7 @@ from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import ShellSettings
 
 Exclusive = bool | str | Callable[[Json], str]
-"""True: runs alone in its reply. A key, or a function of the input that gives one: in turn."""
+"""True: runs alone in its reply. A key, or a function from input to key: runs in turn."""
 Look = Callable[[Json, ProjectFiles, ShellSettings], None]
 """Raises a CallError, as a run does, for what an input names and the agent may not use."""
 
@@ -44,7 +44,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """Models are offered it where an agent's settings name no tools; others come with skills. For
     built-in tools the project decides (`builtins/families.py`)."""
     is_broken: bool = False
-    """Known by its id alone; a call says what is wrong with it."""
+    """Whether only its id could be read. A call reports its errors."""
     direct_call: bool = False
     """Callable by `/call`, by programs, and by any script."""
     script_tools: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = ONCE
     exclusive: Exclusive = False
     look: Look | None = None
-    """Finds paths and commands that are refused, without a run: for who is asked after that."""
+    """Refuses paths and commands without a run, before a person is asked."""
     labels: tuple[str, ...] = ()
     kind: str = BUILTIN
     """`builtin`, `python`, `script`, `plugin`; where the tool comes from, for lists."""
@@ -69,5 +69,5 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether nobody knows, of a call that was cut, if it happened."""
+        """Whether it is unknown, after a call was cut, if its effect happened."""
         return self.effect is Effect.WRITE and not (self.is_frame or self.stays_inside)

@@ -22,24 +22,24 @@ GET, PUT = "state.get", "state.put"
 
 
 class AnyRevision:
-    """Says that a write does not care what is there."""
+    """Type of ALWAYS: the write replaces any value."""
 
 
 ALWAYS = AnyRevision()
 IfRevision = str | AnyRevision | None
-"""The revision that a write may replace; None where nothing may be."""
+"""The revision that a write may replace; None if there must be no value."""
 
 
 class StateWrite(Struct, frozen=True):
-    """What became of a write."""
+    """The result of a write."""
 
     ok: bool
     revision: str | None = None
-    """Of the value that is there now: the new one, or the one in the way."""
+    """The revision of the current value: the new one, or the conflicting one."""
 
 
 class TaskValues:
-    """What tools remember within one task, in partitions of their own."""
+    """The values of one task, in a partition per tool."""
 
     __slots__ = ("_clock", "_ledger")
 
@@ -48,13 +48,13 @@ class TaskValues:
         self._clock = clock
 
     def find(self, partition: str, key: str) -> StateWritten | None:
-        """Return what is there, be it null, if its time is not over."""
+        """Return the write of the current value (which may be null), or None if it has expired."""
         return self._ledger.value(partition, key, self._clock.now())
 
     def write(
         self, partition: str, key: str, value: Any, *, ttl: float | None, if_revision: IfRevision
     ) -> StateWritten | str | None:
-        """Return the event that stores a value, or the revision in the way (None: nothing)."""
+        """Return the event that stores a value, or the conflicting revision (None: no value)."""
         current = self.find(partition, key)
         revision = None if current is None else str(current.revision)
         if not isinstance(if_revision, AnyRevision) and if_revision != revision:
@@ -70,10 +70,10 @@ class TaskValues:
 
 
 class ToolState:
-    """What a tool remembers within one task; other tools have a partition of their own.
+    """A tool's values of one task. Each tool has a partition of its own.
 
-    What was read and written is in the log: a function that is entered again gets the same answers,
-    and writes nothing twice.
+    Reads and writes are recorded: a function that runs again reads the same values, and writes
+    nothing twice.
     """
 
     __slots__ = ("_invocation", "_values")
@@ -83,7 +83,7 @@ class ToolState:
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Return the value, or `default` when there is none or its time is over.
+        """Return the value, or `default` if there is none or it has expired.
 
         Args:
             key: 1 to 256 characters.
@@ -106,12 +106,12 @@ class ToolState:
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
     ) -> StateWrite:
-        """Store a value for so many seconds, or for as long as the task; None removes it.
+        """Store a value for `ttl` seconds, or as long as the task; None removes it.
 
         Args:
             key: 1 to 256 characters.
             value: JSON, at most `limits.state_value_bytes`.
-            ttl: Seconds until it is gone, 1 to a year; None is the end of the task.
+            ttl: Seconds until it expires, 1 to a year; None means the end of the task.
             if_revision: Store it only over this revision, or with None only if there is no value.
 
         Returns:
@@ -149,12 +149,12 @@ class ToolState:
 
 
 def check_ttl(ttl: float | None) -> None:
-    """Raise ValueError for a time that no value may be kept."""
+    """Raise ValueError if the time is out of bounds."""
     if ttl is not None and not 1 <= ttl <= MOST_SECONDS:
         raise ValueError(f"ttl must be from 1 to {MOST_SECONDS} seconds, is {ttl}")
 
 
 def check_state_key(key: str) -> None:
-    """Raise ValueError for a text that is no key."""
+    """Raise ValueError if the key is empty or too long."""
     if not 1 <= len(key) <= KEY_CHARACTERS:
         raise ValueError(f"a key is a text of 1 to {KEY_CHARACTERS} characters, not {key!r}")

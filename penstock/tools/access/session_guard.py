@@ -50,7 +50,7 @@ class GuardedSession(Struct, frozen=True, kw_only=True):
     tools: Sequence[str]
     """What its model is offered."""
     is_autonomous: bool
-    """Whether nobody may be asked."""
+    """Whether it may not ask a person."""
 
 
 class SessionGuard(Struct, kw_only=True):
@@ -78,7 +78,7 @@ class SessionGuard(Struct, kw_only=True):
     def granted(self) -> frozenset[str]:
         """What the model may call: also by another name than that which it is offered.
 
-        `ask_user` is among it where nobody may be asked: its refusal says why.
+        It contains `ask_user` even if no person may be asked: the refusal then says why.
         """
         offered = (*self.tools, ASK_USER)
         return frozenset((*offered, *(ALIASES[each] for each in offered if each in ALIASES)))
@@ -111,7 +111,7 @@ class SessionGuard(Struct, kw_only=True):
 
     @property
     def silence(self) -> str:
-        """Why nobody may be asked; nothing if a person may."""
+        """Why the agent may not ask a person; empty if it may."""
         if self.is_autonomous:
             return AUTONOMOUS
         return "" if self.is_interactive else f'agent "{self.agent}" is not interactive'
@@ -135,5 +135,5 @@ class SessionGuard(Struct, kw_only=True):
 
 
 def blocked(what: str, why: str) -> str:
-    """Return what an agent, or its code, is told that wants to ask where nobody may be asked."""
+    """Return the message for a question that is not allowed."""
     return f"{what} is blocked: {why}. Decide on your own and go on."

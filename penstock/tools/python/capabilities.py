@@ -26,10 +26,10 @@ from penstock.tools.state import (
 
 
 class KeptState:
-    """What a tool remembers for a conversation or a profile, under keys of its own.
+    """A tool's values of a conversation or a profile, under its own keys.
 
-    What was read and written is in the log: a function that is entered again gets the same answers,
-    and writes nothing twice.
+    Reads and writes are recorded: a function that runs again reads the same values, and writes
+    nothing twice.
     """
 
     __slots__ = ("_invocation", "_scope")
@@ -39,7 +39,7 @@ class KeptState:
         self._scope = scope
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Return the value, or `default` when there is none or its time is over.
+        """Return the value, or `default` if there is none or it has expired.
 
         Args:
             key: 1 to 256 characters.
@@ -63,12 +63,12 @@ class KeptState:
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
     ) -> StateWrite:
-        """Store a value for so many seconds, or for ever; None removes it.
+        """Store a value for `ttl` seconds, or without a limit; None removes it.
 
         Args:
             key: 1 to 256 characters.
             value: JSON.
-            ttl: Seconds until it is gone, 1 to a year; None is for ever.
+            ttl: Seconds until it expires, 1 to a year; None means never.
             if_revision: Store it only over this revision, or with None only if there is no value.
 
         Returns:
@@ -122,7 +122,7 @@ class ToolFiles:
         self._invocation = invocation
 
     async def read(self, uri: str) -> bytes:
-        """Return what a file holds now.
+        """Return the current contents of a file.
 
         Args:
             uri: `task://PATH` or `session://PATH`.
@@ -136,7 +136,7 @@ class ToolFiles:
         return await self._invocation.workspace.read(parse_path(uri), most=most)
 
     async def write(self, uri: str, data: bytes) -> None:
-        """Write a file, once however often the function runs.
+        """Write a file, once even if the function runs again.
 
         Args:
             uri: `task://PATH` or `session://PATH`. A file that is there is replaced.
@@ -155,7 +155,7 @@ class ToolFiles:
 
 
 async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str:
-    """Return a secret, which from now on is taken out of all that the task records or shows."""
+    """Return a secret. From now on it is redacted in all records of the task."""
     vault = invocation.inside.resources.vault
     if vault is None:
         raise ToolNotConfigured("no secrets are kept here")
@@ -178,7 +178,7 @@ async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str
 
 
 async def _once(invocation: Invocation, name: str, shape: Json, change: Change) -> Json:
-    """Make a change in the transaction that records it: exactly once."""
+    """Make a change exactly once, in the transaction that records it."""
     path = invocation.place(name, shape, Effect.WRITE)
     settled = invocation.ledger.find(path)
     if settled is None:

@@ -1,4 +1,14 @@
-"""What a Python tool may ask of the runtime while it runs."""
+"""The ToolContext: what a Python tool can ask of the runtime while it runs.
+
+It guarantees that what a tool calls, asks, stores and emits through it happens once, however often
+the function runs. Each operation has a path below the call (`Invocation.place`), is recorded there,
+and is answered from the record in a later entry. The context can be used from the tool's own
+thread, too: events are passed to the event loop with `call_soon_threadsafe`, and `wait` runs a
+coroutine there. Values are copied when they leave the record, so that a tool that changes a result
+in place does not change what a later entry reads.
+
+Proof: `tests/tools/python/test_context.py`.
+"""
 
 import asyncio
 import threading
@@ -66,16 +76,16 @@ class ToolContext:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.state = ToolMemory(invocation)
-        """What the tool remembers: within this task, `.session` in its conversation, `.profile`."""
+        """The tool's values of this task; `.session` and `.profile` live longer."""
         self.artifacts = OutputKeeper(invocation)
-        """Bytes kept beside the output, shown to people."""
+        """Stores bytes in addition to the output, and shows them to people."""
         self.workspace = ToolFiles(invocation)
         """The files of the task and of its conversation."""
 
     async def call(
         self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
     ) -> Envelope:
-        """Call another tool, with the grants that a script has; its failure is an Envelope too.
+        """Call another tool with the grants of a script. A failure is an Envelope, too.
 
         The outcome is recorded: a function that runs again gets it without a second call.
 
@@ -108,7 +118,7 @@ class ToolContext:
     def call_sync(
         self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
     ) -> Envelope:
-        """Call another tool from a tool that is no coroutine.
+        """Call another tool from a plain function, which runs in a thread.
 
         Args:
             tool_id: The tool.
@@ -121,10 +131,13 @@ class ToolContext:
         return self.wait(self.call(tool_id, input, wait=wait))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what one of these gives to a tool that is no coroutine: `ctx.wait(ctx.ask(…))`.
+        """Run a coroutine of this context from a plain function: `ctx.wait(ctx.ask(…))`.
 
         Args:
             work: A coroutine of this context.
+
+        Returns:
+            The result of the coroutine.
 
         Raises:
             RuntimeError: The tool is a coroutine: use `await`.
@@ -136,14 +149,14 @@ class ToolContext:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def secret(self, key: str, shared: str | None = None) -> str:
-        """Return a secret of the profile, or of the shared place of this name.
+        """Return a secret of the profile, or of a shared scope.
 
-        From then on it is taken out of outputs, events and errors of the task.
+        From then on it is redacted in outputs, events and errors of the task.
 
         Args:
             key: Its key, as in `penstock vault set profile KEY`.
-            shared: The place of a shared secret. None is the profile; if that has none and exactly
-                one shared place has it, that one.
+            shared: The name of a shared scope. None means the profile; if the profile does not have
+                the secret and exactly one shared scope does, that one is used.
 
         Raises:
             VaultNotFound: There is no such secret, or it cannot be opened.
@@ -157,7 +170,7 @@ class ToolContext:
         options: Sequence[str | Option] | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return a person's answer: words, the value of an option, or what matches the schema.
+        """Ask a person, and return the answer: a text, an option's value, or JSON of the schema.
 
         The call waits without a thread or a process, and the function later runs again from its
         top. So ask before any effect that is not made through this context.
@@ -172,15 +185,15 @@ class ToolContext:
             The value of the chosen option, the value that matches the schema, or the text.
 
         Raises:
-            Rejected: The person declined, or the time of the question was over.
+            Rejected: The person declined, or the question expired.
             TypeError: The question, an option or the schema has a wrong type.
-            ValueError: The question is blank, two options are equal, or the schema is none.
+            ValueError: The question is blank, two options are equal, or the schema is invalid.
         """
         form = question_form(options, schema)
         answered = await self._invocation.ask(question_text(question), form=form)
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED or answer.get("cancel"):
-            raise Rejected(f"nobody answered: {question}")
+            raise Rejected(f"no person answered: {question}")
         return own_copy(answer["value"]) if "value" in answer else answer.get("text")
 
     def emit(
@@ -190,7 +203,7 @@ class ToolContext:
         payload: Any = None,
         level: str = "info",
     ) -> None:
-        """Write an event into the task's timeline, once however often the function runs.
+        """Write an event into the task's timeline, once even if the function runs again.
 
         Args:
             event_type: Your name for it, 1 to 128 characters without spaces.
@@ -206,11 +219,11 @@ class ToolContext:
         self._soon(note, once=True)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the work has come.
+        """Report the progress of the work.
 
         Args:
-            done: What is done, in any unit.
-            total: All that there is to do, in the same unit; None is unknown.
+            done: The amount of finished work, in any unit.
+            total: The amount of all work, in the same unit; None means unknown.
             message: A sentence for people.
 
         Raises:
@@ -221,52 +234,52 @@ class ToolContext:
         self._soon(NoteEmitted(event_type=PROGRESS, message=message, payload=payload), once=False)
 
     async def wait_cancelled(self) -> None:
-        """Return when nobody wants the outcome any more: a cancel, or the timeout."""
+        """Wait until the call must end: it was cancelled, or its timeout is over."""
         await self._invocation.wait_stopped()
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody wants the outcome any more."""
+        """Whether the call must end: it was cancelled, or its timeout is over."""
         return self._invocation.is_cancelled
 
     @property
     def idempotency_key(self) -> str:
-        """The same key for the same call, over crashes and attempts."""
+        """A key of the call that stays the same over crashes and retries."""
         return self._invocation.idempotency_key
 
     @property
     def call_id(self) -> str:
-        """The call's own name: the model's, or its place in the task."""
+        """The call's id: the model's id for it, or its path in the task."""
         return self._invocation.call.call_id or self._invocation.call.path
 
     @property
     def task_id(self) -> TaskId:
-        """The piece of work that the call belongs to."""
+        """The task that the call belongs to."""
         return self._invocation.ledger.task.task_id
 
     @property
     def session_id(self) -> SessionId:
-        """The conversation; of a direct call, its own log."""
+        """The conversation. A direct call has a log of its own."""
         return SessionId(self._invocation.ledger.held.state.log_id)
 
     @property
     def profile(self) -> Profile:
-        """Whom it is done for."""
+        """The profile that the task works for."""
         return self._invocation.caller.profile
 
     @property
     def depth(self) -> int:
-        """How many calls the call is inside of."""
+        """How many calls this call is nested in; 0 for a call of a model."""
         return self._invocation.call.depth
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1."""
+        """The number of this attempt, from 1."""
         return self._invocation.attempt
 
     @property
     def deadline(self) -> float:
-        """When the timeout ends the call, on `time.monotonic()`."""
+        """When the timeout ends the call: seconds on `time.monotonic()`."""
         return self._invocation.deadline
 
     def _record(self, call: Call, envelope: Envelope) -> None:
@@ -274,20 +287,20 @@ class ToolContext:
 
     def _soon(self, note: NoteEmitted, *, once: bool) -> None:
         note = checked_note(note, self._invocation.inside.world.limits)
-        tell = partial(self._tell, note, once=once)
+        write = partial(self._write, note, once=once)
         if threading.get_ident() == self._thread:
-            tell()
+            write()
         else:
-            self._loop.call_soon_threadsafe(tell)
+            self._loop.call_soon_threadsafe(write)
 
-    def _tell(self, note: NoteEmitted, *, once: bool) -> None:
-        invocation, most = self._invocation, self._invocation.inside.world.limits.events
+    def _write(self, note: NoteEmitted, *, once: bool) -> None:
+        invocation, limit = self._invocation, self._invocation.inside.world.limits.events
         invocation.events_written += 1
-        if invocation.events_written > most + 1:
+        if invocation.events_written > limit + 1:
             return
-        if invocation.events_written > most:
-            said = f"more than {most} events; the others are dropped"
-            note, once = NoteEmitted(event_type=TOO_MANY, message=said, level="warning"), True
+        if invocation.events_written > limit:
+            message = f"more than {limit} events; the others are dropped"
+            note, once = NoteEmitted(event_type=TOO_MANY, message=message, level="warning"), True
         if once:
             self._write_once(note)
         else:
@@ -300,13 +313,13 @@ class ToolContext:
         shape = [note.event_type, note.message, note.payload, note.level]
         path = invocation.place(EMIT, shape, Effect.WRITE)
         if invocation.ledger.find(path) is None:
-            events_written = redacted_note(note, invocation.caller.secrets)
-            invocation.ledger.note(invocation.call.path, events_written)
+            shown = redacted_note(note, invocation.caller.secrets)
+            invocation.ledger.note(invocation.call.path, shown)
             invocation.record(path, EMIT, Envelope.success(None))
 
 
 class ToolMemory(ToolState):
-    """What a tool remembers within its task, and beside it."""
+    """A tool's values: of its task, its conversation and its profile."""
 
     __slots__ = ("profile", "session")
 
@@ -314,17 +327,17 @@ class ToolMemory(ToolState):
         super().__init__(invocation)
         log_id = invocation.ledger.held.state.log_id
         self.session = KeptState(invocation, Scope(ScopeKind.SESSION, log_id))
-        """What it remembers in the conversation."""
+        """The tool's values of the conversation."""
         profile_id = invocation.caller.profile.profile_id
         self.profile = KeptState(invocation, Scope(ScopeKind.PROFILE, profile_id))
-        """What it remembers of whom it works for."""
+        """The tool's values of the profile."""
 
 
 class OutputKeeper:
-    """Keeps bytes that a tool made.
+    """Stores bytes that a tool made.
 
-    Each has a record of its own: erasing the conversation finds the bytes there also when the call
-    failed, or was cancelled before it had an outcome.
+    Each file has a record of its own, so that erasing the conversation finds its bytes even if the
+    call failed or was cancelled before it had an outcome.
     """
 
     __slots__ = ("_invocation",)
@@ -333,7 +346,7 @@ class OutputKeeper:
         self._invocation = invocation
 
     async def put(self, data: bytes, mime: str, name: str | None = None) -> StoredFile:
-        """Keep the bytes; people see them beside the result, an image as an image.
+        """Store bytes. People see them with the result, an image as an image.
 
         Args:
             data: The bytes.

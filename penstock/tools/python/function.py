@@ -52,7 +52,7 @@ class FunctionTool(Generic[P, R]):
         if not inspect.isroutine(function):
             raise TypeError(f"@tool is for functions, not for {function!r}")
         if isinstance(function, classmethod):
-            raise TypeError("@tool stands below @classmethod: write @classmethod above it")
+            raise TypeError("@tool must be the lower decorator: write @classmethod above it")
         if unknown := [name for name in options if name not in Options.__annotations__]:
             hint = did_you_mean(unknown[0], Options.__annotations__)
             raise TypeError(f"@tool has no argument {unknown[0]!r}.{hint}")

@@ -78,7 +78,7 @@ class Options(TypedDict, total=False):
     retry: Retry | None
     """How often a failure that may pass is tried again, such as `Retry(attempts=3)`."""
     exclusive: Exclusive
-    """True: runs alone in its reply. A key, or a function of the input that gives one: in turn."""
+    """True: runs alone in its reply. A key, or a function from input to key: runs in turn."""
     output_schema: Json | None
     """Without it, that of the return hint: JSON, a dataclass, a pydantic model or a struct."""
     egress: bool

@@ -42,7 +42,7 @@ _STRANGE: Mapping[Any, str] = {
 
 
 class Signature(Struct, kw_only=True):
-    """What a function takes and gives, with all that is wrong with it."""
+    """A function's parameters, result and errors."""
 
     description: str
     contexts: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Signature(Struct, kw_only=True):
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:
-    """Read a function to its end, and collect everything that is wrong with it."""
+    """Read a function, and collect all of its errors."""
     return _Reader(function).read()
 
 
@@ -178,7 +178,7 @@ class _Reader:
 
 
 class _Lines:
-    """Where a function and its parameters stand in their file."""
+    """The lines of a function and its parameters in their file."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._lines: dict[str, int] = {}

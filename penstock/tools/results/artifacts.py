@@ -23,7 +23,7 @@ from penstock.tools.results.placeholders import Placeholders, may_hold_base64
 Preview = Callable[[Any], str | None]
 _BYTES_PER_CHARACTER = 4
 _REPLACED = "\ufffd"
-"""Stands for half of a pair of UTF-16, which no database takes."""
+"""Replaces half of a UTF-16 surrogate pair, which no database stores."""
 
 
 class LoggedOutcome(NamedTuple):

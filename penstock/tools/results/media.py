@@ -18,7 +18,7 @@ _BEGINNINGS = (
 )
 _MARK = 0xFF
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-"""Markers of a JPEG after which its size stands."""
+"""JPEG markers that are followed by the size of the image."""
 _BARE = frozenset({0x01, *range(0xD0, 0xD9)})
 """Markers of a JPEG without a length."""
 

@@ -1,4 +1,4 @@
-"""Base64 in an output, taken out: a short text stands in its place, the bytes are kept apart."""
+"""Replaces base64 in an output by a short text, and keeps the bytes as files."""
 
 import base64
 import binascii

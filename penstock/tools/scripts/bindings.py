@@ -24,4 +24,4 @@ class Bindings(Struct, frozen=True, kw_only=True):
     """Of all three, None is what the project's limits say."""
     runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     context: Json = field(default_factory=lambda: MappingProxyType({}))
-    """What `task.getContext` tells besides."""
+    """Additional members of `task.getContext`."""

@@ -86,7 +86,7 @@ def _resource_calls(
 
 
 def _chance(invocation: Invocation) -> Callable[[], bytes]:
-    """Return what handles are made of: nobody can guess it, and each entry has the same."""
+    """Return a source of bytes for handles: secret, and equal in each entry."""
     seed, number = invocation.ledger.seed(invocation.call.path), count()
 
     def next_chance() -> bytes:

@@ -1,4 +1,16 @@
-"""The host's side of one entry of a script: the Bridge, made of one Invocation."""
+"""The host's side of one entry of a script: all that a script can reach of the runtime.
+
+The sandbox calls `ask` (asynchronous), `answer` (synchronous) and `print`. It guarantees that a
+script gets only the calls in its table, which `bridge` builds from the manifest, that at most
+`limits.host_calls` are made per entry, and that a bad argument or a failure is a refusal inside
+the script, never an exception in the host. Arguments are untrusted: a script may have replaced the
+checks of its own world, so every call checks them again (`arguments`).
+
+A console line or a warning that an earlier entry printed is not printed again: lines are counted in
+the first attempt, and compared by content in later ones, where their positions may differ.
+
+Proof: `tests/tools/scripts/test_host.py`.
+"""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,14 +31,14 @@ SYNCHRONOUS: dict[str, Callable[[Any], Any]] = {"time.formatUnixTimestamp": form
 
 Answer = HostCallResult | Awaitable[HostCallResult]
 HostCall = Callable[[Any], Answer]
-"""Takes the arguments of one host call, as docs/scripts/bridge.md has them.
+"""Takes the arguments of one host call, as docs/scripts/bridge.md describes them.
 
-Raises TypeError and CallError for what is refused without a record.
+Raises TypeError and CallError for refusals that are not recorded.
 """
 
 
 class Host:
-    """Answers what one script asks, in one entry. It is the capability that the script holds."""
+    """Answers the host calls of one entry of a script."""
 
     def __init__(
         self,
@@ -44,27 +56,27 @@ class Host:
         self._lines = 0
         notes = invocation.ledger.task.notes
         self._printed = notes.get((invocation.call.path, CONSOLE), 0)
-        """Lines that earlier entries printed."""
+        """How many lines earlier entries printed."""
         self._before = Counter(notes) if invocation.attempt > 1 else Counter()
-        """What earlier attempts printed: in a further one the lines have other places."""
+        """Lines that earlier attempts printed, by content."""
 
     @property
     def task(self) -> str:
-        """Its entries take turns with those of other tasks."""
+        """The task's id. The sandbox schedules scripts fairly between tasks."""
         return self._invocation.ledger.task.task_id
 
     @property
     def seed(self) -> bytes:
-        """The same chance in every entry."""
+        """The seed of the script's randomness, equal in every entry."""
         return self._invocation.ledger.seed(self._invocation.call.path)
 
     @property
     def begins_ms(self) -> int:
-        """What the script's clock shows at first."""
+        """What the script's clock shows first, in milliseconds since 1970."""
         return self._recording.begins_ms
 
     def ask(self, name: str, arguments: Any) -> Answer:
-        """Begin a host call."""
+        """Start a host call."""
         self._asked += 1
         most = self._invocation.inside.world.limits.host_calls
         try:
@@ -80,13 +92,13 @@ class Host:
             return refused(error, self._recording.now())
 
     def refuse(self, name: str, problem: str) -> HostCallResult:
-        """Refuse a host call for its arguments; that of a tool settles with an envelope."""
+        """Refuse a host call because of its arguments. A tool call gets an envelope instead."""
         if name == CALL_TOOL:
             return self._recording.fresh(InvalidInput(problem).envelope().to_wire())
         return refused(TypeError(problem), self._recording.now())
 
     def answer(self, name: str, arguments: Any) -> HostCallResult:
-        """Answer at once; nothing is recorded."""
+        """Answer a synchronous call. It is pure, so nothing is recorded."""
         try:
             call = SYNCHRONOUS.get(name)
             if call is None:
@@ -97,7 +109,7 @@ class Host:
             return refused(error, self._recording.begins_ms)
 
     def print(self, level: str, text: str) -> None:
-        """Take a line of the console: what an earlier entry printed is not printed again."""
+        """Write a line of the console into the log, unless an earlier entry did."""
         self._lines += 1
         text = self._invocation.caller.secrets.text(text)
         payload, severity = {"level": level, "text": text}, ERROR_LEVELS.get(level, "info")
@@ -106,29 +118,29 @@ class Host:
             self._invocation.note(note)
 
     def warn(self, event_type: str, message: str) -> None:
-        """Note what the script's author should know."""
-        said = self._invocation.caller.secrets.text(message)
-        note = NoteEmitted(event_type=event_type, message=said, level="warning")
+        """Write a warning for the script's author into the log."""
+        shown = self._invocation.caller.secrets.text(message)
+        note = NoteEmitted(event_type=event_type, message=shown, level="warning")
         self._invocation.note(note)
 
     def computed(self, ms: int) -> None:
-        """Note how long the script computed: an entry that follows has the rest."""
+        """Record the CPU milliseconds of this entry: the next entry gets the rest of the limit."""
         self._invocation.computed_ms = ms
 
     def close(self) -> None:
-        """Give back what the entry holds, however it ended."""
+        """Release what the entry holds."""
         self._close()
 
     def end(self, *, returned: bool) -> None:
-        """Close the questions that nobody waits for: the script is over.
+        """Withdraw the open questions of a script that is over.
 
-        One that returned should have asked for all that its earlier entries did.
+        A script that returned should have repeated all recorded host calls; otherwise it is warned.
         """
         ledger, path = self._invocation.ledger, self._invocation.call.path
         withdraw(ledger.held, ledger.task, below=path)
         if returned and (unasked := self._recording.unasked()):
-            said = ", ".join(sorted(set(unasked)))
-            self.warn(DIVERGED, f"recorded before, and not asked for again: {said}")
+            names = ", ".join(sorted(set(unasked)))
+            self.warn(DIVERGED, f"recorded before, and not asked for again: {names}")
 
     def _was_printed(self, line: NoteEmitted) -> bool:
         if self._invocation.attempt == 1:

@@ -1,4 +1,4 @@
-"""What a script asks of other tools, and of time."""
+"""`callTool`, `sleep` and `timer`: host calls that reach other tools, or wait."""
 
 import asyncio
 from typing import Any
@@ -40,7 +40,7 @@ class ToolCalls:
         self._warned: set[str] = set()
 
     def call_tool(self, arguments: Any) -> Answer:
-        """Call another tool through the door; whatever becomes of it is an envelope."""
+        """Call another tool through the invoker. Every outcome is an envelope."""
         tool_id, given = text(arguments, "tool_id"), arguments.get("input", {})
         wait = arguments.get("wait", True)
         if not isinstance(wait, bool):
@@ -68,7 +68,7 @@ class ToolCalls:
         return self._recording.live(call.path, self._call(call, wait=wait))
 
     def sleep(self, arguments: Any) -> Answer:
-        """Wait; what has fired once is not waited for again."""
+        """Wait. A wait that is recorded returns immediately."""
         return self._wait("sleep", arguments)
 
     def timer(self, arguments: Any) -> Answer:
@@ -86,23 +86,23 @@ class ToolCalls:
         return self._recording.note(call.path, call.tool_id, envelope)
 
     def _compare(self, tool_id: str) -> None:
-        """Warn, once for each tool, that a call does more than the manifest claims."""
+        """Warn, once per tool, if its effect is stronger than the effect in the manifest."""
         own, invocation = self._invocation.spec.effect, self._invocation
         effect = invocation.inside.effect_of(tool_id)
         if _STRENGTH[effect] <= _STRENGTH[own] or tool_id in self._warned:
             return
         self._warned.add(tool_id)
-        told = invocation.ledger.task.notes.get((invocation.call.path, STRONGER), 0)
-        if len(self._warned) > told:
-            said = f'"{tool_id}" has the effect {effect}, "{invocation.spec.tool_id}" claims {own}'
-            invocation.note(NoteEmitted(event_type=STRONGER, message=said, level="warning"))
+        warned_before = invocation.ledger.task.notes.get((invocation.call.path, STRONGER), 0)
+        if len(self._warned) > warned_before:
+            text = f'"{tool_id}" has the effect {effect}, "{invocation.spec.tool_id}" claims {own}'
+            invocation.note(NoteEmitted(event_type=STRONGER, message=text, level="warning"))
 
     def _wait(self, name: str, arguments: Any) -> Answer:
         ms = number(arguments, "ms", 0, MOST_SLEEP_MS)
         path = self._recording.place(name, {"ms": ms}, Effect.NONE)
-        found = self._recording.find(path)
-        if found is not None:
-            return found
+        recorded = self._recording.find(path)
+        if recorded is not None:
+            return recorded
         return self._recording.live(path, self._slept(path, name, ms))
 
     async def _slept(self, path: CallPath, name: str, ms: float) -> HostCallResult:

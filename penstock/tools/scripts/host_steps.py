@@ -1,4 +1,17 @@
-"""`task.step`: a piece of work that is done once in a task, whoever asks for it again."""
+"""`task.step`: a piece of work that runs once per task, even if several scripts request it.
+
+A step is identified by its key and version; the task's values (partition `task.step`) hold its
+arguments, its failures and its output. Guarantees: a settled step returns its output without
+running again; a failed attempt is retried as its `retry` says, and reuses the successful writes of
+earlier attempts; a step with the same name and other arguments is refused.
+
+One step is open at a time in the whole task (`Ledger.step_in`), because host calls inside it get
+their paths from the open attempt. Before a retry the count of equal calls is reset to the start of
+the step, so that the retry requests the same paths. Paths inside a settled step are stored with it,
+so that a later entry, which skips the callback, is not reported as diverged.
+
+Proof: `tests/tools/scripts/test_host_steps.py`.
+"""
 
 import json
 from typing import Any
@@ -22,7 +35,7 @@ ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
 MOST_WAIT_MS = 600_000
 MOST_CHARACTERS_OF_AN_ERROR = 2000
 MOST_INSIDE = 1000
-"""Paths that are kept of what a step asked for."""
+"""How many paths of host calls are stored with a step."""
 RETRY = {
     "max_attempts": (1, 10),
     "initial_backoff_ms": (0, MOST_WAIT_MS),
@@ -32,7 +45,7 @@ RETRY = {
 
 
 class StepCalls:
-    """The steps of a task, as its values keep them."""
+    """Starts and settles the steps of a task."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
@@ -40,22 +53,22 @@ class StepCalls:
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
         self._open: str | None = None
         self._counted: dict[str, int] = {}
-        """The count of calls when the step was opened."""
+        """How often each call was counted when the step was opened."""
 
     def start(self, arguments: Any) -> HostCallResult:
-        """Return the stored output, or that the callback is to be called, and as which attempt."""
+        """Return the stored output, or the number of the attempt for which to run the callback."""
         name = _name(arguments)
         check_key(self._invocation.caller.secrets, arguments["key"], str(arguments["version"]))
         if self._invocation.ledger.step_in is not None:
             raise TypeError(
-                f"{_said(arguments)}: a step is open already; one at a time, none inside"
+                f"{_label(arguments)}: a step is open already; one at a time, none inside"
             )
         given = {each: arguments[each] for each in ARGUMENTS if each in arguments}
         wanted = self._invocation.caller.secrets.json(given)
         written = self._values.find(PARTITION, name)
         step = _new(wanted) if written is None else written.value
         if canonical(step["arguments"]) != canonical(wanted):
-            raise TypeError(f"{_said(arguments)} was used with other arguments")
+            raise TypeError(f"{_label(arguments)} was used with other arguments")
         self._recording.came_past(*map(CallPath, step.get("inside", ())))
         if self._failed_here(step):
             self._recording.came_past(path := CallPath(step["failed"]["path"]))
@@ -67,7 +80,7 @@ class StepCalls:
             self._recording.count(step["output"])
             return self._recording.recorded(path, _settled(step))
         if problem := _problem(arguments.get("input_schema"), arguments.get("input")):
-            raise TypeError(f"input of {_said(arguments)} is not valid: {problem}")
+            raise TypeError(f"input of {_label(arguments)} is not valid: {problem}")
         _policy(arguments.get("retry"))
         if written is None:
             self._write(name, step)
@@ -78,11 +91,11 @@ class StepCalls:
         return self._recording.fresh({"status": "run", "attempt": attempt, "idempotency_key": key})
 
     def settle(self, arguments: Any) -> HostCallResult:
-        """Keep what the callback returned, or say what follows from its failure."""
+        """Store what the callback returned. After a failure, return whether to retry."""
         name = _name(arguments)
         written = self._values.find(PARTITION, name)
         if written is None or self._open != name:
-            raise TypeError(f"{_said(arguments)} is not open")
+            raise TypeError(f"{_label(arguments)} is not open")
         step = dict(written.value)
         problem = None
         if "error" not in arguments:
@@ -90,12 +103,12 @@ class StepCalls:
             wrong = _problem(step["arguments"].get("output_schema"), output)
             if wrong is None:
                 return self._finish(name, step, output)
-            problem = f"output of {_said(arguments)} is not valid: {wrong}"
+            problem = f"output of {_label(arguments)} is not valid: {wrong}"
         self._end(step)
         return self._failed(name, step, problem, arguments.get("error"))
 
     def close(self) -> None:
-        """Let others have a step: this entry is over."""
+        """Close the open step at the end of the entry."""
         if self._open is not None:
             self._end({})
 
@@ -104,7 +117,7 @@ class StepCalls:
         self._invocation.ledger.step_in = self._invocation.call.path
 
     def _end(self, step: dict[str, Any]) -> None:
-        """Note what was asked inside: nobody asks for it again once the step is settled."""
+        """Store the paths inside the step, which no later entry requests again."""
         attempt = self._recording.step
         if attempt is not None:
             inside = [*step.get("inside", ()), *attempt.inside]
@@ -121,7 +134,7 @@ class StepCalls:
         return HostCallResult(value=_settled(step), at_ms=done.at_ms)
 
     def _failed_here(self, step: dict[str, Any]) -> bool:
-        """Whether the last attempt failed in this attempt of this call: it is not tried again."""
+        """Whether the step used up its attempts in this attempt of the call."""
         failed = step.get("failed", {})
         return bool(failed.get("by") == [self._invocation.call.path, self._invocation.attempt])
 
@@ -163,8 +176,8 @@ def _name(arguments: Any) -> str:
     return canonical([key, version])
 
 
-def _said(arguments: Any) -> str:
-    """Return how messages name a step, whose name was read."""
+def _label(arguments: Any) -> str:
+    """Return the step's name for messages."""
     key, version = arguments["key"], arguments["version"]
     return f"step {json.dumps(key, ensure_ascii=False)} version {version}"
 

@@ -41,7 +41,7 @@ class VaultCalls:
         return self._given(self._scope(arguments), text(arguments, "key"), is_handle=False)
 
     def handle(self, arguments: Any) -> Answer:
-        """Return a stand-in for the secret, which only `fetch` opens."""
+        """Return a placeholder for the secret, which only `fetch` replaces."""
         return self._given(self._scope(arguments), text(arguments, "key"), is_handle=True)
 
     async def _given(self, scope: Scope, key: str, *, is_handle: bool) -> HostCallResult:

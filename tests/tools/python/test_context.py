@@ -275,7 +275,7 @@ async def test_a_person_who_will_not_say_rejects_the_call() -> None:
     assert envelope.error
     assert (envelope.error.code, envelope.error.message) == (
         "REJECTED",
-        "nobody answered: Which?",
+        "no person answered: Which?",
     )
 
 
