@@ -1,43 +1,43 @@
-"""Everything the runtime raises, but for what a call answers.
+"""The exceptions of the runtime, except the errors of tool calls (`core/call_errors.py`).
 
 PenstockError                 docstring = default message; `code` = the class name in capitals
 ├── ConfigError               a setting or an extra is missing or wrong
-├── DeclarationError          what authors wrote does not hold; carries every Diagnostic
+├── DeclarationError          an authored file has errors; contains every Diagnostic
 ├── StoreError                the database or its disk failed
 │   ├── StoreFull             no space is left
-│   ├── StoreReadOnly         the place cannot be written
+│   ├── StoreReadOnly         the database cannot be written
 │   ├── StoreLocked           another process holds the file
 │   ├── OutOfResources        no file, process, thread or memory is left
 │   ├── StoreTooNew           made by a newer version
-│   ├── StoreCorrupt          a row or the file does not read back
+│   ├── StoreCorrupt          a row or the file cannot be decoded
 │   └── StoreClosed           the database was closed
-├── NotFound                  no such thing, or not yours
-├── NameTaken                 there is one of that name
-├── ReadOnly                  it comes from a file
-├── SessionBusy               tasks of the session are in the way
+├── NotFound                  it does not exist, or belongs to another profile
+├── NameTaken                 the name is in use
+├── ReadOnly                  it is defined in a file
+├── SessionBusy               tasks of the session are queued or running
 ├── QuestionOpen              a question must be answered first
-├── AlreadyAnswered           another answer was first
-├── QuestionClosed            nobody waits for the answer any more
+├── AlreadyAnswered           the question has an answer
+├── QuestionClosed            the question was cancelled or has expired
 ├── TaskOver                  the task has ended
 ├── IdempotencyConflict       one key, two requests
 ├── BadRequest                the request cannot be read
-├── BadLastEventId            not a place in this log
-├── InvalidRequest            carries every problem of a request's body
+├── BadLastEventId            not a position in this log
+├── InvalidRequest            contains every problem of a request's body
 │   └── InvalidAnswer         the answer does not fit its question
-├── Unauthenticated           no key, or none that counts
+├── Unauthenticated           no valid key
 ├── Forbidden                 a permission is missing
 ├── HostNotAllowed            a foreign Host header
 ├── OriginNotAllowed          a foreign Origin header
-├── LinkExpired               a signed link that no longer counts
+├── LinkExpired               a signed link that is no longer valid
 ├── TooLarge                  a body over its limit
-├── UnsupportedType           a content type that is not read here
+├── UnsupportedType           a content type that is not supported
 ├── RateLimited               too many requests
 ├── TooManyStreams            too many open streams
-├── NotReady                  the server cannot serve yet, or any more
-├── PromptNotResolved         the project's prompt script gave no text
+├── NotReady                  the server is starting or stopping
+├── PromptNotResolved         the project's prompt script returned no text
 ├── ModelError                a model did not answer
 │   ├── ModelUnavailable      try again later
-│   ├── ModelRefused          the provider said no
+│   ├── ModelRefused          the provider rejected the request
 │   └── ContextTooLarge       more than the model can read
 └── CallError                 becomes an Envelope: `core/call_errors.py`
 """
@@ -53,7 +53,7 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class PenstockError(Exception):
-    """Something the runtime could not do."""
+    """The base class of the runtime's exceptions."""
 
     code: str = "INTERNAL_ERROR"
     """The name of the error on the wire: the name of its class in capitals."""
@@ -64,12 +64,11 @@ class PenstockError(Exception):
             cls.code = _INNER_CAPITAL.sub("_", cls.__name__).upper()
 
     def __init__(self, message: str | None = None, *, details: Json | None = None) -> None:
-        """Say what could not be done. Every error of the runtime is a subclass.
-
-        `docs/errors.md` lists them with their HTTP statuses.
+        """Create the error. `docs/errors.md` lists all subclasses with their HTTP statuses.
 
         Args:
-            message: What was wanted, what was found, and what to do; None is the docstring.
+            message: What was expected, what was found, and what to do next. None: the docstring
+                of the class.
             details: JSON for programs.
 
         Example:
@@ -121,7 +120,7 @@ class OutOfResources(StoreError):
     """No file, process, thread or memory is left for now; nothing was lost. Try again soon."""
 
     is_unstarted = False
-    """What was to be done needs a process, and it was not started: nothing of it was done."""
+    """A process for the work could not be started, so none of the work was done."""
 
 
 class StoreTooNew(StoreError):
@@ -140,7 +139,7 @@ class NotFound(PenstockError):
     """There is no such thing."""
 
     known: tuple[str, ...] = ()
-    """The names of those that there are, where they are told."""
+    """The existing names, if the caller may see them."""
 
 
 class NameTaken(PenstockError):
@@ -193,8 +192,8 @@ class InvalidRequest(PenstockError):
     code = "VALIDATION_ERROR"
 
     def __init__(self, problems: Sequence[Mapping[str, str]]) -> None:
-        said = "; ".join(f"{each['field'] or '/'}: {each['issue']}" for each in problems)
-        super().__init__(f"{(self.__doc__ or '').rstrip('.')}: {said}")
+        issues = "; ".join(f"{each['field'] or '/'}: {each['issue']}" for each in problems)
+        super().__init__(f"{(self.__doc__ or '').rstrip('.')}: {issues}")
         self.problems = list(problems)
 
 

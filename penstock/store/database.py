@@ -1,4 +1,16 @@
-"""The one door to a database: the only file that creates engines."""
+"""Opens a database and runs reads and writes on it; the only file that creates engines.
+
+Guarantees: all writes go through one thread (`writer`); reads use connections that cannot write;
+with `synchronous = FULL` a committed unit survives a power cut.
+
+How it works. SQLite runs in WAL mode, so readers see the last commit while a write is in progress.
+Readers are a pool of `limits.readers` threads with a connection each. A SQLite database in memory
+belongs to one connection, so its reads go through the writer. Postgres uses the same two roles,
+with timeouts that release locks of a frozen process.
+
+Relies on: only this file opens connections (gates in pyproject.toml).
+Proof: tests/store/test_database.py, and the crash tests of docs/durability.md.
+"""
 
 import asyncio
 import logging
@@ -29,11 +41,14 @@ Done = TypeVar("Done")
 
 IN_MEMORY = {None, "", ":memory:"}
 _CACHE_KIB = 512
-"""Of one SQLite connection: the system keeps the file in memory anyway, once for all of them."""
+"""Page cache per SQLite connection. Small, because the operating system caches the file once for
+all connections."""
 _CHECKPOINT_PAGES = 4000
-"""Of the write-ahead log, 16 MB: whose commit fills it folds it in, and all wait for that.
+"""WAL checkpoint threshold (16 MB). The commit that reaches it runs the checkpoint and blocks other
+writers.
 
-The tails of logs at work are in it again and again: four times as long, it is half the work.
+Four times SQLite's default halves the work: the last pages of active logs are written to the WAL
+many times, but copied to the database only once per checkpoint.
 """
 _OLDEST_SQLITE = (3, 35, 0)
 _DRIVERS = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite"}
@@ -53,13 +68,13 @@ class Database:
         self.dialect = url.get_backend_name()
         """`sqlite` or `postgresql`."""
         self.place = place_of(url)
-        """What messages call it; without its password."""
+        """The name of the database in messages, without its password."""
         self.folder = _folder_of(url)
-        """Where it lies on this machine, if it does."""
+        """The folder of a SQLite file; None for Postgres and in memory."""
         self.limits = limits
         self.writer = Writer(engine.connect, self.place, limits)
         self.secret = b""
-        """32 random bytes that this database has kept since it was made."""
+        """32 random bytes, stored when the database was created."""
         self._engine = engine
         self._readers = readers
         self._is_file = readers is not None and self.dialect == "sqlite"
@@ -69,15 +84,15 @@ class Database:
         self._closed = False
 
     async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
-        """Do the work at once or not at all; it is on disk when this returns.
+        """Run the unit in a transaction; its effects are on disk when this returns.
 
-        The unit is a pure function of its connection: it may run twice. `order` names the log that
-        it is about, if it is about one.
+        The unit is a pure function of its connection: it may run twice. `order` is the id of the
+        log that it writes, if it writes one.
         """
         return await self.writer.write(unit, order=order)
 
     async def read(self, unit: Callable[[Connection], Done]) -> Done:
-        """Look something up on a connection that cannot write."""
+        """Run the unit on a connection that cannot write. Raises StoreError."""
         if self._closed:
             raise StoreClosed
         if self._readers is None:
@@ -91,19 +106,19 @@ class Database:
         return await reading
 
     async def try_write(self) -> None:
-        """Write what is there already, to learn whether anything can be. Raises StoreError."""
+        """Rewrite an existing value to check that writes work. Raises StoreError."""
         await self.write(rewrite)
 
     async def scrub(self) -> bool:
-        """Overwrite what was deleted before this call, in the files of a SQLite database.
+        """Overwrite everything that was deleted before this call, in the files of SQLite.
 
-        The pages are overwritten when rows are deleted (`secure_delete`). This rewrites a file of
-        at most `limits.compact_bytes`, because SQLite leaves copies where it split pages, and
-        empties the write-ahead log, which holds pages as they were. Calls at the same time share
-        the work. What another process keeps busy for `limits.busy_seconds` is left to the next
-        call, with a warning, and False. Postgres overwrites by itself, in time (VACUUM).
+        SQLite overwrites pages when rows are deleted (`secure_delete`), but keeps copies where it
+        split pages. So this rewrites the file if it has at most `limits.compact_bytes`, and empties
+        the write-ahead log, which contains earlier versions of pages. Concurrent calls share the
+        work. If another process keeps the database busy for `limits.busy_seconds`, this logs a
+        warning and returns False; call it again later. Postgres overwrites by itself (VACUUM).
 
-        The caches of compiled statements are emptied: each keeps the values it was first used with.
+        Also empties the caches of compiled statements: each keeps the values of its first use.
         """
         for engine in filter(None, (self._engine, self._readers)):
             engine.clear_compiled_cache()
@@ -112,18 +127,18 @@ class Database:
         self._holds_erased = True
         async with self._scrubbing:
             if self._holds_erased:
-                self._holds_erased = False  # what is deleted from now on has to be overwritten, too
+                self._holds_erased = False  # set again by deletions during the work
                 is_done = False
                 try:
                     is_done = await asyncio.to_thread(self._scrub)
                 finally:
                     if not is_done:
-                        self._holds_erased = True  # for those that would have shared it
+                        self._holds_erased = True  # the calls that wait for the lock try again
                 return is_done
         return True
 
     async def close(self) -> None:
-        """Commit what was submitted, and give every connection back."""
+        """Commit everything that was submitted, and close every connection."""
         self._closed = True
         if self._readers is not None:
             await asyncio.to_thread(self._threads.shutdown)
@@ -131,19 +146,19 @@ class Database:
         await self.writer.close()
 
     def _scrub(self) -> bool:
-        left = "rows that were erased may be in its files until it is tried again"
+        consequence = "its files may contain erased rows until the next attempt"
         try:
             with self._engine.connect() as connection:
                 pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
                 size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
                 if pages * size <= self.limits.compact_bytes:
                     connection.exec_driver_sql("VACUUM")
-                folded = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-                if not folded.scalar_one():
+                is_busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                if not is_busy.scalar_one():
                     return True
-                log.warning("%s: somebody reads; %s", self.place, left)
+                log.warning("%s: another connection reads it; %s", self.place, consequence)
         except DBAPIError as error:
-            log.warning("%s: %s; %s", self.place, error.orig, left)
+            log.warning("%s: %s; %s", self.place, error.orig, consequence)
         return False
 
     def _read(self, readers: Engine, unit: Callable[[Connection], Done]) -> Done:
@@ -164,8 +179,8 @@ async def open_database(
 ) -> Database:
     """Connect, and create or upgrade the tables.
 
-    `synchronous` is SQLite's: FULL keeps what was committed through a power cut, NORMAL only
-    through a crash of the process. Raises ConfigError, or the StoreError that says what is wrong.
+    `synchronous` is SQLite's setting: with FULL a commit survives a power cut, with NORMAL only a
+    crash of the process. Raises ConfigError or a StoreError.
     """
     where, limits = _parse(url), limits or Limits()
     _make_directory(where)
@@ -186,9 +201,9 @@ async def open_database(
 
 @contextmanager
 def _any_bytes(connection: Connection) -> Iterator[None]:
-    """Let SQLite return texts that are not UTF-8: the row alone does not read back then.
+    """Let SQLite return texts that are not UTF-8, so that only their row fails to decode.
 
-    One such text in a page fails the whole statement else, with the rows of everybody.
+    Otherwise one such text fails the whole statement, with all other rows of the page.
     """
     driver: Any = connection.connection.dbapi_connection
     driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
@@ -199,7 +214,7 @@ def _any_bytes(connection: Connection) -> Iterator[None]:
 
 
 def place_of(url: URL) -> str:
-    """Return what messages call a database."""
+    """Return the name of a database for messages, without its password."""
     if url.get_backend_name() == "sqlite":
         return url.database or ":memory:"
     return url.render_as_string(hide_password=True)
@@ -213,7 +228,7 @@ def _parse(url: str) -> URL:
         driver, parsed = None, None
     if driver is None or parsed is None:
         raise ConfigError(
-            f"database_url is sqlite:///FILE or postgresql://USER@HOST/NAME, found {url!r}"
+            f"database_url must be sqlite:///FILE or postgresql://USER@HOST/NAME, found {url!r}"
         )
     if driver == "sqlite" and sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise ConfigError(f"SQLite 3.35 or newer is needed, found {sqlite3.sqlite_version}")
@@ -233,12 +248,12 @@ def _make_directory(url: URL) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        said = f"the directory {str(directory)!r} cannot be made"
-        raise disk_failure(error, said) from error
+        message = f"the directory {str(directory)!r} cannot be made"
+        raise disk_failure(error, message) from error
 
 
 def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
-    """Return the writer's engine, or with None the readers'."""
+    """Return the writer's engine; with `synchronous` None, the engine of the readers."""
     is_reader = synchronous is None
     options: dict[str, Any] = {"poolclass": NullPool}
     if is_reader:
@@ -262,7 +277,7 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
         else:
             _use_wal(connection)
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-            # what is deleted is overwritten with zeros: not every SQLite is built so
+            # overwrites deleted rows with zeros; the default depends on how SQLite was built
             connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA synchronous = {synchronous or 'NORMAL'}")
 
@@ -271,11 +286,11 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, however many processes do so at once.
+    """Switch to the write-ahead log, also if several processes do so at once.
 
-    SQLite does not wait for its busy timeout here: the switch begins as a reader, and a reader that
-    finds a writer is refused at once. `BEGIN IMMEDIATE` does wait, and the writer is most likely
-    another process that makes the same switch.
+    The busy timeout does not apply here: the switch starts as a reader, and SQLite refuses a reader
+    at once if there is a writer. `BEGIN IMMEDIATE` does wait, and the writer is most likely another
+    process that makes the same switch.
     """
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
@@ -286,7 +301,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
         else:
-            return  # also where there is no such log, as in memory
+            return  # also if the database has no WAL, as in memory
 
 
 def _postgres(url: URL, limits: Limits, options: dict[str, Any], *, is_reader: bool) -> Engine:
@@ -302,7 +317,7 @@ def _postgres(url: URL, limits: Limits, options: dict[str, Any], *, is_reader: b
     wait = int(1000 * limits.busy_seconds)
     settings = ["default_transaction_read_only = on"]
     if not is_reader:
-        # a process that is frozen inside a transaction must not hold the others for ever
+        # a process that is frozen inside a transaction must not block the others forever
         settings = [f"lock_timeout = {wait}", f"idle_in_transaction_session_timeout = {2 * wait}"]
 
     def set_up(connection: DBAPIConnection, _: object) -> None:
@@ -317,5 +332,5 @@ def _postgres(url: URL, limits: Limits, options: dict[str, Any], *, is_reader: b
 
 
 def _lower(text: str | None) -> str | None:
-    """Lower every letter: SQLite's own function knows ASCII alone."""
+    """Lower every letter; SQLite's own function handles ASCII only."""
     return None if text is None else str(text).lower()

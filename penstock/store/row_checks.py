@@ -55,5 +55,5 @@ def _is_text(value: object) -> bool:
 def _wrong(name: str, value: object, wanted: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"the column {name} should hold {wanted}, and holds {cut(repr(value), _SHOWN)}. "
-        "Run `penstock doctor --rebuild`: lists are made again from the logs."
+        "Run `penstock doctor --rebuild`: it makes the lists again from the logs."
     )

@@ -1,4 +1,8 @@
-"""Events as rows of their table, and back; large bodies stand in the blob store."""
+"""Converts events to rows of the table `events` and back; stores large bodies as blobs.
+
+Guarantees: what was written is read back equal, or StoreCorrupt names the event and the next step.
+A body above `limits.body_bytes` is on disk as a blob before the row that refers to it.
+"""
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +19,11 @@ from penstock.store.blobs.blobs import Blobs
 from penstock.store.row_checks import is_moment, is_number
 
 Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
-"""A row that has no place yet: at, task_id, path, kind, body, blob_id."""
+"""A row without its number: at, task_id, path, kind, body, blob_id.
+
+A tuple, because the database driver takes it as it is."""
 Row = tuple[int, Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
-"""A row as it is read: seq, and a draft."""
+"""A row as it is read: seq, then the fields of a draft."""
 _BODY_OF: Callable[[Draft], str] = itemgetter(4)
 
 
@@ -29,15 +35,15 @@ class Rows:
         self._body_bytes = body_bytes
 
     def drafts(self, entries: Sequence[Entry], at: Moment) -> list[Draft]:
-        """Return the entries as rows, whatever their size."""
+        """Convert entries to drafts that contain their whole bodies."""
         return [draft_of(entry, at) for entry in entries]
 
     def are_small(self, drafts: Sequence[Draft]) -> bool:
-        """Whether every body may stand in the table."""
+        """Whether every body is small enough for the table."""
         return all(map(self._is_small, map(_BODY_OF, drafts)))
 
     async def put_away(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Put the large bodies into the blob store."""
+        """Store the large bodies as blobs. Return the drafts with references to them."""
         stored: list[Draft] = []
         for at, task_id, path, kind, body, blob_id in drafts:
             if self._is_small(body):
@@ -48,9 +54,10 @@ class Rows:
         return stored
 
     async def share(self, blobs: Iterable[BlobId]) -> None:
-        """Have events looked through before a sweep deletes blobs that none of them is to name.
+        """Mark blobs as shared, so that a sweep searches the events before it deletes them.
 
-        A commit whose answer was lost may have named them after all.
+        Call it for blobs of a failed write: if the connection was lost during the commit, the
+        events may be stored nevertheless.
         """
         for blob_id in blobs:
             await self._blobs.share(blob_id)
@@ -58,19 +65,19 @@ class Rows:
     async def records(
         self, log_id: LogId, rows: Sequence[Row], size: int | None = None
     ) -> list[Record]:
-        """Return the rows as events, up to the one with which their bodies come to that size.
+        """Convert rows to records, up to the one whose body brings the sum to `size` characters.
 
-        Raises StoreCorrupt for one that does not read back.
+        Raises StoreCorrupt for a row that cannot be decoded.
         """
         records: list[Record] = []
         for row in rows:
-            whole = row if row[6] is None else await self._whole(log_id, row)
-            records.append(record_of(log_id, whole))
-            if size is not None and (size := size - len(whole[5])) <= 0:
+            complete = row if row[6] is None else await self._with_body(log_id, row)
+            records.append(record_of(log_id, complete))
+            if size is not None and (size := size - len(complete[5])) <= 0:
                 break
         return records
 
-    async def _whole(self, log_id: LogId, row: Row) -> Row:
+    async def _with_body(self, log_id: LogId, row: Row) -> Row:
         seq, at, task_id, path, kind, _, blob_id = row
         try:
             body = await self._blobs.get(BlobId(blob_id or ""))
@@ -82,22 +89,23 @@ class Rows:
             ) from error
 
     def _is_small(self, body: str) -> bool:
-        most = self._body_bytes
-        return len(body) <= most and (body.isascii() or len(body.encode()) <= most)
+        limit = self._body_bytes
+        # most bodies are short ASCII texts: for them nothing is encoded
+        return len(body) <= limit and (body.isascii() or len(body.encode()) <= limit)
 
 
 def draft_of(entry: Entry, at: Moment) -> Draft:
-    """Return an entry as a row, whatever its size."""
+    """Convert an entry to a draft that contains its whole body."""
     return at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None
 
 
 def blobs_of(drafts: Iterable[Draft]) -> list[BlobId]:
-    """Return the blobs in which bodies were put away."""
+    """Return the blobs that contain bodies of these drafts."""
     return [draft[5] for draft in drafts if draft[5] is not None]
 
 
 def first_of(rows: Iterable[Row], size: int) -> Sequence[Row]:
-    """Return rows up to the one with which their bodies come to so many characters."""
+    """Return rows up to the one whose body brings the sum to `size` characters."""
     first: list[Row] = []
     for row in rows:
         first.append(row)
@@ -108,25 +116,25 @@ def first_of(rows: Iterable[Row], size: int) -> Sequence[Row]:
 
 
 def records_of(log_id: LogId, rows: Sequence[Row]) -> list[Record] | None:
-    """Return the rows as events, or None: some of the bodies are in the blob store."""
+    """Convert rows to records; return None if some of the bodies are blobs."""
     if any(row[6] is not None for row in rows):
         return None
     return [record_of(log_id, row) for row in rows]
 
 
 def check_order(log_id: LogId, rows: Sequence[Row], after: int) -> None:
-    """Raise StoreCorrupt if rows of a log are missing, or there twice, behind an event."""
-    for wanted, row in enumerate(rows, after + 1):
-        if row[0] != wanted:
-            raise missing(log_id, wanted)
+    """Raise StoreCorrupt if the rows do not continue the log after `after` without gaps."""
+    for seq, row in enumerate(rows, after + 1):
+        if row[0] != seq:
+            raise missing(log_id, seq)
 
 
-REBUILD = "Run `penstock doctor --rebuild`: lists are made again from the logs."
-"""What to do about a row of a list that does not fit its log."""
+REBUILD = "Run `penstock doctor --rebuild`: it makes the lists again from the logs."
+"""The next step if a row of a list does not match its log."""
 
 
 def advice(log_id: LogId) -> str:
-    """Return what to do about a damaged log, which may be a conversation, a call or a run."""
+    """Return the next step for a damaged log, which may be a conversation, a call or a run."""
     return (
         "Restore the database from a copy, or delete this conversation, call or run: "
         f"penstock erase --log {shlex.quote(log_id)} --yes"
@@ -144,7 +152,7 @@ def head_of(log_id: LogId, stored: object) -> int | None:
 
 
 def missing(log_id: LogId, seq: int) -> StoreCorrupt:
-    """Return the error of a log in which an event is missing."""
+    """Return the error for a log in which this event is missing."""
     return StoreCorrupt(
         f"event {seq} of log {log_id!r} is missing. {advice(log_id)}",
         details={"log": log_id, "event": seq},
@@ -152,7 +160,7 @@ def missing(log_id: LogId, seq: int) -> StoreCorrupt:
 
 
 def record_of(log_id: LogId, row: Row) -> Record:
-    """Return a row whose body is at hand as an event. Raises StoreCorrupt."""
+    """Convert a row that contains its body to a record. Raises StoreCorrupt."""
     seq, at, task_id, path, kind, body, _ = row
     try:
         event = decode(kind, body)

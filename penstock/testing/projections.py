@@ -204,7 +204,7 @@ class MemoryProjections:
             raise NameTaken(f"the task {entry.task_id!r} already exists; use a new id")
         if coming.queued >= self._limits.queued_tasks:
             raise SessionBusy(
-                f"{coming.queued} tasks wait in {log.log_id!r}, more may not; "
+                f"{coming.queued} tasks wait in {log.log_id!r}, which is the limit; "
                 "try again when one is done"
             )
         coming.queued += 1

@@ -49,7 +49,7 @@ async def test_a_message_is_answered_anew_once_at_a_time(log: Log) -> None:
     first = next(each for each in sent if not isinstance(each, BaseException))[0].task_id
     assert first is not None
     await log.append(lease, [started(first), ended(first)])
-    with pytest.raises(SessionBusy, match="answered anew meanwhile"):
+    with pytest.raises(SessionBusy, match="answered again or removed"):
         await log.send(CHAT, [message(THREE, supersedes=ONE)])
 
 

@@ -388,7 +388,7 @@ async def test_a_file_in_use_is_reported_and_overwritten_by_the_next_call(
         await fill(sqlite, 5)
         assert not await sqlite.scrub()
     (said,) = caplog.messages
-    assert said.endswith("rows that were erased may be in its files until it is tried again")
+    assert said.endswith("its files may contain erased rows until the next attempt")
     assert await sqlite.scrub()
     assert files_of(sqlite)["penstock.db-wal"] == b""
 

@@ -1,7 +1,16 @@
-"""Events as JSON and back: the only code that knows their stored form.
+"""Converts events to JSON and back: the only code that knows their stored form.
 
-A body holds the event's fields by name, without those that have their default. It is read for ever:
-a field may be added with a default, never renamed or reused; one that is not known is passed over.
+Guarantees: every body that any released version wrote can be read; `decode(kind, encode(event))`
+equals the event; a body that cannot be read raises ValueError with the field and the value.
+
+How it works. `_FORMS` has one row for each kind: its stable name, its class, and the conversion of
+the fields that are not plain JSON. A body contains the fields by name, without fields that have
+their default value. Unknown fields are ignored, so an older version reads newer bodies.
+
+Relies on these rules for changes: add fields only with a default; never rename a field or a kind;
+never give an old name a new meaning. A change that breaks them makes stored logs unreadable.
+
+Proof: tests/core/events/test_codec.py, with stored bodies of earlier versions.
 """
 
 import json
@@ -89,12 +98,12 @@ def encode(event: Event) -> str:
 
 
 def from_wire(kind: str, body: Json) -> Event:
-    """Read a body. Raises ValueError when it is not one of this kind."""
+    """Convert a body to an event. Raises ValueError if it is not a body of this kind."""
     return _read(_form_of(kind), body, None)
 
 
 def decode(kind: str, text: str) -> Event:
-    """Read what `encode` wrote. Raises ValueError when it is not that."""
+    """Convert the text that `encode` returned to an event. Raises ValueError for other text."""
     form = _form_of(kind)
     try:
         body, end = _raw_decode(text)
@@ -108,7 +117,7 @@ def decode(kind: str, text: str) -> Event:
 def _form_of(kind: str) -> "_Form":
     form = _BY_KIND.get(kind)
     if form is None:
-        raise ValueError(f"no event has the kind {kind!r}; this log may be of a newer penstock")
+        raise ValueError(f"unknown kind of event {kind!r}; a newer penstock may have written it")
     return form
 
 
@@ -120,16 +129,17 @@ def _read(form: "_Form", body: Any, text: str | None) -> Event:
     return cast("Event", form.read(body))
 
 
-# What a model read is most often the output as it stands at the end of the body: it is not written
-# twice, and cut out of the text instead of being made again.
+# The text that the model read (`context`) is usually the JSON of the output. Then only the output
+# is stored, at the end of the body, and reading cuts `context` out of the body's text instead of
+# encoding the output again.
 _OUTPUT = '"envelope":{"status":"success","output":'
 
 
 def _is_said_by(output: str, event: CallSettled, wire: dict[str, Any]) -> bool:
-    """Take the context out of the body when it is the output; else leave it to the caller."""
+    """Remove the context from the body. Return whether the output determines it."""
     context = wire.pop("context", None)
-    said = event.envelope.output if event.is_text else output
-    return context == said and event.envelope.status is Status.SUCCESS
+    text = event.envelope.output if event.is_text else output
+    return context == text and event.envelope.status is Status.SUCCESS
 
 
 def _output_text(body: dict[str, Any], text: str | None) -> str:
@@ -137,8 +147,9 @@ def _output_text(body: dict[str, Any], text: str | None) -> str:
     if type(envelope) is not dict or "output" not in envelope:
         return compact(None)
     if body.get("is_text") and isinstance(envelope["output"], str):
-        said: str = envelope["output"]
-        return said
+        output: str = envelope["output"]
+        return output
+    # only if the output is the last field: then it ends two braces before the end of the text
     if text and next(reversed(body)) == "envelope" and next(reversed(envelope)) == "output":
         start = text.find(_OUTPUT)
         if start >= 0:
@@ -155,14 +166,14 @@ _raw_decode = json.JSONDecoder().raw_decode
 
 
 class _Pair(Struct, frozen=True):
-    """How one field is written and read when it is no plain JSON."""
+    """The conversions of a field that is not plain JSON."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
 class _Form:
-    """How values of one class are written and read."""
+    """The stored form of one class."""
 
     __slots__ = ("_fields", "_known", "_pairs", "_required", "cls", "kind")
 
@@ -181,13 +192,14 @@ class _Form:
         """Return the fields that differ from their defaults."""
         wire = {}
         for name, default, write in self._fields:
-            each = getattr(value, name)
-            if each is not default and each != default:
-                wire[name] = each if write is None else write(each)
+            field = getattr(value, name)
+            # identity first: most fields are their default, and then nothing is compared
+            if field is not default and field != default:
+                wire[name] = field if write is None else write(field)
         return wire
 
     def read(self, wire: Json) -> Any:
-        """Return the value; fields that are not known are passed over."""
+        """Return the value; ignore unknown fields. Raises ValueError."""
         values = dict(wire)
         for name, read in self._pairs:
             if name in values:
@@ -198,7 +210,7 @@ class _Form:
                     raise ValueError(f"{name} cannot be {found}: {error}") from None
         try:
             return self.cls(**values)
-        except TypeError:
+        except TypeError:  # a field is unknown or missing, which is rare: check only now
             known = {name: each for name, each in values.items() if name in self._known}
             if missing := [name for name in self._required if name not in known]:
                 raise ValueError(f"{self.kind} lacks {', '.join(missing)}") from None
@@ -218,7 +230,7 @@ def _maybe(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _tuple(wire: Any) -> tuple[Any, ...]:
     if type(wire) is not list:
-        raise TypeError("wanted an array")
+        raise TypeError("expected an array")
     return tuple(wire)
 
 

@@ -1,8 +1,12 @@
-"""One spelling for equal JSON: what identities, loop detection and hashes compare.
+"""The canonical text of JSON values, used by call identities, loop detection and hashes.
 
-The rules are those of the chat API's table of equal arguments: keys sorted by code point, no white
-space, numbers by value, strings unchanged but for lone surrogates, arrays in order, nothing filled
-in.
+Guarantees: two values have the same text exactly if the chat API's table of equal arguments calls
+them equal. Keys are sorted by code point; there is no white space; numbers are compared by value
+(`1.0` is `1`); strings are unchanged except for lone surrogates, which become U+FFFD; arrays keep
+their order; defaults are not filled in. All texts from here can be stored and encoded as UTF-8.
+
+Paths of calls in stored logs contain hashes of this text: a change here means that a log from
+before is not replayed. Proof: tests/core/json_values/test_canonical.py.
 """
 
 import json
@@ -15,7 +19,7 @@ _Encode = Callable[[Any], str]
 
 
 def _encoder(*, sort_keys: bool, allow_nan: bool) -> _Encode:
-    """Return an encoder whose core in C is made once; `JSONEncoder.encode` makes one each time."""
+    """Return an encode function that creates its C core once, not in each call."""
     plain = json.JSONEncoder(
         ensure_ascii=False,
         sort_keys=sort_keys,
@@ -34,22 +38,22 @@ def _encoder(*, sort_keys: bool, allow_nan: bool) -> _Encode:
 _sorted = _encoder(sort_keys=True, allow_nan=True)
 _ordered = _encoder(sort_keys=False, allow_nan=False)
 _FLAT = frozenset({str, int, bool, type(None)})
-_MOST_OF_A_NUMBER = 32
-"""Bytes of a number of the usual kinds with the comma behind it."""
-_MOST_OF_A_CHARACTER = 6
-"""Bytes of a character that is escaped."""
+_NUMBER_BYTES = 32
+"""Upper bound for a float or a small integer and the comma after it."""
+_CHARACTER_BYTES = 6
+"""Upper bound for a character; an escaped one has six bytes."""
 
 
 def canonical(value: Any) -> str:
-    """Return the one spelling of a JSON value."""
+    """Return the canonical text of a JSON value."""
     text = _sorted(value if _is_flat(value) else _normal(value))
     return text if text.isascii() else without_surrogates(text)
 
 
 def compact(value: Any) -> str:
-    """Return a JSON value as text in its own order, as logs and models get it.
+    """Return a JSON value as text with its own key order, for logs and models.
 
-    NaN and the infinities become null, lone surrogates U+FFFD.
+    NaN and the infinities become null, lone surrogates become U+FFFD.
     """
     try:
         return exact(value)
@@ -58,24 +62,25 @@ def compact(value: Any) -> str:
 
 
 def exact(value: Any) -> str:
-    """Return a JSON value as text, as `compact` does; raises ValueError for NaN and infinities."""
+    """Return the same text as `compact`, but raise ValueError for NaN and the infinities."""
     text = _ordered(value)
     return text if text.isascii() else without_surrogates(text)
 
 
 def is_larger(value: Any, most: int) -> bool:
-    """Whether the JSON of a value has more bytes than that; what is surely small is not spelled."""
-    return _bytes_at_most(value) > most and len(compact(value).encode()) > most
+    """Whether the JSON of a value has more than `most` bytes."""
+    # the estimate is cheap; the value is encoded only if it may be too large
+    return _max_bytes(value) > most and len(compact(value).encode()) > most
 
 
 def fingerprint(key: bytes, tool_id: str, text: str) -> str:
-    """Return a keyed name, 16 hex characters, that equal requests to one tool share."""
-    spelled = f"{tool_id}\n{text}".encode("utf-8", "surrogatepass")
-    return blake2b(spelled, digest_size=8, key=key).hexdigest()
+    """Return a keyed hash of a tool and its canonical arguments: 16 hexadecimal characters."""
+    message = f"{tool_id}\n{text}".encode("utf-8", "surrogatepass")
+    return blake2b(message, digest_size=8, key=key).hexdigest()
 
 
 def without_surrogates(text: str) -> str:
-    """Return the text with every lone surrogate as U+FFFD."""
+    """Return the text with U+FFFD in place of every lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,20 +88,20 @@ def without_surrogates(text: str) -> str:
     return text
 
 
-def _bytes_at_most(value: Any) -> int:
-    """Return a number of bytes that the JSON of a value does not exceed."""
-    total, waiting = 0, [value]
-    while waiting:
-        each = waiting.pop()
-        total += _MOST_OF_A_NUMBER
-        if type(each) is str:
-            total += _MOST_OF_A_CHARACTER * len(each)
-        elif type(each) is int:
-            total += each.bit_length() // 3  # a digit holds more than three bits
-        elif type(each) is dict:
-            waiting += (*each, *each.values())
-        elif type(each) is list or type(each) is tuple:
-            waiting += each
+def _max_bytes(value: Any) -> int:
+    """Return an upper bound for the size of a value's JSON."""
+    total, remaining = 0, [value]
+    while remaining:
+        part = remaining.pop()
+        total += _NUMBER_BYTES
+        if type(part) is str:
+            total += _CHARACTER_BYTES * len(part)
+        elif type(part) is int:
+            total += part.bit_length() // 3  # a decimal digit has more than three bits
+        elif type(part) is dict:
+            remaining += (*part, *part.values())
+        elif type(part) is list or type(part) is tuple:
+            remaining += part
     return total
 
 

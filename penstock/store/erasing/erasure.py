@@ -1,18 +1,22 @@
-"""Erasing at a person's wish: the one exception to a log that only grows.
+"""Erases messages, logs and profiles: the one exception to an append-only log.
 
-A message is erased by writing blank forms over its events (`blanks`); a log is erased by deleting
-its rows and all that was kept in it. Both take along what else holds the text: bodies and results
-in the blob store that nothing else refers to, pieces of replies on their way, bytes of removed
-files, and the logs of runs of flows that the calls began. Then the database overwrites what it
-freed (`Database.scrub`). `tests/journeys/test_erasing.py` looks for a word in every file and every
-table afterwards.
+Guarantees: after an erasure returns, the text is in no table and no file of the store, except where
+`Database.scrub` says so. After a crash, the next start or the same request finishes the erasure.
 
-What cuts it off leaves nothing unreachable: the transaction that takes events enters the blobs they
-named in `loose_blobs`, due at once, and the next sweep deletes them (`finish`). Runs go before what
-leads to them, and the same request finds the rest: `tests/store/erasing/test_loose.py`.
+How it works. A message is erased by overwriting its events with blank forms (`blanks`), a log by
+deleting its rows. Both also delete the other copies of the text: blobs that nothing else refers to,
+pieces of live replies, bytes of removed files, and the logs of the runs that the calls started.
+Then the database overwrites the space that it freed (`Database.scrub`).
 
-What belongs to a profile or to nobody (state, files and secrets of the scopes `profile` and
-`shared`, media) outlives conversations; `erase_profile` takes what is the profile's.
+The transaction that removes events enters the blobs that they named in `loose_blobs`, due at once;
+the next sweep deletes them (`finish`). Runs are deleted before the logs that lead to them, so after
+a crash the same request still finds the rest.
+
+Scope: state, files and secrets of the scopes `profile` and `shared`, and media, outlive sessions.
+`erase_profile` deletes what belongs to the profile; values of `shared` belong to no profile.
+
+Proof: tests/journeys/test_erasing.py searches every file and table for a word afterwards;
+tests/store/erasing/test_loose.py covers the interruptions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -75,7 +79,7 @@ _SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
 
 
 class Erasure:
-    """Blanks what was said, and deletes whole logs; what ended stays ended."""
+    """Overwrites erased messages and deletes whole logs. Ended tasks stay listed as ended."""
 
     def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
         self._database = database
@@ -87,58 +91,60 @@ class Erasure:
         self._listeners: list[ErasedListener] = []
 
     def listen(self, listener: ErasedListener) -> None:
-        """Call the listener with each log that was deleted, or in which something was erased.
+        """Call the listener with each log that was deleted or had events erased.
 
-        It is called as soon as that is committed. What was folded of the log, or waits for readers
-        of it, has to go: it may hold what was erased.
+        It is called right after the commit. The listener must drop every copy in memory (folded
+        states, queues of readers), because it may contain the erased text.
         """
         self._listeners.append(listener)
 
     async def erase_messages(
         self, log_id: LogId, task_id: TaskId, *, user: bool = False, answer: bool = False
     ) -> set[LogId]:
-        """Blank a task's user message, its answer, or both, and note that in the log.
+        """Erase a task's user message, its answer, or both, and record that in the log.
 
-        The tasks that answered the same message before are treated alike. With the answer go the
-        runs of flows that its calls began; returns their logs. Raises SessionBusy while a task of
-        the log is at work, and NotFound.
+        Earlier tasks that answered the same message are erased in the same way. Erasing the answer
+        also deletes the runs that its calls started. Returns the logs of these runs. Raises
+        SessionBusy while a task of the log is active, and NotFound.
         """
         large = await self._large(log_id, task_id)
-        before = await self._answered_before(log_id, task_id)
+        earlier_tasks = await self._answered_before(log_id, task_id)
+        # checked here, before runs are deleted, and again in the transaction, where it is certain
         await self._database.read(partial(refuse_if_busy, log_id))
-        begun = await self._runs_of({log_id}, {task_id, *before}) if answer else set[LogId]()
-        runs = await self._with_runs(begun)
+        task_ids = {task_id, *earlier_tasks}
+        started = await self._runs_of({log_id}, task_ids) if answer else set[LogId]()
+        runs = await self._with_runs(started)
         await self._delete(runs)
-        noted = [Entry(MessagesErased(of_task=task_id, user=user, answer=answer), task_id)]
-        drafts = self._rows.drafts(noted, self._clock.now())
-        send = SendUnit(self._sql, self._projections, log_id, noted, drafts)
-        wanted, due = half_of(user=user, answer=answer), erased_at(self._clock.now())
+        entries = [Entry(MessagesErased(of_task=task_id, user=user, answer=answer), task_id)]
+        drafts = self._rows.drafts(entries, self._clock.now())
+        send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
+        part, due = half_of(user=user, answer=answer), erased_at(self._clock.now())
 
         def unit(connection: Connection) -> None:
             refuse_if_busy(log_id, connection)
             send(connection)
-            gone = overwrite(connection, (log_id, task_id), large, wanted)
-            for earlier, bodies in before.items():
-                gone |= overwrite(connection, (log_id, earlier), bodies, wanted)
-            loosen_erased(connection, gone, due)
+            blobs = overwrite(connection, (log_id, task_id), large, part)
+            for earlier, bodies in earlier_tasks.items():
+                blobs |= overwrite(connection, (log_id, earlier), bodies, part)
+            loosen_erased(connection, blobs, due)
 
         await self._database.write(unit, order=log_id)
-        self._tell(log_id)
+        self._notify(log_id)
         await self._clear()
         return set(runs)
 
     async def erase_logs(self, log_ids: Iterable[LogId]) -> set[LogId]:
-        """Delete logs with all that follows from them and was kept in them; and their own blobs.
+        """Delete logs with their list rows, state, files and blobs.
 
-        The runs of flows that their calls began go, too. Returns all logs that were deleted.
+        Also deletes the runs that their calls started. Returns all deleted logs.
         """
-        every = await self._with_runs(set(log_ids))
-        await self._delete(every)
+        deleted = await self._with_runs(set(log_ids))
+        await self._delete(deleted)
         await self._clear()
-        return set(every)
+        return set(deleted)
 
     async def knows(self, log_id: LogId) -> bool:
-        """Whether anything of a log is left, be it only its events or what lists show of it."""
+        """Whether any row of a log is left, in the events or in a list."""
         return await self._database.read(partial(has_traces, log_id))
 
     async def erase_log(self, log_id: LogId) -> set[LogId]:
@@ -146,28 +152,30 @@ class Erasure:
         return await self.erase_logs([log_id])
 
     async def erase_profile(self, profile_id: ProfileId) -> set[LogId]:
-        """Delete what is kept of a profile: its logs, state, files, secrets, media, keys and links.
+        """Delete a profile's logs, state, files, secrets, media, keys and links.
 
-        What tools put into shared scopes stays: it is no profile's. Returns the deleted logs.
+        Values in shared scopes stay, because they belong to no profile. Returns the deleted logs.
         """
-        write, every, due = self._database.write, set[LogId](), erased_at(self._clock.now())
-        await write(partial(drop_profile, profile_id, due))  # with its keys: nobody comes in anew
+        write, deleted, due = self._database.write, set[LogId](), erased_at(self._clock.now())
+        # the keys go first, so that the profile can start nothing new meanwhile
+        await write(partial(drop_profile, profile_id, due))
+        # a log may be created between two rounds: repeat until one transaction finds none
         while log_ids := await write(partial(_drop_without_logs, profile_id, due)):
-            await self._delete(log_ids)  # with its runs: they are the profile's, too
-            every.update(log_ids)
+            await self._delete(log_ids)  # contains the runs: they belong to the profile, too
+            deleted.update(log_ids)
         await self._clear()
-        return every
+        return deleted
 
     async def finish(self) -> None:
-        """Finish what an erasing left when it was cut off. Raises StoreError."""
+        """Finish an interrupted erasure, if there is one. Raises StoreError."""
         if await self._database.read(erased):
             await self._clear()
 
     async def sweep(self, *, before: Moment | None = None) -> int:
-        """Delete the bytes of removed files that nothing else has; returns how many there were.
+        """Delete the bytes of removed files that nothing else uses. Return how many were handled.
 
-        At most so many at once: of those that were removed before then, if that is said, and that
-        nobody has put again since. It may look through all events, so it is not for every task.
+        Handles a limited number per call: those that were removed before `before`, if that is
+        given, and not stored again since. It may read all events, so do not call it for each task.
         Raises StoreError.
         """
         now = self._clock.now()
@@ -183,10 +191,10 @@ class Erasure:
         return len(loose)
 
     async def _loosen_abandoned(self, now: Moment) -> None:
-        """Note bytes whose put was cancelled, as if a file had given them up now.
+        """Enter blobs whose `put` was cancelled into the list of removed bytes.
 
-        They count as shared, so that a sweep looks for events that name them, and keeps them if
-        another caller puts them before they are due.
+        They count as shared: a sweep searches the events for them, and keeps them if another caller
+        stores them before they are due.
         """
         if abandoned := self._blobs.take_abandoned():
             for blob_id in abandoned:
@@ -194,7 +202,11 @@ class Erasure:
             await self._database.write(lambda each: loosen(each, abandoned, now))
 
     async def _delete(self, log_ids: Iterable[LogId]) -> None:
-        """Delete the rows of logs in this order; the blobs that they named are due."""
+        """Delete the rows of logs in this order, and make the blobs that they named due.
+
+        A unit of work cannot read blobs. So the references in large outcomes are read
+        first, and the deletion is refused, and repeated, if another large outcome came meanwhile.
+        """
         due = erased_at(self._clock.now())
         for log_id in log_ids:
             seen, named, is_deleted = 0, set[BlobId](), False
@@ -206,24 +218,24 @@ class Erasure:
                 seen = newest
                 unit = partial(_delete_log, log_id, seen, named, due=due)
                 is_deleted = await self._database.write(unit, order=log_id)
-            self._tell(log_id)
+            self._notify(log_id)
 
-    def _tell(self, log_id: LogId) -> None:
+    def _notify(self, log_id: LogId) -> None:
         for listener in self._listeners:
             listener(log_id)
 
     async def _clear(self) -> None:
-        """Delete blobs that are due and those of removed files; overwrite the rows in any case.
+        """Delete due blobs and the bytes of removed files, then overwrite the freed rows.
 
-        The note that rows were freed goes last: as long as it is there, the next process to start
-        does all of this again. A note for the blobs alone was forgotten before files that the task
-        had removed were deleted and pages overwritten, and a kill in between left both.
+        The marker that rows were freed is deleted last: while it exists, the next start repeats all
+        of this. An earlier version had a marker for the blobs alone. A kill after its deletion left
+        the removed files on disk and the pages not overwritten.
         """
-        gone = await self._database.read(erased)
-        freed = [each for each in gone if each.blob_id == FREED]
-        blobs = [each for each in gone if each.blob_id != FREED]
+        entries = await self._database.read(erased)
+        freed = [entry for entry in entries if entry.blob_id == FREED]
+        blobs = [entry for entry in entries if entry.blob_id != FREED]
         try:
-            since = Moment(self._clock.now() + 1)  # what is erased was put before
+            since = Moment(self._clock.now() + 1)  # erased blobs were stored earlier
             await self._drop({each.blob_id: since for each in blobs})
             await self._database.write(partial(forget, blobs))
             while await self.sweep() == SWEPT_AT_ONCE:
@@ -234,22 +246,22 @@ class Erasure:
             await self._database.write(partial(forget, freed))
 
     async def _with_runs(self, log_ids: set[LogId]) -> list[LogId]:
-        """Return logs after the runs that their calls began, and these after their own runs."""
-        every, newest = list(log_ids), log_ids
+        """Return the logs and, before each of them, the runs that its calls started."""
+        ordered, newest = list(log_ids), log_ids
         while newest:
-            newest = (await self._runs_of(newest)).difference(every)
-            every = [*newest, *every]
-        return every
+            newest = (await self._runs_of(newest)).difference(ordered)
+            ordered = [*newest, *ordered]
+        return ordered
 
     async def _runs_of(
         self, log_ids: set[LogId], task_ids: set[TaskId] | None = None
     ) -> set[LogId]:
-        """Return the logs of the runs that calls of logs began, or those of some of their tasks."""
+        """Return the runs that calls of these logs, or of these tasks in them, started."""
         runs = set[LogId]()
-        for each in await self._database.read(partial(requests_of_runs, log_ids)):
-            log_id, task_id = waiter_of(each.kind, await self._body_of(each))
+        for request in await self._database.read(partial(requests_of_runs, log_ids)):
+            log_id, task_id = waiter_of(request.kind, await self._body_of(request))
             if log_id in log_ids and (task_ids is None or task_id in task_ids):
-                runs.add(each.log_id)
+                runs.add(request.log_id)
         return runs
 
     async def _body_of(self, request: RunRequest) -> str:
@@ -261,7 +273,7 @@ class Erasure:
         return ""
 
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
-        """Return the bodies of a task that stand in the blob store."""
+        """Return the bodies of a task that are blobs."""
         own = (events.c.log_id == log_id, events.c.task_id == task_id)
         wanted = select(events.c.blob_id).where(*own, events.c.blob_id.is_not(None))
         ids = await self._database.read(lambda each: each.execute(wanted).scalars().all())
@@ -270,22 +282,23 @@ class Erasure:
     async def _answered_before(
         self, log_id: LogId, task_id: TaskId
     ) -> dict[TaskId, dict[BlobId, str]]:
-        """Return the tasks that answered a task's message before, with their large bodies."""
-        found: dict[TaskId, dict[BlobId, str]] = {}
+        """Return the earlier tasks that answered a task's message, with their large bodies."""
+        earlier: dict[TaskId, dict[BlobId, str]] = {}
         large = await self._large(log_id, task_id)
         while True:
             brief = partial(brief_of, log_id, task_id, large)
-            received = await self._database.read(brief)
-            if received is None or received.supersedes is None or received.supersedes in found:
-                return found
-            task_id = received.supersedes
-            large = found[task_id] = await self._large(log_id, task_id)
+            message = await self._database.read(brief)
+            if message is None or message.supersedes is None or message.supersedes in earlier:
+                return earlier
+            task_id = message.supersedes
+            large = earlier[task_id] = await self._large(log_id, task_id)
 
     async def _drop(self, since: Mapping[BlobId, Moment]) -> set[BlobId]:
-        """Delete the blobs that nothing refers to; returns those that were put again since then.
+        """Delete the blobs that nothing refers to. Return those that were stored again since then.
 
-        Whoever put them again has perhaps not committed yet, and gives them up if that fails.
-        Events are looked through only for blobs that were put more than once.
+        A blob that was stored again is kept, because the event that names it may not be committed
+        yet; if that write fails, it releases the blob. Events are searched only for blobs that were
+        stored more than once, because the search reads all of them.
         """
         read = self._database.read
         unused = {each for each in since if not await read(partial(is_file, each))}
@@ -302,10 +315,10 @@ class Erasure:
         return kept
 
     async def _named_in_large(self, *where: ColumnElement[bool]) -> set[BlobId]:
-        """Return the blobs that outcomes name whose own bodies stand in the blob store."""
+        """Return the blobs that are named by outcomes which are blobs themselves."""
         kind = kind_of(_SETTLED)
-        wanted = select(events.c.blob_id).where(events.c.kind == kind, *where).distinct()
-        large = wanted.where(events.c.blob_id.is_not(None))
+        outcomes = select(events.c.blob_id).where(events.c.kind == kind, *where).distinct()
+        large = outcomes.where(events.c.blob_id.is_not(None))
         named: set[BlobId] = set()
         for blob_id in await self._database.read(lambda each: each.execute(large).scalars().all()):
             with suppress(NotFound, StoreCorrupt):
@@ -316,7 +329,7 @@ class Erasure:
 def _delete_log(
     log_id: LogId, seen: int, named: set[BlobId], connection: Connection, *, due: Moment
 ) -> bool:
-    """Delete the rows of a log, unless an outcome came since that is to be read before."""
+    """Delete the rows of a log. Return False if a large outcome after `seen` must be read first."""
     since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind == kind_of(_SETTLED))
     large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
     if connection.execute(large.limit(1)).first() is not None:
@@ -331,7 +344,7 @@ def _delete_log(
 
 
 def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connection) -> list[LogId]:
-    """Return the logs of a profile; drop what it kept beside them once there are none."""
+    """Return the logs of a profile. If there are none, delete everything else that it has."""
     own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
     left = [LogId(each) for each in connection.execute(own).scalars().all()]
     if not left:

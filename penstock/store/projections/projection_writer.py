@@ -1,4 +1,18 @@
-"""What follows from an event, written with it: tasks, sessions and questions."""
+"""Writes the lists of tasks, sessions and questions, in the transaction of each event.
+
+Guarantees: a list row is never older or newer than the log; an outside event that the log cannot
+accept is refused before anything is written; of several answers to one question the first one wins;
+one Idempotency-Key starts at most one task
+within `limits.idempotency_seconds`.
+
+How it works. `admit` reads the lists and raises, `follow` updates them. Both run in the transaction
+that writes the event, after the row of the log was locked (`logs/log_units.py`), so what `admit`
+found cannot change before the commit. `repair/rebuild.py` calls `follow` for each stored event, so
+the lists contain nothing that the log does not.
+
+Relies on: every event kind that changes a list is in `HAVE_CONSEQUENCES`; others skip this file.
+Proof: tests/store/projections/test_projection_writer.py, tests/contracts/test_projections.py.
+"""
 
 from typing import Any
 
@@ -24,27 +38,27 @@ from penstock.core.task import FLOW, TaskStatus
 from penstock.store.statements import Statements
 
 AT_WORK = "a message is being answered; cancel its task, or wait for its end"
-SUPERSEDED = "this message was answered anew meanwhile, or is gone; read the conversation again"
+SUPERSEDED = "this message was answered again or removed; read the conversation again"
 
 
 Keyed = events.MessageReceived | events.CallRequested | FlowRequested | events.QuestionAnswered
-"""What a request with an Idempotency-Key may become."""
+"""The events that a request with an Idempotency-Key can become."""
 
 
 class ProjectionWriter:
-    """Admits what comes from outside, and keeps the projections after any event."""
+    """Admits outside events and updates the lists after any event."""
 
     def __init__(self, statements: Statements, limits: Limits) -> None:
         self._sql = statements
         self._limits = limits
 
     def admit(self, cursor: DBAPICursor, record: Record) -> None:
-        """Refuse an outside event that the log has no room or no use for."""
+        """Raise if the log cannot accept the outside event; see `Log.send` for the errors."""
         match record.event:
-            case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
-                self._admit_task(cursor, record, asked)
+            case events.MessageReceived() | events.CallRequested() | FlowRequested() as request:
+                self._admit_task(cursor, record, request)
             case events.CancelRequested() | RunEnded():
-                self._admit_news(cursor, record)
+                self._admit_to_task(cursor, record)
             case events.QuestionAnswered():
                 self._admit_answer(cursor, record, record.event)
             case events.MessagesErased(of_task=task_id):
@@ -53,7 +67,7 @@ class ProjectionWriter:
                 pass
 
     def follow(self, cursor: DBAPICursor, record: Record) -> None:
-        """Write what follows from an event that is being written, or stands in the log."""
+        """Update the lists for an event that is being written, or is read during a rebuild."""
         match record.event:
             case events.SessionOpened(profile_id=profile_id, agent=agent, title=title):
                 opened = (profile_id, agent, plain(title), record.at, record.at)
@@ -61,20 +75,20 @@ class ProjectionWriter:
             case events.MessageReceived() | events.CallRequested() | FlowRequested():
                 self._queue(cursor, record, record.event)
             case events.Erased():
-                # of a message that was erased the task stays
-                erased = (record.task_id, record.at, record.seq, record.log_id)
-                cursor.execute(self._sql.add_erased_task, erased)
+                # a rebuild meets this in place of an erased message, whose task is still listed
+                erased_task = (record.task_id, record.at, record.seq, record.log_id)
+                cursor.execute(self._sql.add_erased_task, erased_task)
             case events.QuestionAsked() | events.QuestionAnswered():
                 self._ask_or_answer(cursor, record, record.event)
             case events.CancelRequested():
-                # before the holder learns of it: an answer after this would change nothing
+                # closed before the holder receives the event: a later answer would have no effect
                 cursor.execute(self._sql.cancel_task, (record.seq, record.task_id))
                 closed = (record.at, record.log_id, record.task_id)
                 cursor.execute(self._sql.close_questions, closed)
             case _:
                 self._move(cursor, record)
 
-    # ---- who may come in ----
+    # ---- admission ----
 
     def _admit_task(
         self,
@@ -92,12 +106,12 @@ class ProjectionWriter:
             self._admit_again(cursor, record, event.supersedes)
         if queued >= self._limits.queued_tasks:
             raise SessionBusy(
-                f"{queued} tasks wait in {record.log_id!r}, more may not; "
+                f"{queued} tasks wait in {record.log_id!r}, which is the limit; "
                 "try again when one is done"
             )
 
     def _admit_again(self, cursor: DBAPICursor, record: Record, superseded: TaskId) -> None:
-        """Refuse to answer anew while something goes on, or what has left the history."""
+        """Refuse to answer a message again while a task is active, or if it left the history."""
         log_id = record.log_id
         cursor.execute(self._sql.superseding, (superseded, log_id, log_id))
         messages, still_open = cursor.fetchone() or (None, 0)
@@ -112,13 +126,13 @@ class ProjectionWriter:
         record: Record,
         event: Keyed,
     ) -> None:
-        """Take the request's key, or say which task has it; those whose time is over go."""
+        """Claim the request's key, or raise IdempotencyConflict with the task that has it."""
         key, log_id, at = event.idempotency_key, record.log_id, record.at
         oldest = at - 1000 * self._limits.idempotency_seconds
         claim = (key, event.request_hash, record.task_id, at, log_id, oldest)
         cursor.execute(self._sql.claim, claim)
         if cursor.fetchone() is not None:
-            cursor.execute(self._sql.forget_claims, (oldest,))
+            cursor.execute(self._sql.forget_claims, (oldest,))  # delete all expired claims
             return
         cursor.execute(self._sql.claimed, (key, log_id))
         request_hash, first_log, task_id = cursor.fetchone() or (None, None, None)
@@ -126,10 +140,10 @@ class ProjectionWriter:
         details = {"task_id": task_id, "log_id": first_log, "same": same}
         raise IdempotencyConflict(details=details)
 
-    def _admit_news(self, cursor: DBAPICursor, record: Record) -> None:
+    def _admit_to_task(self, cursor: DBAPICursor, record: Record) -> None:
         key = (record.task_id, record.log_id)
         if self._find(cursor, self._sql.task_end, key, "task")[0] is not None:
-            raise TaskOver(f"the task {record.task_id!r} has ended; nothing can happen in it")
+            raise TaskOver(f"the task {record.task_id!r} has ended")
 
     def _admit_answer(
         self, cursor: DBAPICursor, record: Record, answer: events.QuestionAnswered
@@ -144,23 +158,23 @@ class ProjectionWriter:
             self._claim(cursor, record, answer)
 
     def is_late(self, cursor: DBAPICursor, log_id: LogId, event: Event) -> bool:
-        """Whether the event closes a question that an event of the log has closed before."""
+        """Whether the event closes a question that an earlier event of the log has closed."""
         if not isinstance(event, events.QuestionAnswered):
             return False
         cursor.execute(self._sql.question_end, (event.question_id, log_id))
-        found = cursor.fetchone()
-        return found is not None and found[1] is not None
+        row = cursor.fetchone()
+        return row is not None and row[1] is not None
 
     def _find(
         self, cursor: DBAPICursor, statement: str, key: tuple[str | None, str], noun: str
     ) -> Any:
         cursor.execute(statement, key)
-        found = cursor.fetchone()
-        if found is None:
+        row = cursor.fetchone()
+        if row is None:
             raise NotFound(f"there is no {noun} {key[0]!r} in {key[1]!r}")
-        return found
+        return row
 
-    # ---- what follows ----
+    # ---- updates of the lists ----
 
     def _queue(
         self,
@@ -181,7 +195,7 @@ class ProjectionWriter:
         cursor.execute(sql.touch, (at, 1, log_id))
 
     def _move(self, cursor: DBAPICursor, record: Record) -> None:
-        """Follow a task from status to status."""
+        """Update the status of a task."""
         sql, at, task_id = self._sql, record.at, record.task_id
         match record.event:
             case events.TaskStarted():
@@ -194,10 +208,10 @@ class ProjectionWriter:
                 blocked_on = compact([each.to_wire() for each in missing])
                 cursor.execute(sql.block_task, (blocked_on, task_id))
             case events.TaskEnded(status=status, message_id=message_id):
-                said = 0 if message_id is None else 1
-                cursor.execute(sql.end_task, (status.value, at, record.seq, said, task_id))
+                answers = 0 if message_id is None else 1
+                cursor.execute(sql.end_task, (status.value, at, record.seq, answers, task_id))
                 cursor.execute(sql.close_questions, (at, record.log_id, task_id))
-                cursor.execute(sql.touch, (at, said, record.log_id))
+                cursor.execute(sql.touch, (at, answers, record.log_id))
             case _:
                 pass
 
@@ -207,7 +221,7 @@ class ProjectionWriter:
         record: Record,
         event: events.QuestionAsked | events.QuestionAnswered,
     ) -> None:
-        """Open a question, or take its first answer; only the holder can have a later one."""
+        """Add a question, or record its answer."""
         log_id, at, seq = record.log_id, record.at, record.seq
         if isinstance(event, events.QuestionAsked):
             asked = (event.question.question_id, record.task_id, record.task_id, at, seq, log_id)
@@ -234,9 +248,9 @@ HAVE_CONSEQUENCES = frozenset(
         events.Erased,
     }
 )
-"""The kinds of events that something follows from; all others touch no projection."""
+"""The kinds of events that change a list."""
 
 
 def plain(text: str) -> str:
-    """Return the text without what a database refuses."""
+    """Return the text without characters that databases refuse: lone surrogates and NUL."""
     return without_surrogates(text).replace("\x00", "")
