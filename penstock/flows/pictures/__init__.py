@@ -1,1 +1,1 @@
-"""A flow as a picture: in Mermaid, and in SVG."""
+"""Pictures of flows: Mermaid and SVG."""

@@ -1,4 +1,4 @@
-"""Where everything stands when a flow is drawn: segments under each other, steps in layers."""
+"""Layout of a flow's picture: segments below each other, steps in layers, jumps in lanes."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from penstock.flows.pictures.graph import followed, jumps, only_known
 from penstock.flows.segments import Segments
 
 LETTER = 7.2
-"""How wide a letter is; the picture is drawn in letters of one width."""
+"""Width of a letter in pixels; the font is monospaced."""
 SMALL = 0.88
-"""How wide a letter of a caption is, compared to that."""
+"""Width of a caption's letters relative to that."""
 NODE_HEIGHT = 44.0
 MOST_IN_A_ROW = 5
 MOST_LETTERS = 26
@@ -38,17 +38,17 @@ class Box(Struct, frozen=True, kw_only=True):
 
     @property
     def middle(self) -> float:
-        """Where it is cut in halves, from left to right."""
+        """Horizontal middle."""
         return self.x + self.width / 2
 
     @property
     def bottom(self) -> float:
-        """Where it ends."""
+        """Lower edge."""
         return self.y + self.height
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A step; `step` is None where a flow names one that it does not have."""
+    """A step; `step` is None if the flow refers to it but does not have it."""
 
     step_id: str
     box: Box
@@ -56,44 +56,44 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def caption(self) -> str:
-        """What stands under its name: who does what."""
+        """The line below the name: the agent or the kind."""
         return _caption(self.step)
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """Where control may go besides on, and the column beside the steps in which it is drawn."""
+    """A jump, and the lane beside the steps in which it is drawn."""
 
     label: str
     source: Node
     target: Node
     x: float
     slot: int
-    """Of several ways that leave or reach a step, which: they stand beside each other."""
+    """Index among the jumps that leave or reach the same step; they are drawn side by side."""
 
     @property
     def words(self) -> str:
-        """Its label, as far as there is room for it."""
+        """Its label, cut to the available width."""
         return fitted(self.label, LABEL_LETTERS)
 
     @property
     def width(self) -> float:
-        """How much room its words need."""
+        """Width of its label."""
         return letters(self.words) * LETTER
 
     @property
     def is_back(self) -> bool:
-        """Whether it leads up, or nowhere else."""
+        """Whether it leads up, or to the step itself."""
         return self.target.box.y <= self.source.box.y
 
     @property
     def leaves(self) -> tuple[float, float, float]:
-        """Where it leaves its step (x and y), and how deep it goes before it turns."""
+        """Start point (x, y), and the depth at which it turns."""
         box, shift = self.source.box, _shift(self.slot)
         return box.middle + shift, box.bottom, box.bottom + 14 + _SLOT * (self.slot % _SLOTS)
 
     @property
     def arrives(self) -> tuple[float, float, float]:
-        """Where it reaches its step (x and y), and how high it turns towards it."""
+        """End point (x, y), and the height at which it turns."""
         box, shift = self.target.box, _shift(self.slot + 2)
         return box.middle + shift, box.y, box.y - 12 - 3 * (self.slot % _SLOTS)
 
@@ -106,14 +106,14 @@ class Drawing(Struct, frozen=True, kw_only=True):
     segments: Sequence[Box]
     nodes: Sequence[Node]
     needs: Sequence[tuple[Node, Node]]
-    """Steps, each with one that it waits for, which comes first."""
+    """Dependencies: each blocker with the step that waits for it."""
     lanes: Sequence[Lane]
     followed: Sequence[int]
-    """The segments after which the next one may run without a jump."""
+    """Segments after which the next one may run without a jump."""
 
 
 def drawing(flow: Flow) -> Drawing:
-    """Return where everything of a flow stands; a flow with errors can be drawn too."""
+    """Compute the layout. Flows with errors can be drawn, too."""
     flow = only_known(flow)
     segments = Segments(flow.steps)
     ways = [(step.step_id, *each) for step in flow.steps for each in jumps(step)]
@@ -130,12 +130,12 @@ def drawing(flow: Flow) -> Drawing:
 
 
 def letters(text: str) -> int:
-    """Return how many letters wide a text is."""
+    """Return the width of a text in letters."""
     return sum(2 if unicodedata.east_asian_width(each) in _WIDE else 1 for each in text)
 
 
 def fitted(text: str, most: int) -> str:
-    """Return a text in so many letters, with what is left out at its end marked."""
+    """Cut a text to a width in letters, and mark the cut."""
     if letters(text) <= most:
         return text
     kept = text[: most - 1]
@@ -147,7 +147,7 @@ def fitted(text: str, most: int) -> str:
 def _stacked(
     flow: Flow, segments: Segments, missing: Sequence[str]
 ) -> tuple[list[Box], list[Node]]:
-    """Place every segment under the one before, and what is missing under the last."""
+    """Place the segments below each other, and missing steps below the last."""
     node_width = _node_width(flow, missing)
     rows = [_rows(segment, segments) for segment in segments.all]
     most = max(len(row) for segment in rows for row in segment)
@@ -169,7 +169,7 @@ def _stacked(
 
 
 def _node_width(flow: Flow, missing: Sequence[str]) -> float:
-    """Return how wide steps are drawn: as wide as the longest name or caption, if that may be."""
+    """Return the width of the steps: that of the longest name or caption, up to a limit."""
     names = [letters(each) for each in [*flow.by_id, *missing]]
     captions = [letters(_caption(each)) * SMALL for each in flow.steps]
     return max(LEAST_WIDTH, min(max(*names, *captions), MOST_LETTERS) * LETTER + 28)
@@ -204,7 +204,7 @@ def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
 def _in_a_row(
     steps: Sequence[tuple[str, AnyStep | None]], width: float, y: float, each_width: float
 ) -> list[Node]:
-    """Place steps beside each other in the middle."""
+    """Place steps side by side, centred."""
     whole = len(steps) * each_width + (len(steps) - 1) * _GAP
     left = (width - whole) / 2
     return [
@@ -220,7 +220,7 @@ def _in_a_row(
 
 
 def _lanes(ways: Iterable[tuple[Node, str, Node]], boxes: Sequence[Box]) -> list[Lane]:
-    """Give each way a column of its own height: ways on to the right, ways back to the left."""
+    """Give each jump a lane: forward jumps on the right, backward jumps on the left."""
     columns = {True: _Columns(), False: _Columns()}
     used: dict[str, int] = {}
     found: list[tuple[Lane, int]] = []
@@ -237,14 +237,14 @@ def _lanes(ways: Iterable[tuple[Node, str, Node]], boxes: Sequence[Box]) -> list
 
 
 class _Columns:
-    """The columns on one side of a drawing, each with the heights that are taken in it."""
+    """The lanes on one side, with the heights that are in use in each."""
 
     def __init__(self) -> None:
         self._taken: list[list[tuple[float, float]]] = []
         self._widths: list[float] = []
 
     def take(self, lane: Lane) -> int:
-        """Take the first column that is free at the height of a way; returns its number."""
+        """Use the first lane that is free at the height of a jump. Return its number."""
         begin, end = sorted((lane.leaves[2], lane.arrives[2]))
         span = (begin - 8, max(end, begin + 20) + 8)
         number = next((n for n, each in enumerate(self._taken) if _is_free(each, span)), None)
@@ -257,7 +257,7 @@ class _Columns:
         return number
 
     def middles(self) -> list[float]:
-        """Return how far from the steps the middle of each column is."""
+        """Return the distance of each lane's middle from the steps."""
         ends = accumulate(width + _LANE_PADDING for width in self._widths)
         return [end - width / 2 for end, width in zip(ends, self._widths, strict=True)]
 
@@ -272,7 +272,7 @@ def _framed(
     needs: Sequence[tuple[Node, Node]],
     lanes: Sequence[Lane],
 ) -> Drawing:
-    """Move everything to the right of the left edge, and say how large the whole is."""
+    """Move everything right of the left margin, and compute the size of the whole."""
     left = min([0.0, *(each.x - each.width / 2 for each in lanes)]) - _MARGIN
     right = max([boxes[0].width, *(each.x + each.width / 2 for each in lanes)]) + _MARGIN
     bottom = max(each.box.bottom for each in nodes) + _PADDING + 2 * _MARGIN
@@ -299,5 +299,5 @@ def _framed(
 
 
 def _shift(slot: int) -> float:
-    """Return how far from the middle of a step the n-th way touches it."""
+    """Return the horizontal offset of the n-th jump from the middle of a step."""
     return (0.0, 18.0, -18.0, 36.0, -36.0)[slot % _SLOTS]

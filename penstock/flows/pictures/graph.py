@@ -1,4 +1,4 @@
-"""A flow as a picture in Mermaid: segments as boxes, dependencies as arrows, jumps with labels."""
+"""Mermaid text of a flow: segments as boxes, dependencies as arrows, jumps with labels."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,12 +17,12 @@ from penstock.flows.definition import (
 from penstock.flows.segments import Segments
 
 ON_ERROR = "on_error"
-"""The label of the way that a failed step takes."""
+"""Label of the jump after a failure."""
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"})
 
 
 def mermaid(flow: Flow) -> str:
-    """Return the flow as the text of a Mermaid flowchart."""
+    """Return the flow as a Mermaid flowchart."""
     flow = only_known(flow)
     segments, ids = Segments(flow.steps), _Ids(flow)
     lines = ["flowchart TD"]
@@ -43,7 +43,7 @@ def mermaid(flow: Flow) -> str:
 
 
 class _Ids:
-    """The ids of steps as Mermaid takes them: numbers, for all else may be a word of its own."""
+    """Mermaid ids of steps: numbers, because other ids may be Mermaid keywords."""
 
     def __init__(self, flow: Flow) -> None:
         self._numbers = {step_id: number for number, step_id in enumerate(flow.by_id, 1)}
@@ -53,13 +53,13 @@ class _Ids:
         return f"n{self._numbers.setdefault(step_id, len(self._numbers) + 1)}"
 
     def to(self, step_id: str) -> str:
-        """Return the end of an arrow; a step that is not there has its name beside it."""
+        """Return the end of an arrow. A missing step is shown with its name."""
         is_there = self._numbers.get(step_id, self._steps + 1) <= self._steps
         return self.of(step_id) if is_there else f"{self.of(step_id)}[{_quoted(step_id)}]"
 
 
 def jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
-    """Yield where control may go besides on: why, and to which step."""
+    """Yield the jumps of a step: label and target."""
     match step:
         case Fork() | AgentDecision() | CodeDecision():
             yield from step.branches.items()
@@ -90,7 +90,7 @@ def followed(flow: Flow) -> Sequence[int]:
 
 
 def only_known(flow: Flow) -> Flow:
-    """Return the flow without waits for steps that it does not have."""
+    """Return the flow without dependencies on steps that do not exist."""
     ids = flow.by_id
     steps = [
         replace(each, blocked_by=tuple(name for name in each.blocked_by if name in ids))
@@ -105,5 +105,5 @@ def _shape(step: AnyStep) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a label that is shown as it is: Mermaid takes `<` for HTML and `#` for an entity."""
+    """Escape a label: Mermaid reads `<` as HTML and `#` as an entity."""
     return f'"{" ".join(text.split()).translate(_ENTITIES)}"'

@@ -1,4 +1,4 @@
-"""A flow as a picture in SVG, drawn without a browser."""
+"""SVG picture of a flow, drawn without a browser."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from penstock.flows.pictures.graph import ON_ERROR
 _REFUSED = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
-"""What XML does not take, and what turns the direction of a line."""
+"""Characters that XML forbids, and those that change the direction of text."""
 _ROUND = 10.0
 _COLOURS = {
     "needs": "#3e4c59",
@@ -29,7 +29,7 @@ _COLOURS = {
     "back": "#b7791f",
     "error": "#c53030",
 }
-"""Of lines, by what they mean."""
+"""Colours of lines by meaning."""
 _STYLE = """\
 text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1f2933}
 .small{font-size:10.5px;fill:#52606d}
@@ -100,7 +100,7 @@ def _lane(lane: Lane) -> str:
 
 
 def _label(lane: Lane) -> str:
-    """Return the words of a way, over everything else."""
+    """Return the label of a jump, drawn above everything else."""
     y = (lane.leaves[2] + lane.arrives[2]) / 2 + 4
     colour = _COLOURS[_way(lane)]
     place = f'x="{_number(lane.x)}" y="{_number(y)}" text-anchor="middle"'
@@ -112,7 +112,7 @@ def _way(lane: Lane) -> str:
 
 
 def _around(lane: Lane) -> str:
-    """Return the line of a way: down, aside, along its lane, and to its step from above."""
+    """Return the path of a jump: down, sideways, along its lane, and to its step from above."""
     (x, y, turn), (to_x, to_y, to_turn) = lane.leaves, lane.arrives
     points = [(x, y), (x, turn), (lane.x, turn), (lane.x, to_turn), (to_x, to_turn), (to_x, to_y)]
     line = f"M{_point(*points[0])}"
@@ -123,7 +123,7 @@ def _around(lane: Lane) -> str:
 
 
 def _near(corner: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Return a point close to a corner, on the way to another point."""
+    """Return a point near a corner, towards another point."""
     across, along = other[0] - corner[0], other[1] - corner[1]
     far = abs(across) + abs(along)
     part = min(_ROUND / far, 0.5) if far else 0.0
@@ -147,7 +147,7 @@ def _path(line: str, kind: str) -> str:
 
 
 def _tip(kind: str) -> str:
-    """Return the tip of the arrows of one colour."""
+    """Return the arrow head of one colour."""
     size = 'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
     shape = f'<path d="M0 0L8 4L0 8z" style="fill:{_COLOURS[kind]}"/>'
     return f'<marker id="tip-{kind}" {size}>{shape}</marker>'
@@ -169,5 +169,5 @@ def _number(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text as XML takes it, between tags and in an attribute."""
+    """Escape a text for XML content and attributes."""
     return escape(_REFUSED.sub("\ufffd", text).replace("\n", " ")).replace("\t", " ")

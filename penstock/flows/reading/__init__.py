@@ -1,1 +1,1 @@
-"""A flow file, read: its inputs, its steps by kind, and the fields of each."""
+"""Parses flow files: the document, its inputs, its steps, and the fields of each kind."""

@@ -1,4 +1,4 @@
-"""The text of a flow as one mapping: a plain document, or two between lines `---`."""
+"""Parses the text of a flow as one mapping: one YAML document, or two between `---` lines."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +20,7 @@ _TOP = SourceRange(line=1, column=1)
 
 
 class MergedSourceMap(SourceMap):
-    """Where the parts of several documents stand that are read as one."""
+    """Source map of several documents that are read as one."""
 
     def __init__(self, parts: Mapping[str, SourceMap], rest: SourceMap) -> None:
         super().__init__()
@@ -29,11 +29,11 @@ class MergedSourceMap(SourceMap):
         self._rest = rest
 
     def __getitem__(self, path: YamlPath) -> SourceRange:
-        """Return where the part begins, and where it ends in that line."""
+        """Return the place of a part."""
         return self._of(path)[path]
 
     def __contains__(self, path: object) -> bool:
-        """Whether there is such a part."""
+        """Whether the part exists."""
         return isinstance(path, tuple) and path in self._of(path)
 
     def __iter__(self) -> Iterator[YamlPath]:
@@ -42,11 +42,11 @@ class MergedSourceMap(SourceMap):
             yield from (path for path in places if path and path[0] == key)
 
     def __len__(self) -> int:
-        """Return how many parts there are."""
+        """Return the number of parts."""
         return sum(1 for _ in self)
 
     def content(self, path: YamlPath, text: str) -> SourceRange:
-        """Return where the first character of a text stands, past its quote or its `|`."""
+        """Return the place of the first character of a text, after its quote or `|`."""
         return self._of(path).content(path, text)
 
     def _of(self, path: YamlPath) -> SourceMap:
@@ -54,9 +54,9 @@ class MergedSourceMap(SourceMap):
 
 
 def parse_flow(text: str | bytes, file: str) -> Document:
-    """Read the mapping of a flow; what is wrong stands in `problems`, and nothing raises.
+    """Parse the mapping of a flow. Never raises: errors are in `problems`.
 
-    The value of what could not be read is None.
+    The value is None if the text cannot be parsed.
     """
     document = Document(file=file)
     decoded = _decoded(text, document)
@@ -84,7 +84,7 @@ def source_lines(text: str | bytes) -> list[str]:
 
 
 def _decoded(text: str | bytes, document: Document) -> str | None:
-    """Return the text without a mark of its byte order, unless it is too long, or no text."""
+    """Return the text without a byte order mark, or None if it is too long or not UTF-8."""
     size = len(text) if isinstance(text, bytes) or len(text) > MOST_BYTES else _size(text)
     if size > MOST_BYTES:
         said = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
@@ -107,7 +107,7 @@ def _size(text: str) -> int:
 
 
 def _joined(text: str, file: str) -> Document:
-    """Read a plain document, or the two parts of a fenced one as one mapping."""
+    """Parse a plain document, or join the two parts of a fenced one."""
     lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if line.rstrip() == FENCE]
     first = next((number for number, line in enumerate(lines) if _counts(line)), -1)
@@ -127,12 +127,12 @@ def _joined(text: str, file: str) -> Document:
 
 
 def _counts(line: str) -> bool:
-    """Whether a line is more than blank, or a comment."""
+    """Whether a line is neither blank nor a comment."""
     return bool(line.strip()) and not line.startswith("#")
 
 
 def _merged(head: Document, rest: Document) -> Document:
-    """Return two mappings as one; a part with nothing in it adds nothing."""
+    """Join two mappings. An empty part adds nothing."""
     document = Document(file=head.file, problems=[*head.problems, *rest.problems])
     document.is_read = head.is_read and rest.is_read
     mappings = [each for each in (head, rest) if each.value is not None]

@@ -1,4 +1,4 @@
-"""A flow from its text: what it says, where it stands, and all that is wrong in it."""
+"""Parses a flow from its text, with the places of its parts and all problems in the text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ from penstock.manifest.yaml.source import Document, SourceRange
 WHAT = "the flow"
 MOST_AT_ONCE = 64
 _MOST_KEPT = 32
-"""Flows that are not read again for their next run."""
+"""Number of parsed flows that are kept, so that their next run need not parse them."""
 _TEXT = Text(wanted="text", least=1)
 _TOP = SourceRange(line=1, column=1)
-"""A flow is read from its text alone; what lies beside it is asked for by the checks."""
+"""Place of problems that concern the whole file. Files around the flow are left to the checks."""
 FIELDS = (
     Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
     Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
@@ -47,30 +47,30 @@ KNOWN = (*(each.key for each in FIELDS), STEPS, NO_EFFECT)
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedFlow:
-    """What was read of a flow; what is wrong in the text alone is noted."""
+    """A parsed flow, with the problems of its text."""
 
     document: Document
     source: str | bytes = field(repr=False)
     steps: Sequence[ParsedStep] = ()
-    """The mappings among the steps, broken ones too."""
+    """The steps that are mappings, including broken ones."""
     flow: Flow | None = None
     """None if there is an error."""
     inputs: Sequence[str] = ()
-    """The names of typed inputs."""
+    """Names of the typed inputs."""
 
     @property
     def file(self) -> str:
-        """The name of the file in findings."""
+        """Name of the file in findings."""
         return self.document.file
 
     @property
     def findings(self) -> list[Diagnostic]:
-        """What is wrong in the text alone."""
+        """Problems of the text alone."""
         return in_file_order(self.document.problems)
 
     @property
     def text(self) -> str:
-        """The text as it stands there; what is none of UTF-8 is replaced."""
+        """The text. Bytes that are not UTF-8 are replaced."""
         source = self.source
         return source if isinstance(source, str) else source.decode(errors="replace")
 
@@ -81,7 +81,7 @@ class ParsedFlow:
 
 
 def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
-    """Read a flow; whatever the text is, problems are noted, and nothing raises."""
+    """Parse a flow. Never raises: problems are in the result."""
     document = parse_flow(text, file)
     if document.value is None:
         return ParsedFlow(document=document, source=text)
@@ -102,12 +102,12 @@ def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
 
 @lru_cache(_MOST_KEPT)
 def flow_of(text: str, file: str) -> Flow | None:
-    """Return the flow of a text, None if it has an error; runs read the same text many times."""
+    """Return the flow of a text, or None if it has errors. Cached for later runs of the text."""
     return read_flow(text, file).flow
 
 
 def started_flow(started: FlowStarted) -> Flow | None:
-    """Return the flow of a run as the run keeps it; None if it has an error."""
+    """Return the flow stored with a run, or None if it has errors."""
     return flow_of(started.texts[started.file], started.file)
 
 

@@ -1,4 +1,4 @@
-"""The values that a run takes, as authors declare them."""
+"""Parses the typed inputs of a flow."""
 
 from msgspec import Struct
 
@@ -12,16 +12,16 @@ from penstock.manifest.outputs import IDENTIFIER, VALUE_TYPE, fits, required
 
 INPUT_FIELDS = ("type", "required", "default", "description")
 TASK = "task"
-"""What of the input of a start is no input of the flow, where both are given as one."""
+"""Key of the task where task and inputs are given as one mapping."""
 
 
 class RunInputs(Struct, frozen=True, kw_only=True):
-    """What a run of the flow takes."""
+    """The kind of the field `inputs`."""
 
     wanted: str = "a mapping of names to {type, required, default, description}"
 
     def read(self, node: Node) -> tuple[RunInput, ...] | Invalid:
-        """Return the inputs that could be read."""
+        """Return the valid inputs."""
         if node.value is None:
             return ()
         if not isinstance(node.value, dict):

@@ -1,4 +1,4 @@
-"""What the fields of flows may be, besides what those of manifests may be."""
+"""Kinds of fields that only flows have."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ TRIES, SECONDS = (1, 10), (0, 3600)
 
 
 class MappingOf(Struct, frozen=True, kw_only=True):
-    """Values by names; the names are text as it is written."""
+    """A mapping of names to values. Names are text as written."""
 
     wanted: str
     fits: Callable[[Any], bool]
     item_wanted: str
 
     def read(self, node: Node) -> dict[str, Any] | Invalid:
-        """Return the values that could be read; nothing at all is none."""
+        """Return the valid values. A missing value is an empty mapping."""
         if node.value is None:
             return {}
         if not isinstance(node.value, dict):
@@ -33,7 +33,7 @@ class MappingOf(Struct, frozen=True, kw_only=True):
 
 
 class LenientBoolean(Struct, frozen=True, kw_only=True):
-    """True or false, or these words as a text."""
+    """A boolean, also as text."""
 
     wanted: str = "true or false"
 
@@ -45,12 +45,12 @@ class LenientBoolean(Struct, frozen=True, kw_only=True):
 
 
 class RetryKind(Struct, frozen=True, kw_only=True):
-    """How often a step is tried again: `true`, or how many times and how far apart."""
+    """Retries: `true`, or the number of attempts and the delay."""
 
     wanted: str = "true or {attempts, delay}"
 
     def read(self, node: Node) -> StepRetry | Invalid:
-        """Return the tries."""
+        """Return the retry policy."""
         if node.value is True:
             return StepRetry()
         if not isinstance(node.value, dict):
@@ -68,7 +68,7 @@ class RetryKind(Struct, frozen=True, kw_only=True):
 
 
 class IgnoredValue(Struct, frozen=True, kw_only=True):
-    """A value that has no effect."""
+    """A value without effect."""
 
     wanted: str = "anything"
 

@@ -1,4 +1,4 @@
-"""The fields of steps as a table: which kinds know and need them, and how each is read."""
+"""Table of step fields: the kinds that have and need each one, and how it is parsed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ _REF, _SHELL = StepKind.FLOW_REF, StepKind.SHELL
 _CODE, _CODE_DECISION = StepKind.CODE, StepKind.CODE_DECISION
 _CODES = (_CODE, _CODE_DECISION)
 _WORKERS = (_AGENT, _REF, _SHELL, _CODE)
-"""The kinds that may say where to go after success."""
+"""Kinds that may declare where control goes after success."""
 _EVERY = tuple(StepKind)
 _TEXT = Text(wanted="text")
 _AGENT_NAME = Text(wanted="an agent name")
@@ -44,12 +44,12 @@ class StepField(Struct, frozen=True, kw_only=True):
 
     key: str
     attribute: str
-    """Of the step; empty for what has no effect."""
+    """Attribute of the step; empty for a field without effect."""
     value: Kind
     kinds: tuple[StepKind, ...]
     needed_by: tuple[StepKind, ...] = ()
     new_name: str = ""
-    """What the key is called today, if this is an old name."""
+    """The current name, if this key is an old one."""
 
 
 def _row(
@@ -107,10 +107,10 @@ FIELDS = (
     _row("retry", RetryKind(), {*_WORKERS, _CODE_DECISION}),
     _row("reads", IgnoredValue(), {_AGENT}, attribute=""),
 )
-"""In the order in which what is missing is told."""
+"""In the order in which missing fields are reported."""
 
 ALWAYS = ("id", "type")
-"""What stands in every step, and is read before the others."""
+"""Fields of every step; they are read first."""
 
 CLASSES: Mapping[StepKind, type[Any]] = {
     _AGENT: AgentStep,
@@ -127,16 +127,16 @@ FIELDS_OF: Mapping[StepKind, Mapping[str, StepField]] = {
     kind: {row.key: row for row in FIELDS if kind in row.kinds} for kind in StepKind
 }
 KNOWN = frozenset({*ALWAYS, *(row.key for row in FIELDS)})
-"""Every key that some step may have."""
+"""Every key that a step of some kind may have."""
 
 
 def owners(key: str) -> list[StepKind]:
-    """Return the kinds of steps that know a field, in the order of the page."""
+    """Return the kinds that have a field."""
     return [kind for kind in StepKind if key in FIELDS_OF[kind]]
 
 
 def inferred(keys: Mapping[str, Any]) -> tuple[StepKind, str]:
-    """Return the kind of a step that does not say it, and the key that tells it, if one does."""
+    """Infer the kind of a step without `type`. Return it with the deciding key, or an empty one."""
     for key, kind in (
         ("loop_target", _LOOP),
         ("question", _FORK),

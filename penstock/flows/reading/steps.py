@@ -1,4 +1,4 @@
-"""The steps of a flow from its text; a step with a fault is read as far as it goes."""
+"""Parses the steps of a flow. A step with an error is parsed as far as possible."""
 
 import re
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ from penstock.manifest.yaml.source import SourceRange
 
 MOST_STEPS = 1000
 MOST_FOREIGN = 100
-"""Fields of a step that are warned of."""
+"""Limit on warnings about unknown fields of one step."""
 LONGEST_ID = 64
 STEP_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLANK: dict[str, Any] = {"branches": {}, "max_iterations": None}
-"""What stands for a field that is needed and not there; for others it is a text."""
+"""Placeholders for required fields that are missing; for other fields it is an empty text."""
 
 
 class StepNode(Node, kw_only=True):
-    """A value inside a step: it is named by the step's id."""
+    """A value inside a step. Messages name it by the step's id."""
 
     step_id: str = ""
 
@@ -45,50 +45,50 @@ class StepNode(Node, kw_only=True):
         return f"steps{first}{''.join(rest)}"
 
     def at(self, *keys: str | int) -> "StepNode":
-        """Return a value inside this one; None where there is none."""
+        """Return a value inside this one, or None as its value."""
         return step_node(Node.at(self, *keys), self.step_id)
 
 
 class ParsedStep(Struct, frozen=True, kw_only=True):
-    """A step as it was read, and where its parts stand."""
+    """A parsed step, and the places of its parts."""
 
     step: AnyStep
-    """If it has no id of its own, `#` and its number stand for one."""
+    """A step without a valid id has `#` and its number as its id."""
     node: StepNode
     is_whole: bool = True
-    """Its kind is known, and nobody else has its id."""
+    """Its kind is known, and its id is unique."""
 
     @property
     def step_id(self) -> str:
-        """The id; no two steps that were read have the same."""
+        """The id, unique among all parsed steps."""
         return self.step.step_id
 
     @property
     def is_named(self) -> bool:
-        """Whether others may name it."""
+        """Whether other steps can refer to it."""
         return not self.step_id.startswith("#")
 
     @property
     def label(self) -> str:
-        """What the step is called in messages."""
+        """Name of the step in messages."""
         return label(self.node)
 
     @property
     def place(self) -> SourceRange:
-        """Where its id stands."""
+        """Place of its id."""
         return place_of(self.node)
 
     def error(
         self, code: str, message: str, at: SourceRange | None = None, suggestion: str | None = None
     ) -> Diagnostic:
-        """Return an error at a place, or at the id."""
+        """Return an error at a place, by default at the id."""
         warning = self.warning(code, message, at, suggestion)
         return replace(warning, severity=Severity.ERROR)
 
     def warning(
         self, code: str, message: str, at: SourceRange | None = None, suggestion: str | None = None
     ) -> Diagnostic:
-        """Return a warning at a place, or at the id."""
+        """Return a warning at a place, by default at the id."""
         place = at or self.place
         return Diagnostic(
             code=code,
@@ -104,14 +104,14 @@ class ParsedStep(Struct, frozen=True, kw_only=True):
 
 
 def read_steps(node: Node) -> Sequence[ParsedStep]:
-    """Read a list of steps; what is no mapping is noted, and left out."""
-    wanted = "a list of at least one step"
+    """Parse a list of steps. Items that are not mappings are reported and left out."""
+    expected = "a list of at least one step"
     if not isinstance(node.value, list):
-        node.wrong_type(wanted)
+        node.wrong_type(expected)
         return ()
     count = len(node.value)
     if not count:
-        node.bad_value(wanted)
+        node.bad_value(expected)
     if count > MOST_STEPS:
         node.bad_value(f"a list of at most {MOST_STEPS} steps", f"array of {count}")
         return ()
@@ -129,7 +129,7 @@ def read_steps(node: Node) -> Sequence[ParsedStep]:
 
 
 def step_node(node: Node, step_id: str) -> StepNode:
-    """Return a value as one of a step."""
+    """Return the node as a StepNode."""
     return StepNode(
         document=node.document,
         home=node.home,
@@ -141,7 +141,7 @@ def step_node(node: Node, step_id: str) -> StepNode:
 
 
 def label(node: Node) -> str:
-    """Return what a step is called in messages."""
+    """Return the name of a step in messages."""
     step_id = node.value.get("id")
     if isinstance(step_id, str) and step_id:
         return f"step {quoted(step_id)}"
@@ -149,12 +149,12 @@ def label(node: Node) -> str:
 
 
 def place_of(node: Node) -> SourceRange:
-    """Return where the id of a step stands; the step itself, if it has none."""
+    """Return the place of a step's id, or of the step if it has none."""
     return node.at("id").key_place if "id" in node.value else node.place
 
 
 def option_items(node: StepNode) -> list[Item]:
-    """Return the options of a fork with their places; a text that is a branch is not split."""
+    """Return the options of a fork with their places. A text that is a branch name is not split."""
     options, branches = node.at("options"), node.value.get("branches")
     if isinstance(options.value, str) and isinstance(branches, dict) and options.value in branches:
         return [(options.value, options.key_place)]
@@ -166,8 +166,8 @@ def _step(item: Node, lines: dict[str, int]) -> ParsedStep:
     node = step_node(item, step_id)
     is_double = step_id in lines
     if is_double:
-        said = f'duplicate step id "{step_id}"; first at line {lines[step_id]}'
-        node.refuse("duplicate-step", said, at=place_of(node), suggestion="rename one of them")
+        message = f'duplicate step id "{step_id}"; first at line {lines[step_id]}'
+        node.refuse("duplicate-step", message, at=place_of(node), suggestion="rename one of them")
     elif step_id:
         lines[step_id] = place_of(node).line
     kind, key, is_known = _kind(node)
@@ -188,26 +188,26 @@ def _blank(row: StepField) -> Any:
 
 
 def _step_id(item: Node) -> str:
-    """Return the id of a step, or nothing if it has none that others could name."""
+    """Return the id of a step, or an empty text if it has no valid one."""
     node = item.at("id")
     if node.value is None or node.value == "":
-        said = f"step {int(item.path[1]) + 1} has no id"
-        node.refuse("missing-id", said, at=place_of(item))
+        message = f"step {int(item.path[1]) + 1} has no id"
+        node.refuse("missing-id", message, at=place_of(item))
     elif not isinstance(node.value, str):
-        said = f'"{node.name}" must be a step id, found {found(node.value)}'
-        node.refuse("wrong-type", said, suggestion="put it into quotes")
+        message = f'"{node.name}" must be a step id, found {found(node.value)}'
+        node.refuse("wrong-type", message, suggestion="put it into quotes")
     elif not STEP_ID.fullmatch(node.value):
-        said = f'step id {quoted(node.value)} may use only letters, digits, "_" and "-"'
+        message = f'step id {quoted(node.value)} may use only letters, digits, "_" and "-"'
         is_long = len(node.value) > LONGEST_ID
         note = f"use at most {LONGEST_ID} characters" if is_long else None
-        node.refuse("bad-step-id", said, at=place_of(item), suggestion=note)
+        node.refuse("bad-step-id", message, at=place_of(item), suggestion=note)
     else:
         return node.value
     return ""
 
 
 def _kind(node: StepNode) -> tuple[StepKind, str, bool]:
-    """Return the kind of a step, the key that it was inferred from, and whether it is known."""
+    """Return the kind of a step, the key it was inferred from, and whether it is known."""
     kind, key = inferred(node.value)
     if "type" not in node.value:
         return kind, key, True
@@ -228,16 +228,16 @@ def _kind(node: StepNode) -> tuple[StepKind, str, bool]:
 
 
 def _values(node: StepNode, kind: StepKind, key: str) -> dict[str, Any]:
-    """Return the fields of a step by attribute; what is wrong with them is noted."""
+    """Parse the fields of a step, by attribute. Problems are reported."""
     rows = FIELDS_OF[kind]
     _warn_foreign(node, kind)
     hint = f'the type was inferred from "{key}"; set type: if this is wrong' if key else None
     values: dict[str, Any] = {}
     for name, row in rows.items():
-        given = node.value.get(name)
-        if kind in row.needed_by and (given in (None, {}, []) or _is_blank(given)):
-            said = f'{label(node)} of type {kind} needs "{name}"'
-            node.refuse("missing-step-field", said, at=place_of(node), suggestion=hint)
+        value_given = node.value.get(name)
+        if kind in row.needed_by and (value_given in (None, {}, []) or _is_blank(value_given)):
+            message = f'{label(node)} of type {kind} needs "{name}"'
+            node.refuse("missing-step-field", message, at=place_of(node), suggestion=hint)
         elif name in node.value:
             value = row.value.read(node.at(name))
             is_old = bool(row.new_name)
@@ -252,7 +252,7 @@ def _is_blank(value: Any) -> bool:
 
 
 def _warn_weak(node: StepNode, row: StepField) -> None:
-    """Note a field that has no effect, or another name by now."""
+    """Warn about a field without effect, or with an old name."""
     if row.new_name:
         warn(node, "old-name", f'"{row.key}" is an old name', f'use "{row.new_name}"')
     elif not row.attribute:
@@ -260,14 +260,14 @@ def _warn_weak(node: StepNode, row: StepField) -> None:
 
 
 def _warn_foreign(node: StepNode, kind: StepKind) -> None:
-    """Note the fields that only other kinds know, and those that nobody does."""
+    """Warn about fields of other kinds, and unknown ones."""
     keys = (key for key in node.value if key not in ALWAYS and key not in FIELDS_OF[kind])
     for key in islice((key for key in keys if not key.startswith(OWN)), MOST_FOREIGN):
         if others := owners(key):
-            said = f'field "{key}" does nothing in {label(node)} of type {kind}'
+            message = f'field "{key}" does nothing in {label(node)} of type {kind}'
             suggestion = f"it belongs to {', '.join(others)}"
-            warn(node.at(key), "field-of-other-type", said, suggestion)
+            warn(node.at(key), "field-of-other-type", message, suggestion)
             continue
         near = nearest(key, (*ALWAYS, *FIELDS_OF[kind])) or nearest(key, KNOWN)
-        said = f"unknown field {quoted(key)} in {label(node)}"
-        warn(node.at(key), "unknown-field", said, meant(near))
+        message = f"unknown field {quoted(key)} in {label(node)}"
+        warn(node.at(key), "unknown-field", message, meant(near))
