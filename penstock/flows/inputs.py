@@ -10,25 +10,25 @@ from penstock.manifest.fields import found
 from penstock.manifest.outputs import fits
 
 
-def run_inputs(flow: Flow, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def run_inputs(flow: Flow, values_given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Return the inputs of a run with their defaults, and all that is wrong with them."""
     declared = {each.name: each for each in flow.inputs}
     problems = [
         Problem(f"/inputs/{name}", f"is no input of this flow.{did_you_mean(name, list(declared))}")
-        for name in given
+        for name in values_given
         if name not in declared
     ]
     values: dict[str, Any] = {}
     for name, each in declared.items():
-        at = f"/inputs/{name}"
-        if name not in given:
+        pointer = f"/inputs/{name}"
+        if name not in values_given:
             if each.is_required:
-                problems.append(Problem(at, f"is required: {each.value_type}"))
+                problems.append(Problem(pointer, f"is required: {each.value_type}"))
             elif each.default is not None:
                 values[name] = each.default
-        elif fits(given[name], each.value_type):
-            values[name] = given[name]
+        elif fits(values_given[name], each.value_type):
+            values[name] = values_given[name]
         else:
-            said = f"must be {each.value_type}, found {found(given[name])}"
-            problems.append(Problem(at, said))
+            message = f"must be {each.value_type}, found {found(values_given[name])}"
+            problems.append(Problem(pointer, message))
     return values, problems

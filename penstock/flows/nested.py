@@ -23,7 +23,7 @@ from penstock.flows.starting import errors_text
 def referred_starts(
     library: FlowLibrary, source: FlowSource, step: FlowRef, path: str, *, values: TemplateValues
 ) -> list[FlowStarted] | VisitOutcome:
-    """Return how the flows begin that the path of a step means, or why the step fails."""
+    """Return the starts of the flows that the path of a step refers to, or why the step fails."""
     sources = referred_flows(library, source, step.path, path)
     if sources is None:
         return failed("ref_outside", f'the path "{path}" leads out of the project', is_hard=True)
@@ -31,8 +31,8 @@ def referred_starts(
         return failed("ref_missing", f'no flow matches "{path}"')
     starts = []
     wired = {name: values.value(text) for name, text in step.inputs.items()}
-    for each in sources:
-        started = _started(library, each, values.task, wired)
+    for nested in sources:
+        started = _started(library, nested, values.task, wired)
         if isinstance(started, VisitOutcome):
             return started
         starts.append(started)
@@ -40,7 +40,7 @@ def referred_starts(
 
 
 def result_of_last(run: Run | None) -> StepResult:
-    """Return the result of a step whose flows all succeeded: of the last one, its last agent's."""
+    """Return the result of a flow-ref step: the last agent result of its last flow."""
     result = run.last_result() if run is not None else StepResult()
     return replace(result, status=StepStatus.COMPLETE)
 
@@ -54,7 +54,7 @@ def in_frames(
 
 
 def failed_inside(run: Run) -> VisitOutcome:
-    """Return the end of a step one of whose flows did not succeed."""
+    """Return the outcome of a step with a nested flow that did not succeed."""
     ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
     if run.plan.status is RunStatus.ABORTED:
         result = replace(ABORTED, summary=ended.text)
@@ -71,8 +71,8 @@ def _started(
         return failed("ref_failed", f"{source.name} has errors: {errors_text(errors)}")
     inputs, problems = run_inputs(flow, wired)
     if problems:
-        said = "; ".join(map(str, problems))
-        return failed("ref_failed", f"{source.name} cannot begin: {said}")
+        message = "; ".join(map(str, problems))
+        return failed("ref_failed", f"{source.name} cannot begin: {message}")
     return FlowStarted(
         root=source.root, file=source.path, texts=source.texts, task=task, inputs=inputs
     )

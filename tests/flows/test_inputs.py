@@ -33,7 +33,7 @@ def test_what_fits_is_taken_with_the_defaults(
     assert run_inputs(FLOW, given) == (values, [])
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     """Missing, wrong or unknown: rejected with every problem."""
     _, problems = run_inputs(FLOW, {"wher": "x", "count": "3", "deep": 1})
     assert [(each.path, each.message) for each in problems] == [

@@ -1,4 +1,4 @@
-"""Flows in flows: what they bring, and what a path that leads nowhere does."""
+"""Nested flows: their results, and paths that lead nowhere."""
 
 import pytest
 
@@ -68,7 +68,7 @@ async def test_a_reference_that_leads_nowhere_fails_its_step(path: str, reason: 
     assert reason in envelope.output["reason"]
 
 
-async def test_a_reference_has_the_last_result_of_an_agent_however_deep_that_stands() -> None:
+async def test_a_reference_has_the_last_agent_result_at_any_depth() -> None:
     """7.7: `REF` holds "the last agent result of the (last) sub-flow"."""
     texts = {
         "demo": "  - {id: ref, path: outer.yaml}",
@@ -83,7 +83,7 @@ async def test_a_reference_has_the_last_result_of_an_agent_however_deep_that_sta
     assert envelope.output["results"]["ref"]["summary"] == "b done"
 
 
-async def test_a_glob_with_a_flow_that_cannot_begin_begins_none() -> None:
+async def test_a_glob_with_a_flow_that_cannot_start_starts_none() -> None:
     """Decision 10: "A glob begins all of its flows, or none"."""
     texts = {
         "demo": steps('  - {id: load, path: "parts/*.yaml"}'),

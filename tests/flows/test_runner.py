@@ -1,4 +1,4 @@
-"""A run at work: what starts together, what goes round, what is tried again."""
+"""The flow runner: concurrent steps, loops, retries."""
 
 import asyncio
 
@@ -92,7 +92,7 @@ W6 = """
 """
 
 
-async def test_a_loop_goes_round_as_often_as_it_may() -> None:
+async def test_a_loop_repeats_up_to_its_limit() -> None:
     """W6: drafts see 1, 2, 3; the judge 1, 2; at again/3 nobody is asked."""
     answers = {f"Pass {n}": finish("again", branch="loop") for n in (1, 2)}
     model = ScriptedModel(by_task(answers))
@@ -193,7 +193,7 @@ async def started(runtime: Runtime) -> list[tuple[str, int]]:
     return [(each.step_id, each.visit) for each in events if isinstance(each, StepStarted)]
 
 
-async def test_a_step_between_tries_gives_its_place_back_and_waits_for_one_to_go_on() -> None:
+async def test_a_step_between_attempts_frees_its_place_and_waits_for_one_to_continue() -> None:
     """P4: a step that waits … for its next try, gives its place back; other ready steps start."""
     clock, gate = FakeClock(), Gate()
     agents = [*WORKERS, worker("slower", tools=("slow",))]
@@ -225,7 +225,7 @@ LOOPED = """
 LOOP_TASK = "again"
 
 
-async def test_who_reads_along_hears_of_a_round_before_the_judge_is_asked() -> None:
+async def test_readers_see_an_iteration_before_the_judge_is_asked() -> None:
     """7.6: *v* ≤ max_iterations → event `flow_loop_iteration`, the agent is asked."""
     model = ScriptedModel(by_task({LOOP_TASK: finish("no", status="blocked")}))
     place = MemoryStorage(flows=flows_of(demo=steps(LOOPED)))
@@ -351,7 +351,7 @@ AFTER = """
 """
 
 
-async def test_what_an_aborted_step_inside_asked_is_asked_no_more() -> None:
+async def test_questions_of_an_aborted_nested_step_are_withdrawn() -> None:
     """P11: running steps are aborted; nobody is to answer what one of them asked."""
     gate = Gate()
     agents = [*WORKERS, worker("asker"), worker("slower", tools=("slow",))]
@@ -373,7 +373,7 @@ async def test_what_an_aborted_step_inside_asked_is_asked_no_more() -> None:
 THREE = "\n".join(f"  - {{id: s{n}, agent: asker, task: s{n}}}" for n in range(3))
 
 
-async def test_steps_that_were_all_answered_go_on_as_many_at_once_as_may_be() -> None:
+async def test_answered_steps_continue_up_to_the_concurrency_limit() -> None:
     """`max_concurrent`: "agent steps of a segment at once; waiting ones do not count"."""
     gate = Gate()
     slow = Act("slow", gate)

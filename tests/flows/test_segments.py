@@ -1,4 +1,4 @@
-"""Which steps are scheduled together, and what in a segment waits for what."""
+"""Segments, and the dependencies inside a segment."""
 
 from penstock.flows.segments import Segments
 from tests.flows.examples import agent, flow, shell
@@ -23,6 +23,6 @@ def test_what_waits_for_a_target_is_reached_with_it() -> None:
     assert segments.reach(["b"]) == {"b", "c"}
 
 
-def test_targets_stand_by_segment_in_the_order_of_the_file() -> None:
+def test_targets_are_grouped_by_segment_in_file_order() -> None:
     segments = Segments(flow(agent("a"), shell("b"), agent("c"), agent("d")).steps)
     assert segments.group(["d", "b", "c", "d"]) == [("b",), ("d", "c")]

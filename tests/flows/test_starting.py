@@ -1,4 +1,4 @@
-"""What a run begins with, or why it is rejected."""
+"""The start of a run, or its rejection."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def begun(text: str, *, no_shell: str = "", **asked: Any) -> RunStart | Rejectio
     return begin(source, request, FlowSettings(config={"k": "v"}), no_shell=no_shell)
 
 
-def test_a_run_keeps_the_texts_that_it_began_with() -> None:
+def test_a_run_keeps_the_texts_that_it_started_with() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     found = begun(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
     assert isinstance(found, RunStart)
@@ -32,7 +32,7 @@ def test_a_run_keeps_the_texts_that_it_began_with() -> None:
 
 
 @pytest.mark.parametrize(("why", "begins"), [("shell steps are off", False), ("", True)])
-def test_a_flow_with_a_shell_step_does_not_begin_where_none_runs(why: str, begins: bool) -> None:
+def test_a_flow_with_a_shell_step_needs_shell_steps_on(why: str, begins: bool) -> None:
     """Rejected: the run never began: … shell switched off (section 18)."""
     found = begun("steps:\n  - {id: a, agent: x}\n  - {id: sh, command: make}\n", no_shell=why)
     assert isinstance(found, RunStart) is begins
@@ -65,7 +65,7 @@ def test_a_flow_with_a_shell_step_does_not_begin_where_none_runs(why: str, begin
         ),
     ],
 )
-def test_a_run_that_cannot_begin_says_why(
+def test_a_run_that_cannot_start_has_a_reason(
     text: str, asked: dict[str, Any], code: str, reason: str
 ) -> None:
     """Rejected: the run never began."""

@@ -1,4 +1,4 @@
-"""A run as a task: rejected, cancelled, run twice for one key, gone on with after a crash."""
+"""A run as a task: rejection, cancellation, idempotency key, resume after a crash."""
 
 import asyncio
 import math
@@ -80,7 +80,7 @@ async def test_a_run_that_is_cancelled_is_aborted_and_its_tool_is_stopped() -> N
     assert result["results"]["web"]["status"] == "aborted"
 
 
-async def test_a_flow_that_is_changed_while_it_runs_goes_on_as_it_began() -> None:
+async def test_a_flow_that_is_edited_during_its_run_continues_unchanged() -> None:
     """A flow edited while it runs: the run keeps the version it started with."""
     flows = flows_of(demo=steps(ASKS))
     place = MemoryStorage(flows=flows)
@@ -123,7 +123,7 @@ async def test_a_run_may_start_so_many_steps_and_no_more() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation() -> None:
+async def test_a_fault_of_the_runtime_is_an_error_and_no_cancellation() -> None:
     """A run ends with `error` and the message; only who wants it to end aborts it."""
     envelope = await run_flow(
         f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}",
@@ -138,7 +138,7 @@ async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation() ->
     assert envelope.error.code != "CANCELLED"
 
 
-async def test_a_run_that_is_aborted_before_it_began_has_a_result() -> None:
+async def test_a_run_aborted_before_its_start_has_a_result() -> None:
     """`GET …/runs/{runId}`: the result of a run that has ended, and the same is told at its end."""
     gate = Gate()
     agents = [worker("scout", tools=("slow",))]
@@ -179,7 +179,7 @@ def _unread(record: Record) -> Record:
 
 
 @pytest.mark.parametrize("wanted", ["an answer", "an end"])
-async def test_a_run_whose_flow_does_not_read_any_more_ends(wanted: str) -> None:
+async def test_a_run_with_an_unreadable_stored_flow_ends(wanted: str) -> None:
     """A later penstock may read flows otherwise; no run is left that nobody can end."""
     clock = SystemClock()
     log = Unreadable(clock)
@@ -211,7 +211,7 @@ INSIDE = """
 """
 
 
-async def test_visits_of_flows_inside_count_once_however_often_the_run_is_taken_up() -> None:
+async def test_nested_visits_count_once_however_often_the_run_is_resumed() -> None:
     """P12: More than `limits.flow_visits` step starts in a run (sub-flows included): hard."""
     flows = flows_of(demo=steps(NESTED), sub=steps(INSIDE))
     for most, status in ((5, "success"), (4, "error")):
@@ -245,7 +245,7 @@ async def test_the_visit_that_is_too_many_is_the_same_one_after_a_crash(writes: 
     assert (results["web"]["status"], results["next"]["status"]) == ("complete", "error")
 
 
-async def test_a_run_keeps_the_configuration_that_it_began_with() -> None:
+async def test_a_run_keeps_the_configuration_that_it_started_with() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     text = ASKS.replace("task: end", 'task: "${{config.k}}"')
     place = MemoryStorage(flows=flows_of(demo=steps(text)))
@@ -260,7 +260,7 @@ async def test_a_run_keeps_the_configuration_that_it_began_with() -> None:
     assert reply.envelope.output["results"]["end"]["summary"] == "as it was done"
 
 
-async def test_a_run_that_is_aborted_shows_what_stands_inside_it() -> None:
+async def test_an_aborted_run_shows_its_nested_results() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(NESTED), sub=steps(INSIDE)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
@@ -282,7 +282,7 @@ async def test_a_run_that_is_aborted_shows_what_stands_inside_it() -> None:
     }
 
 
-def test_what_a_run_may_spend_is_a_limit_of_its_own() -> None:
+def test_the_budget_of_a_run_has_its_own_limits() -> None:
     usual = allowance_of(Limits())
     assert (usual.model_calls, usual.tool_calls, usual.tokens) == (10_000, 100_000, None)
     assert usual.seconds == math.inf

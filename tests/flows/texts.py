@@ -1,4 +1,4 @@
-"""Flows as text, and what is said of them."""
+"""Flows as text, and their findings."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.reading.flow import ParsedFlow, read_flow
 
 TOP = "name: demo\ndescription: d\nsteps:\n"
-"""Three lines; the first step stands on line 4."""
+"""Three lines; the first step is on line 4."""
 
 
-def told(findings: Iterable[Diagnostic]) -> list[str]:
+def finding_lines(findings: Iterable[Diagnostic]) -> list[str]:
     """Return findings as lines of text, without the file and the column."""
     return [f"{each.line} {each.severity} {each.code}: {each.text}" for each in findings]
 
@@ -20,17 +20,17 @@ def read(steps: str, file: str = "flows/demo.yaml") -> ParsedFlow:
     return read_flow(TOP + steps, file)
 
 
-def said_of(text: str | bytes) -> list[str]:
-    return told(read_flow(text).findings)
+def findings_of(text: str | bytes) -> list[str]:
+    return finding_lines(read_flow(text).findings)
 
 
-def said_of_step(fields: str) -> list[str]:
-    """Return what is said of a step on line 4, written as the inside of a flow mapping."""
-    return told(read(f"- {{{fields}}}\n").findings)
+def findings_of_step(fields: str) -> list[str]:
+    """Return the findings for a step on line 4, given as the inside of a YAML flow mapping."""
+    return finding_lines(read(f"- {{{fields}}}\n").findings)
 
 
 def step_of(fields: str) -> Any:
-    """Return a step that has nothing wrong."""
+    """Return a valid step."""
     flow = read(f"- {{{fields}}}\n").flow
     assert flow is not None
     return flow.steps[0]

@@ -94,7 +94,7 @@ EXAMPLES = [
         [
             error(
                 6,
-                'blockedBy of step "look" names "tell", which stands later (line 12)',
+                'blockedBy of step "look" names "tell", which comes later (line 12)',
                 'move "tell" before "look"',
             ),
             error(

@@ -1,1 +1,1 @@
-"""Agents at work in flows: what each is told and given, and its session until it calls `finish`."""
+"""Agents in flows: prompts, materials, and the session of an agent until it calls `finish`."""

@@ -85,18 +85,18 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
         Missing `files` mean none. An agent that reports `error` or `blocked` owes neither a branch
         nor the declared outputs.
         """
-        given = {"files": [], **arguments}
-        has_failed = given.get("status") in _NOT_DONE
-        bad = None if has_failed or not self.branches else self._branch_error(given)
+        values = {"files": [], **arguments}
+        has_failed = values.get("status") in _NOT_DONE
+        bad = None if has_failed or not self.branches else self._branch_error(values)
         schema = self._lenient if has_failed else self._strict
         # The branch is checked on its own: its error is counted separately (`is_bad_branch`).
-        problems = tuple(each for each in schema.problems(given) if not _is_branch(each))
+        problems = tuple(each for each in schema.problems(values) if not _is_branch(each))
         if bad is not None:
             return RejectedFinish((Problem("/branch", bad), *problems), is_bad_branch=True)
         if problems:
             return RejectedFinish(problems)
-        declared = {name: value for name, value in given.items() if name in self._declared}
-        undeclared = tuple(name for name in given if name not in declared)
+        declared = {name: item for name, item in values.items() if name in self._declared}
+        undeclared = tuple(name for name in values if name not in declared)
         return AcceptedFinish(self._result(declared, has_failed=has_failed), undeclared)
 
     @cached_property
@@ -122,26 +122,26 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
             return one
         return {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}
 
-    def _branch_error(self, given: Mapping[str, Any]) -> str | None:
+    def _branch_error(self, values: Mapping[str, Any]) -> str | None:
         """Return the error in the chosen branch, or None."""
-        branch = given.get("branch")
-        if "branch" in given and not self._choice.problems(branch):
+        branch = values.get("branch")
+        if "branch" in values and not self._choice.problems(branch):
             return None
         expected = "a list of" if self.is_multiple else "one of"
-        found = quoted(branch) if "branch" in given else "nothing"
+        found = quoted(branch) if "branch" in values else "nothing"
         return f"branch must be {expected} {', '.join(self.branches)}; found {found}"
 
-    def _result(self, given: Mapping[str, Any], *, has_failed: bool) -> StepResult:
+    def _result(self, values: Mapping[str, Any], *, has_failed: bool) -> StepResult:
         names = sorted(output.name for output in self.outputs)
-        branch = None if has_failed or not self.branches else given["branch"]
+        branch = None if has_failed or not self.branches else values["branch"]
         return StepResult(
-            status=StepStatus(given["status"]),
-            summary=given["summary"],
-            artifacts=given.get("artifacts", ""),
-            files=tuple(FileUse(each["path"], each["action"]) for each in given["files"]),
+            status=StepStatus(values["status"]),
+            summary=values["summary"],
+            artifacts=values.get("artifacts", ""),
+            files=tuple(FileUse(each["path"], each["action"]) for each in values["files"]),
             branch=tuple(branch) if isinstance(branch, list) else branch,
-            outputs={name: given[name] for name in names if name in given},
-            finish=given,
+            outputs={name: values[name] for name in names if name in values},
+            finish=values,
         )
 
 

@@ -66,7 +66,7 @@ def _check_loop_target(
     if target not in view.by_id or view.ways.is_back(target, step.step_id):
         return
     if not view.ways.leads_back(target, step.step_id):
-        message = f'loop_target "{target}" of {parsed.label} stands later and nothing leads back'
+        message = f'loop_target "{target}" of {parsed.label} comes later and nothing leads back'
         yield parsed.warning("loop-target-forward", message, parsed.node.at(LOOP_TARGET).key_place)
 
 
@@ -80,7 +80,7 @@ def _check_count(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
     ]
     if step.max_iterations is not None and not back:
         message = f"{COUNT} of {parsed.label} has no effect: no branch leads back"
-        advice = "use type: agent-loop-decision if the loop body stands later"
+        advice = "use type: agent-loop-decision if the loop body comes later"
         yield parsed.warning(
             "max-iterations-unused", message, parsed.node.at(COUNT).key_place, advice
         )

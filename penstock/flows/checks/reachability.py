@@ -311,7 +311,7 @@ def components(graph: Graph) -> Iterator[list[int]]:
     """Yield the strongly connected components of a graph, each after the ones that it leads to.
 
     Tarjan's algorithm, with an explicit stack: a flow of 20,000 steps in a ring would exceed the
-    recursion limit of Python (shown by test_a_long_way_is_no_deep_one).
+    recursion limit of Python (shown by test_a_ring_of_20000_nodes_needs_no_recursion).
     """
     index: dict[int, int] = {}
     lowest: dict[int, int] = {}

@@ -75,24 +75,24 @@ def check_blocked_by(view: FlowView) -> Iterator[Diagnostic]:
 
 
 def _unknown_blocker(view: FlowView, parsed: ParsedStep, item: Item) -> Diagnostic:
-    name, at = item
+    name, place = item
     if name == parsed.step_id:
-        return parsed.error(BAD_BLOCKED_BY, f"{parsed.label} is blocked by itself", at)
+        return parsed.error(BAD_BLOCKED_BY, f"{parsed.label} is blocked by itself", place)
     message = f"{BLOCKED_BY} of {parsed.label} names unknown step {quoted(name)}"
-    return parsed.error(BAD_BLOCKED_BY, message, at, meant(view.near(name, view.by_id)))
+    return parsed.error(BAD_BLOCKED_BY, message, place, meant(view.near(name, view.by_id)))
 
 
 def _later_blocker(parsed: ParsedStep, item: Item, line: int) -> Diagnostic:
-    name, at = item
-    message = f'{BLOCKED_BY} of {parsed.label} names "{name}", which stands later (line {line})'
+    name, place = item
+    message = f'{BLOCKED_BY} of {parsed.label} names "{name}", which comes later (line {line})'
     own = parsed.label.removeprefix("step ")
-    return parsed.error(BAD_BLOCKED_BY, message, at, f'move "{name}" before {own}')
+    return parsed.error(BAD_BLOCKED_BY, message, place, f'move "{name}" before {own}')
 
 
 def _other_kind(parsed: ParsedStep, item: Item, kind: StepKind) -> Diagnostic:
-    name, at = item
+    name, place = item
     article = "an" if kind.startswith("a") else "a"
     message = f'{BLOCKED_BY} of {parsed.label} names "{name}", which is {article} {kind} step'
     return parsed.error(
-        BAD_BLOCKED_BY, message, at, "it runs before everything below it anyway; remove it"
+        BAD_BLOCKED_BY, message, place, "it runs before everything below it anyway; remove it"
     )

@@ -103,13 +103,13 @@ class FlowView:
     @cached_property
     def reads(self) -> Mapping[str, Mapping[str, tuple[TemplateUse, Placeholder]]]:
         """Step -> the steps whose results it reads, with the first place of each."""
-        found: dict[str, dict[str, tuple[TemplateUse, Placeholder]]] = {}
-        for each in self.written:
-            of_step = found.setdefault(each.step.step_id, {})
-            for ref in each.template.refs:
+        by_step: dict[str, dict[str, tuple[TemplateUse, Placeholder]]] = {}
+        for use in self.written:
+            of_step = by_step.setdefault(use.step.step_id, {})
+            for ref in use.template.refs:
                 if ref.kind is ValueSource.RESULT and (source := self.source(ref.names[0])):
-                    of_step.setdefault(source, (each, ref))
-        return found
+                    of_step.setdefault(source, (use, ref))
+        return by_step
 
     def source(self, name: str) -> str | None:
         """Return the step that provides a result, or None."""

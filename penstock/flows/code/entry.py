@@ -70,15 +70,15 @@ async def _call(
     tool: ScriptTool, visit: CodeVisit, ledger: Ledger, invoker: Invoker, *, command: str
 ) -> VisitOutcome:
     tool_id = tool.spec.tool_id
-    given = _input(visit, command)
-    path = ledger.occurrences(visit.frame).path(tool_id, canonical(given))
+    values = _input(visit, command)
+    path = ledger.occurrences(visit.frame).path(tool_id, canonical(values))
     caller = Caller(
         origin=Origin.FLOW,
         profile=visit.profile,
         agent_tools=frozenset({tool_id}),
         is_autonomous=visit.is_autonomous,
     )
-    call = Call(path, tool_id, given)
+    call = Call(path, tool_id, values)
     envelope = await invoker.call(call, caller, ledger, NestedCalls(tool.spec))
     error, settled = envelope.error, ledger.find(path)
     # A budget error inside a module that ran is the module's own failure, unless the whole run is

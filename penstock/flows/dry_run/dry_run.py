@@ -179,9 +179,9 @@ class DryRunner:
             self._results[event.step_id] = event.result
         if isinstance(step, FlowRef):
             has_failed = event.outcome is not Outcome.SUCCESS
-            for each in self._chooser.choices[event.step_id]:
-                if each.fails is has_failed:
-                    self._chooser.see(event.step_id, each)
+            for choice in self._chooser.choices[event.step_id]:
+                if choice.fails is has_failed:
+                    self._chooser.see(event.step_id, choice)
 
     def _record_empty(self, step_id: str, reference: str, path_taken: Sequence[str]) -> None:
         last = len(path_taken) - 1 - path_taken[::-1].index(step_id)
@@ -203,9 +203,9 @@ class StubLibrary:
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path refers to, or the stub."""
-        found = self._library.refer(source, path)
-        if found or SAMPLE not in path:
-            return found
+        flows = self._library.refer(source, path)
+        if flows or SAMPLE not in path:
+            return flows
         self.used_stub = True
         return [FlowSource(path=_STUB, texts={_STUB: _STUB_TEXT})]
 

@@ -1,4 +1,4 @@
-"""Sample values that stand for real results in dry runs."""
+"""Sample values in place of real results in dry runs."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

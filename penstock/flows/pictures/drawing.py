@@ -186,14 +186,14 @@ def _caption(step: AnyStep | None) -> str:
 def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
     """Return the steps of a segment in rows: each is below all that it waits for.
 
-    What stands later in the file counts for nothing: there a flow has an error.
+    Dependencies on later steps are ignored: they are errors of the flow.
     """
     depths: dict[str, int] = {}
     layers: dict[int, list[str]] = {}
-    for each in segment:
-        before = (depths.get(name, -1) for name in segments.blockers(each))
-        depth = depths[each.step_id] = 1 + max(before, default=-1)
-        layers.setdefault(depth, []).append(each.step_id)
+    for step in segment:
+        before = (depths.get(name, -1) for name in segments.blockers(step))
+        depth = depths[step.step_id] = 1 + max(before, default=-1)
+        layers.setdefault(depth, []).append(step.step_id)
     return [
         layer[start : start + MOST_IN_A_ROW]
         for _, layer in sorted(layers.items())
@@ -223,16 +223,16 @@ def _lanes(ways: Iterable[tuple[Node, str, Node]], boxes: Sequence[Box]) -> list
     """Give each jump a lane: forward jumps on the right, backward jumps on the left."""
     columns = {True: _Columns(), False: _Columns()}
     used: dict[str, int] = {}
-    found: list[tuple[Lane, int]] = []
+    lanes: list[tuple[Lane, int]] = []
     for source, label, target in ways:
         slot = used[source.step_id] = used.get(source.step_id, -1) + 1
         lane = Lane(label=label, source=source, target=target, x=0, slot=slot)
-        found.append((lane, columns[lane.is_back].take(lane)))
+        lanes.append((lane, columns[lane.is_back].take(lane)))
     right = boxes[0].width
     away = {side: each.middles() for side, each in columns.items()}
     return [
         replace(lane, x=-away[True][column] if lane.is_back else right + away[False][column])
-        for lane, column in found
+        for lane, column in lanes
     ]
 
 

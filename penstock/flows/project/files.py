@@ -272,8 +272,10 @@ def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
     own: dict[str, FlowFile] = {}
     for count, candidate in enumerate(candidates, 1):
         if count > MOST_FILES:
-            said = f"there are more than {MOST_FILES} flow files; this one and others are not read"
-            found.diagnostics.append(_finding("too-many-files", said, candidate.file))
+            message = (
+                f"there are more than {MOST_FILES} flow files; this one and others are not read"
+            )
+            found.diagnostics.append(_finding("too-many-files", message, candidate.file))
             break
         if candidate.escape:
             found.diagnostics += [candidate.escape] if candidate.file.tier is Tier.LOCAL else []
@@ -282,8 +284,8 @@ def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
         if bad is not None:
             found.diagnostics.append(_bad_name(candidate.file, bad))
         elif first := own.get(candidate.file.command):
-            said = f'flow "/{first.command}" hides the one in {candidate.file.name}'
-            found.diagnostics.append(_finding("hidden", said, first, Severity.WARNING))
+            message = f'flow "/{first.command}" hides the one in {candidate.file.name}'
+            found.diagnostics.append(_finding("hidden", message, first, Severity.WARNING))
         else:
             own[candidate.file.command] = candidate.file
             if candidate.file.command in RESERVED:
@@ -293,8 +295,8 @@ def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
 
 def _bad_name(file: FlowFile, part: str) -> Diagnostic:
     """Return the finding for a file whose path is not a valid command."""
-    said = f'"{shown(part)}" cannot be part of a command'
-    finding = _finding("bad-command-name", said, file)
+    message = f'"{shown(part)}" cannot be part of a command'
+    finding = _finding("bad-command-name", message, file)
     if part in NOT_SEARCHED:
         return replace(finding, suggestion="modules of code steps lie there: choose another folder")
     is_deep = bool(_PART.fullmatch(part))
@@ -318,8 +320,8 @@ def _bad_part(parts: Sequence[str]) -> str | None:
 
 
 def _reserved(file: FlowFile) -> Diagnostic:
-    said = f'"/{file.command}" is a built-in command; in a chat this flow cannot be called'
-    return _finding("command-reserved", said, file, Severity.WARNING)
+    message = f'"/{file.command}" is a built-in command; in a chat this flow cannot be called'
+    return _finding("command-reserved", message, file, Severity.WARNING)
 
 
 def _finding(

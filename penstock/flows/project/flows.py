@@ -99,10 +99,10 @@ class ProjectFlows:
 
     def find(self, command: str) -> FlowSource:
         """Return a flow by its command, with the errors that prevent a run."""
-        found = self.files().files
-        if command not in found:
-            raise unknown_flow(command, found)
-        file = found[command]
+        flows = self.files().files
+        if command not in flows:
+            raise unknown_flow(command, flows)
+        file = flows[command]
         root = FlowRoot(file.root, file.home)
         errors = errors_of(_findings(_read(file, root), self._check_context(file, root)))
         source = self._source(file, root)
@@ -110,9 +110,9 @@ class ProjectFlows:
 
     def files(self) -> FlowFiles:
         """Return every flow by its command, and the problems with names."""
-        found = find_flows(self.root, self._packages)
-        found.files = built_in_flows().files | found.files
-        return found
+        result = find_flows(self.root, self._packages)
+        result.files = built_in_flows().files | result.files
+        return result
 
     def check(self, file: FlowFile) -> tuple[ParsedFlow, Sequence[Diagnostic]]:
         """Return a flow with all its findings."""
@@ -126,8 +126,8 @@ class ProjectFlows:
 
     def summary(self, file: FlowFile) -> tuple[FlowSummary, ParsedFlow]:
         """Return the summary of a flow, and the flow."""
-        read, found = self.check(file)
-        return FlowSummary(file=file, flow=read.flow, diagnostics=found), read
+        read, findings = self.check(file)
+        return FlowSummary(file=file, flow=read.flow, diagnostics=findings), read
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return all findings for a text that may become the file of a flow."""
@@ -158,14 +158,14 @@ class ProjectFlows:
         That is: the flows, the flows they refer to, and the modules of code steps with their
         imports.
         """
-        found: set[str] = set()
+        result: set[str] = set()
         for file in find_flows(self.root).files.values():
             root = FlowRoot(file.root, file.home)
-            found.update(self._source(file, root).texts)
+            result.update(self._source(file, root).texts)
             flow, around = _read(file, root).flow, root.around(file, self._around())
             if flow is not None:
-                found.update(place for step in flow.steps for place in places(step, around))
-        return found
+                result.update(place for step in flow.steps for place in places(step, around))
+        return result
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
         """Return the errors that prevent a run, judged by the texts stored with the flow."""
@@ -220,14 +220,14 @@ def _declared(flow: Flow) -> dict[str, Any]:
     return part | ({"inputs": [_input(each) for each in flow.inputs]} if flow.inputs else {})
 
 
-def _input(given: RunInput) -> dict[str, Any]:
+def _input(item: RunInput) -> dict[str, Any]:
     part = {
-        "name": given.name,
-        "type": given.value_type.value,
-        "required": given.is_required,
-        "description": given.description,
+        "name": item.name,
+        "type": item.value_type.value,
+        "required": item.is_required,
+        "description": item.description,
     }
-    return part if given.default is None else part | {"default": given.default}
+    return part if item.default is None else part | {"default": item.default}
 
 
 def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:

@@ -63,14 +63,14 @@ def parse_flow(text: str | bytes, file: str) -> Document:
     if decoded is None:
         return document
     if decoded.startswith(MARKDOWN):
-        said = "not valid YAML: the file begins with a Markdown fence"
-        document.problem("yaml-syntax", said, _TOP, "remove the Markdown fence")
+        message = "not valid YAML: the file begins with a Markdown fence"
+        document.problem("yaml-syntax", message, _TOP, "remove the Markdown fence")
         return document
     document = _joined(decoded, file)
     if document.is_read and not isinstance(document.value, dict):
         at = document.values.get((), _TOP)
-        said = f"a manifest must be a mapping, found {found(document.value)}"
-        document.problem("yaml-not-mapping", said, at)
+        message = f"a manifest must be a mapping, found {found(document.value)}"
+        document.problem("yaml-not-mapping", message, at)
     is_several = any(each.code == SEVERAL for each in document.problems)
     if is_several or not document.is_read or not isinstance(document.value, dict):
         document.value = None
@@ -87,8 +87,8 @@ def _decoded(text: str | bytes, document: Document) -> str | None:
     """Return the text without a byte order mark, or None if it is too long or not UTF-8."""
     size = len(text) if isinstance(text, bytes) or len(text) > MOST_BYTES else _size(text)
     if size > MOST_BYTES:
-        said = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
-        document.problem("file-too-large", said, _TOP)
+        message = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
+        document.problem("file-too-large", message, _TOP)
         return None
     try:
         whole = text.decode() if isinstance(text, bytes) else text.encode().decode()
@@ -116,8 +116,8 @@ def _joined(text: str, file: str) -> Document:
             pass
         case [start, _, third, *_] if start == first:
             document = Document(file=file)
-            said = f"a flow has at most two documents; found {len(fences)}"
-            document.problem(SEVERAL, said, SourceRange(line=third + 1, column=1))
+            message = f"a flow has at most two documents; found {len(fences)}"
+            document.problem(SEVERAL, message, SourceRange(line=third + 1, column=1))
             return document
         case _:
             return parse_yaml(text, file)
@@ -135,22 +135,22 @@ def _merged(head: Document, rest: Document) -> Document:
     """Join two mappings. An empty part adds nothing."""
     document = Document(file=head.file, problems=[*head.problems, *rest.problems])
     document.is_read = head.is_read and rest.is_read
-    mappings = [each for each in (head, rest) if each.value is not None]
-    for each in mappings:
-        if not isinstance(each.value, dict):
-            document.value, document.values = each.value, each.values
+    mappings = [part for part in (head, rest) if part.value is not None]
+    for part in mappings:
+        if not isinstance(part.value, dict):
+            document.value, document.values = part.value, part.values
             return document
     keys: dict[str, SourceMap] = {}
     values: dict[str, SourceMap] = {}
     document.value = {}
-    for each in mappings:
-        for key, value in each.value.items():
+    for part in mappings:
+        for key, value in part.value.items():
             if key in document.value:
-                said = f'key "{key}" appears twice; first at line {keys[key][key,].line}'
-                document.problem("yaml-duplicate-key", said, each.keys[key,])
+                message = f'key "{key}" appears twice; first at line {keys[key][key,].line}'
+                document.problem("yaml-duplicate-key", message, part.keys[key,])
                 continue
             document.value[key] = value
-            keys[key], values[key] = each.keys, each.values
+            keys[key], values[key] = part.keys, part.values
     document.keys = MergedSourceMap(keys, head.keys)
     document.values = MergedSourceMap(values, head.values)
     return document

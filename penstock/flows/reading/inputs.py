@@ -26,8 +26,8 @@ class RunInputs(Struct, frozen=True, kw_only=True):
             return ()
         if not isinstance(node.value, dict):
             return node.wrong_type(self.wanted)
-        found = [_run_input(node.at(name), name) for name in node.value]
-        return tuple(each for each in found if each is not None)
+        inputs = [_run_input(node.at(name), name) for name in node.value]
+        return tuple(each for each in inputs if each is not None)
 
 
 def _run_input(node: Node, name: str) -> RunInput | None:
@@ -40,8 +40,10 @@ def _run_input(node: Node, name: str) -> RunInput | None:
         node.wrong_type("{type, required, default, description}")
         return None
     if name == TASK:
-        said = f"input {quoted(name)} cannot be given in a chat: the task of the run is meant there"
-        warn(node, "task-input", said, 'give it another name, or read "${{task}}"')
+        message = (
+            f"input {quoted(name)} cannot be given in a chat: the task of the run is meant there"
+        )
+        warn(node, "task-input", message, 'give it another name, or read "${{task}}"')
     warn_unknown(node, INPUT_FIELDS, node.name)
     word = required(node, "type", VALUE_TYPE)
     if word is WRONG:

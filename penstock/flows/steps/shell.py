@@ -59,7 +59,7 @@ class ShellSteps:
         """Run a command and return its outcome.
 
         The command is recorded as a call before it starts. After a crash, `ledger.start` raises
-        Interrupted unless the step is idempotent: nobody can know how far the command came.
+        Interrupted unless the step is idempotent: no process can know how far the command came.
         """
         if self._folder is None:
             return failed("shell_off", self.why_off, is_hard=True)

@@ -1,4 +1,4 @@
-"""Agents at work: what each is offered, and what it reads."""
+"""Agent sessions: the tools and the prompt of each."""
 
 import pytest
 
@@ -48,7 +48,7 @@ async def test_an_agent_that_is_gone_fails_its_step_softly() -> None:
     assert "There is no agent 'nobody'" in envelope.output["results"]["web"]["summary"]
 
 
-async def test_a_model_that_cannot_be_had_fails_its_step_softly() -> None:
+async def test_a_model_that_cannot_be_resolved_fails_its_step_softly() -> None:
     """Model cannot be resolved: soft, `model_unresolved`."""
     text = "  - {id: web, agent: scout, task: t, model: openai/without-a-key}"
     envelope = await run_flow(text, ScriptedModel([]))
@@ -78,7 +78,7 @@ async def test_a_session_that_has_finished_needs_no_model_any_more(status: str) 
 
 
 @pytest.mark.parametrize("name", ["functions/look", "a/b#c/d"])
-async def test_an_agent_that_calls_what_is_no_name_is_told_so_and_goes_on(name: str) -> None:
+async def test_a_call_with_an_invalid_name_is_refused_and_the_agent_continues(name: str) -> None:
     model = ScriptedModel([call(name), finish("done")])
     envelope = await run_flow("  - {id: web, agent: scout}", model)
     assert envelope.output["status"] == "success"
@@ -126,7 +126,7 @@ def test_an_agent_of_a_flow_writes_as_much_as_files_need(
     assert with_room(read.agent, window, max_reply=8192).llm_max_tokens == wanted
 
 
-async def test_what_a_reply_may_have_is_a_limit() -> None:
+async def test_the_size_of_a_reply_is_limited() -> None:
     model = ScriptedModel(by_task({}))
     flows = flows_of(demo=steps("  - {id: a, agent: scout, task: a}"))
     place = MemoryStorage(flows=flows, limits=Limits(agent_reply_tokens=5000))
@@ -141,7 +141,7 @@ ROLES = """
 """
 
 
-async def test_a_role_that_is_not_set_is_told_once_a_run() -> None:
+async def test_a_role_that_is_not_set_causes_one_warning_per_run() -> None:
     """4.2: the names planning, … fall back to the project's model (one `flow_warning` a run)."""
     model = ScriptedModel(by_task({}))
     place = MemoryStorage(flows=flows_of(demo=steps(ROLES)))

@@ -1,4 +1,4 @@
-"""An agent at work is the one that its session began with, whatever is written meanwhile."""
+"""A session continues with the agent that it started with, even if the file changes."""
 
 import dataclasses
 
@@ -64,7 +64,7 @@ def asks(request: ModelRequest) -> ScriptedReply:
 
 
 @pytest.mark.parametrize("left", [None, EDITED], ids=["deleted", "edited"])
-async def test_a_visit_goes_on_with_the_agent_that_it_began_with(left: Agent | None) -> None:
+async def test_a_visit_continues_with_the_agent_that_it_started_with(left: Agent | None) -> None:
     """An existing local file: replaced; a run in progress keeps what it started with."""
     place = MemoryStorage(flows=flows_of(demo=steps(TWO)))
     model, look = ScriptedModel(by_task({"a": asks})), Act("look")
@@ -85,7 +85,7 @@ async def test_a_visit_goes_on_with_the_agent_that_it_began_with(left: Agent | N
     assert len(look.runs) == 1
 
 
-def test_what_the_log_keeps_of_a_charter_reads_back() -> None:
+def test_a_stored_agent_profile_reads_back() -> None:
     began = AgentStarted(
         agent="a", message="m", system="s", agent_hash="ab", charter=kept_of(AGENT, "high")
     )
@@ -94,7 +94,7 @@ def test_what_the_log_keeps_of_a_charter_reads_back() -> None:
     assert (found.name, found.profile, found.settings) == ("a", FULL, SETTINGS)
 
 
-def test_an_agent_of_a_log_from_before_is_the_one_that_there_is_now() -> None:
+def test_a_log_without_a_stored_profile_uses_the_current_agent() -> None:
     began = AgentStarted(agent="a", message="m", system="s")
     assert kept_agent(began, None) is None
     assert kept_agent(began, EDITED) is EDITED

@@ -1,4 +1,4 @@
-"""What the agent of a step is told, in runs that have files and handbooks."""
+"""Briefings with files and handbooks."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ async def test_context_files_come_before_handbooks_and_these_before_the_body(
     assert warning.startswith("the context file 'gone.txt' is left out")
 
 
-async def test_files_that_inputs_name_stand_in_the_message_and_are_not_expanded(
+async def test_files_named_in_inputs_are_in_the_message_and_not_expanded(
     place: MemoryStorage,
 ) -> None:
     """V13: `file://${{result.w.files}}`; "one trailing ` (action)` is dropped"."""
@@ -70,7 +70,7 @@ async def test_files_that_inputs_name_stand_in_the_message_and_are_not_expanded(
     )
 
 
-async def test_a_file_that_is_not_there_is_a_soft_failure(place: MemoryStorage) -> None:
+async def test_a_missing_file_is_a_soft_failure(place: MemoryStorage) -> None:
     """V13: "soft `input_file`"."""
     envelope, model = await ran(place, "gone.txt")
     assert envelope.output["status"] == "error"
@@ -80,7 +80,7 @@ async def test_a_file_that_is_not_there_is_a_soft_failure(place: MemoryStorage) 
     assert len(model.requests) == 1
 
 
-def test_what_a_call_says_is_not_expanded() -> None:
+def test_task_and_inputs_of_a_call_are_not_expanded() -> None:
     agent = worker("g", output="report.md")
     told, missing = brief_call(agent, "do ${{task}}", {"n": "${{input.n}}"}, materials=Materials())
     assert (told.task, told.inputs) == ("do ${{task}}", {"n": "${{input.n}}"})

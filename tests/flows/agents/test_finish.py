@@ -1,4 +1,4 @@
-"""What `finish` takes, and what it says of what it does not take."""
+"""Parameters of `finish`, and refusals."""
 
 from typing import Any
 
@@ -111,7 +111,7 @@ def test_the_result_is_taken_from_the_parameters() -> None:
         (TYPED, PLAIN, ["/count: is required", "/key: is required"]),
     ],
 )
-def test_a_call_that_is_not_valid_is_told_every_problem(
+def test_an_invalid_call_receives_every_problem(
     contract: FinishContract, given: dict[str, Any], wanted: list[str]
 ) -> None:
     """N4."""
@@ -134,7 +134,7 @@ def test_a_call_that_is_not_valid_is_told_every_problem(
         (SEVERAL, {"branch": [["a"]]}, 'branch must be a list of a, b; found [["a"]]'),
     ],
 )
-def test_a_bad_branch_is_said_as_such(
+def test_a_bad_branch_is_reported_as_such(
     contract: FinishContract, given: dict[str, Any], wanted: str
 ) -> None:
     """N4: `branch must be one of a, b; found "c"`."""
@@ -152,7 +152,7 @@ def test_a_bad_branch_and_another_problem_count_as_a_bad_branch() -> None:
 
 
 @pytest.mark.parametrize("status", ["error", "blocked"])
-def test_who_could_not_do_the_work_owes_no_branch_and_no_values(status: str) -> None:
+def test_an_agent_that_failed_owes_no_branch_and_no_outputs(status: str) -> None:
     """N3: `branch` may be missing when `status` is not `complete`; soft, whatever it says."""
     both = FinishContract(outputs=TYPED.outputs, branches=("a", "b"))
     for more in ({}, {"branch": "c"}):
@@ -168,7 +168,7 @@ def test_missing_files_count_as_none() -> None:
     assert judged.result.files == ()
 
 
-def test_a_branch_that_nobody_asked_for_is_dropped() -> None:
+def test_an_undeclared_branch_is_dropped() -> None:
     judged = FinishContract().judge(PLAIN | {"branch": "x"})
     assert isinstance(judged, AcceptedFinish)
     assert judged.result.branch is None
@@ -195,7 +195,7 @@ def test_a_loop_takes_the_steps_or_the_words_for_them(
     assert loop_target(step, answer) == wanted
 
 
-def test_a_contract_that_was_asked_for_before_is_not_compiled_again() -> None:
+def test_an_equal_contract_is_not_compiled_again() -> None:
     first, other = (
         FinishContract(outputs=TYPED.outputs),
         FinishContract(outputs=TYPED.outputs, branches=("a",)),

@@ -1,4 +1,4 @@
-"""What agents of flows are given to read."""
+"""Handbooks and files for agents."""
 
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def test_an_input_that_names_a_file_is_its_text(
         ("file://a\0b", "is no path of a file"),
     ],
 )
-def test_what_cannot_be_read_is_said(materials: Materials, value: str, said: str) -> None:
+def test_an_unreadable_file_is_reported(materials: Materials, value: str, said: str) -> None:
     """V13: "the agent's `access.read` and §12.2 apply; missing or over 256 KiB"."""
     with pytest.raises(CallError) as caught:
         filled(materials, value)
@@ -87,7 +87,7 @@ def test_an_agent_reads_only_what_its_access_allows(materials: Materials) -> Non
         filled(materials, "file://b.txt", access=access)
 
 
-def test_files_and_handbooks_that_are_not_there_are_left_out(materials: Materials) -> None:
+def test_missing_files_and_handbooks_are_left_out(materials: Materials) -> None:
     """3: "a missing or unreadable one is left out with a `flow_warning`"."""
     agent = worker("g", context_files=("b.txt", "none.txt", ".env"), handbooks=("docs", "dox"))
     given = materials.given_to(agent)
@@ -100,6 +100,6 @@ def test_files_and_handbooks_that_are_not_there_are_left_out(materials: Material
     )
 
 
-def test_where_there_is_no_project_nothing_is_read() -> None:
+def test_without_a_project_no_file_is_read() -> None:
     given = Materials().given_to(worker("g", context_files=("b.txt",)))
     assert given.missing == ("the context file 'b.txt' is left out: " + NO_PROJECT,)

@@ -1,4 +1,4 @@
-"""What an agent of a step is told, in its order."""
+"""The prompt of an agent, in order."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def briefing(**more: Any) -> Briefing:
     return Briefing(**given | more)
 
 
-def test_the_parts_stand_in_their_order_and_empty_ones_are_left_out() -> None:
+def test_the_parts_of_the_prompt_are_in_order_without_empty_ones() -> None:
     """4.1: rules, fork section, context files, handbooks, body; parted by a blank line."""
     told = system_prompt(
         Agent("writer"),
@@ -51,7 +51,7 @@ def test_the_parts_stand_in_their_order_and_empty_ones_are_left_out() -> None:
     assert system_prompt(Agent("writer"), briefing()).count("##") == 0
 
 
-def test_the_message_is_the_task_and_what_the_step_wires_besides() -> None:
+def test_the_message_is_the_task_and_the_other_wired_inputs() -> None:
     told = user_message(briefing(output="out.md", inputs={"notes": "n", "more": "m"}))
     assert told == "Task: Do it\n\nOutput file: out.md\n\n## Inputs\n\nnotes:\nn\n\nmore:\nm"
     assert user_message(briefing()) == "Task: Do it"

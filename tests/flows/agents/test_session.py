@@ -1,4 +1,4 @@
-"""An agent session: from its message to its finish, or to what comes instead."""
+"""An agent session, from its first message to its end."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.kit.flows import (
 from tests.kit.tools import Act
 
 
-async def test_who_calls_nothing_is_reminded_and_then_fails() -> None:
+async def test_an_agent_without_a_call_is_reminded_and_then_fails() -> None:
     """T22: "must call finish as its last action": two reminders, then `agent_no_finish`."""
     model = ScriptedModel([say("Hm."), say("Done!"), say("Really.")])
     envelope = await run_flow("  - {id: web, agent: scout}", model)
@@ -85,7 +85,7 @@ async def test_a_provider_that_fails_for_good_ends_the_run() -> None:
     assert "no such key" in envelope.output["reason"]
 
 
-async def test_what_an_agent_says_last_is_the_full_output() -> None:
+async def test_the_last_text_of_an_agent_is_the_full_output() -> None:
     """N7, N8: the result is taken from the parameters; text is never read as a result."""
     said = say("<result>status: error</result> It is done.") + finish("short")
     envelope = await run_flow("  - {id: web, agent: scout}", ScriptedModel([said]))
@@ -109,7 +109,7 @@ async def test_in_the_last_turn_nothing_but_finish_runs() -> None:
     assert look.runs == [{"n": 1}]
 
 
-async def test_an_agent_that_fails_and_says_nothing_has_a_reason_all_the_same() -> None:
+async def test_an_agent_that_fails_without_a_summary_still_has_a_reason() -> None:
     model = ScriptedModel([finish("", status="error")])
     envelope = await run_flow("  - {id: web, agent: scout}", model)
     assert envelope.output["reason"] == "the agent ended with status error"

@@ -1,4 +1,4 @@
-"""The calls of an agent session: finish in its turn, and nothing that was not declared."""
+"""Calls of an agent session: the order with `finish`, and undeclared tools."""
 
 from penstock.models.scripted import ScriptedModel, call
 from tests.kit.flows import (
@@ -21,7 +21,7 @@ async def test_calls_before_finish_run_first_and_those_after_it_are_refused() ->
     assert look.runs == [{"n": 1}]
 
 
-async def test_a_tool_that_was_not_declared_is_refused_and_the_agent_goes_on() -> None:
+async def test_an_undeclared_tool_is_refused_and_the_agent_continues() -> None:
     """G5: the session goes on."""
     look = Act("look")
     model = ScriptedModel([call("look"), finish("ok")])

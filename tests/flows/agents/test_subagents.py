@@ -1,4 +1,4 @@
-"""Agents that a call puts to work."""
+"""Agents started by a tool call."""
 
 import asyncio
 from typing import Any
@@ -43,7 +43,7 @@ async def happened(model: ScriptedModel, **more: Any) -> list[Any]:
     return [each.event for each in records]
 
 
-async def test_what_the_agent_names_in_vain_is_told_and_it_goes_on() -> None:
+async def test_a_placeholder_without_a_value_causes_a_warning_and_the_agent_continues() -> None:
     """V7: missing is empty text and a `flow_warning`."""
     model = model_of([finish("ok")], call("subagent", agent="odd", task="t"), say("Done."))
     events = await happened(model)
@@ -60,7 +60,7 @@ async def test_what_the_agent_names_in_vain_is_told_and_it_goes_on() -> None:
         ([], "scout", f"an input cannot be read: {NO_PROJECT}"),
     ],
 )
-async def test_an_agent_that_hands_nothing_in_fails_the_call(
+async def test_an_agent_without_a_result_fails_the_call(
     inner: list[ScriptedReply], agent: str, said: str
 ) -> None:
     inputs = {"n": "file://x"} if agent == "scout" else {}
@@ -86,7 +86,7 @@ async def test_a_chat_that_is_cancelled_ends_the_agent_with_it() -> None:
     assert reply.status is TaskStatus.CANCELLED
 
 
-async def test_after_a_restart_the_agent_goes_on_where_it_was() -> None:
+async def test_after_a_restart_the_agent_continues_where_it_was() -> None:
     """13.2: the agent "runs as a frame of the session's log"."""
     here, hold = MemoryStorage(limits=Limits(shutdown_seconds=0.05)), Hold()
     look = Act("look")
@@ -104,7 +104,7 @@ async def test_after_a_restart_the_agent_goes_on_where_it_was() -> None:
     assert [len(each.messages) for each in model.requests] == [1, 1, 3, 3, 3]
 
 
-async def test_an_agent_that_waits_goes_on_though_its_file_is_gone() -> None:
+async def test_a_waiting_agent_continues_after_its_file_is_deleted() -> None:
     """A run in progress keeps what it started with."""
     asks = call("ask_user", question="Now?", type="confirm")
     model = model_of([asks, finish("ok")], call("subagent", agent="scout", task="t"), say("Done."))

@@ -1,4 +1,4 @@
-"""Flows in surroundings that exist only in a test."""
+"""Check contexts that exist only in a test."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow
-from tests.flows.texts import TOP, told
+from tests.flows.texts import TOP, finding_lines
 
 SCOUT = AgentCard(name="scout", outputs=("topics",))
 WRITER = AgentCard(name="writer", inputs=("notes",))
@@ -24,14 +24,14 @@ PLAIN = replace(SEED, agents=PLAIN_AGENTS)
 
 
 def beside(around: CheckContext, flows: Mapping[str, str]) -> CheckContext:
-    """Return surroundings with other flows in them."""
+    """Return the context with other flows in it."""
     read = {path: read_flow(text, path) for path, text in flows.items()}
     return replace(around, flow_at=read.get)
 
 
 def found_in(steps: str, around: CheckContext = SEED, top: str = TOP) -> list[str]:
-    """Return everything that is said of a flow of some steps; the first stands on line 4."""
-    return told(check_flow(read_flow(top + steps, around.file), around))
+    """Return all findings for a flow with these steps; the first is on line 4."""
+    return finding_lines(check_flow(read_flow(top + steps, around.file), around))
 
 
 def codes_in(steps: str, around: CheckContext = SEED) -> list[str]:

@@ -56,7 +56,7 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
         (CheckContext(), "{id: c, type: code}", None),
     ],
 )
-def test_a_code_step_without_a_module_is_told(
+def test_a_code_step_without_a_module_is_reported(
     around: CheckContext, step: str, wanted: str | None
 ) -> None:
     assert found_in(f"- {step}\n", around) == ([] if wanted is None else [wanted])

@@ -1,4 +1,4 @@
-"""What lies around a flow."""
+"""The context of a check."""
 
 from pathlib import Path
 

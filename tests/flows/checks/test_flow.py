@@ -7,7 +7,7 @@ from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow
 from tests.flows.checks.around import PLAIN, SEED, beside, found_in
-from tests.flows.texts import TOP, told
+from tests.flows.texts import TOP, finding_lines
 from tests.kit.worked import SUITES, W5, W10, WORKED
 
 LOOK = "- id: look\n  agent: scout\n"
@@ -29,7 +29,7 @@ SEED_CHECKS = {
         [
             (
                 '6 error bad-blocked-by: blockedBy of step "look" names "tell", which '
-                'stands later (line 12); move "tell" before "look"'
+                'comes later (line 12); move "tell" before "look"'
             ),
             (
                 '14 error bad-blocked-by: blockedBy of step "tell" names "gate", which '
@@ -162,14 +162,14 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_a_flow_is_checking_it_only_says_so(text: str) -> None:
-    said = told(check_flow(read_flow(text, "flows/demo.yaml"), SEED))
+    said = finding_lines(check_flow(read_flow(text, "flows/demo.yaml"), SEED))
     assert any("error" in each for each in said)
 
 
 def test_a_flow_that_lies_nowhere_can_be_checked() -> None:
     text = f"{TOP}- {{id: a, agent: scout}}\n- {{id: b, type: code}}\n- {{id: c, path: x.yaml}}\n"
     around = CheckContext(agents=SEED.agents)
-    assert told(check_flow(read_flow(text), around)) == [
+    assert finding_lines(check_flow(read_flow(text), around)) == [
         '6 warning ref-missing: no flow at "x.yaml" (step "c")'
     ]
 

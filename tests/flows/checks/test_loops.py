@@ -116,7 +116,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
                 "max-iterations-unused",
                 (
                     'max_iterations of step "f" has no effect: no branch leads back; use '
-                    "type: agent-loop-decision if the loop body stands later"
+                    "type: agent-loop-decision if the loop body comes later"
                 ),
             ),
         ),
@@ -126,7 +126,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
                 "max-iterations-unused",
                 (
                     'max_iterations of step "d" has no effect: no branch leads back; use '
-                    "type: agent-loop-decision if the loop body stands later"
+                    "type: agent-loop-decision if the loop body comes later"
                 ),
             ),
         ),
@@ -134,7 +134,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
             LOOP.format("a", "b") + A + B,
             said(
                 "loop-target-forward",
-                'loop_target "a" of step "l" stands later and nothing leads back',
+                'loop_target "a" of step "l" comes later and nothing leads back',
             ),
         ),
         (LOOP.format("a", "b") + "- {id: a, agent: scout, on_complete: l}\n" + B, []),

@@ -1,4 +1,4 @@
-"""Where the modules of code steps lie."""
+"""Paths of the modules of code steps."""
 
 import pytest
 from msgspec.structs import replace

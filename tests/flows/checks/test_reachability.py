@@ -1,4 +1,4 @@
-"""The ways through a flow."""
+"""Reachability between the steps of a flow."""
 
 import re
 from typing import Any
@@ -130,11 +130,11 @@ def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
         ([[], [0], [1, 0], [3, 2]], [{0}, {1}, {2}, {3}]),
     ],
 )
-def test_what_a_component_leads_to_comes_before_it(graph: Graph, wanted: list[set[int]]) -> None:
+def test_a_component_comes_after_the_ones_it_leads_to(graph: Graph, wanted: list[set[int]]) -> None:
     assert [set(each) for each in components(graph)] == wanted
 
 
-def test_a_long_way_is_no_deep_one() -> None:
+def test_a_ring_of_20000_nodes_needs_no_recursion() -> None:
     count = 20_000
     ring = [[(n + 1) % count] for n in range(count)]
     assert [len(each) for each in components(ring)] == [count]

@@ -1,4 +1,4 @@
-"""Where steps lead, and what their branches are called."""
+"""Steps that other steps name: jump targets, options, `blockedBy`."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_a_jump_leads_to_a_step_that_is_there(step: str, wanted: str) -> None:
     assert found_in(f"- {step}\n{LAST}", PLAIN) == [f"4 error unknown-step: {wanted}"]
 
 
-def test_a_target_is_told_at_its_key() -> None:
+def test_a_target_is_reported_at_its_key() -> None:
     steps = f"- id: a\n  agent: scout\n  on_error:\n    lst\n{LAST}"
     (said,) = found_in(steps, PLAIN)
     assert said.startswith("6 error unknown-step")
@@ -168,7 +168,7 @@ FIRST = "- {id: a, agent: scout}\n"
             [
                 (
                     '4 error bad-blocked-by: blockedBy of step "b" names "c", which '
-                    'stands later (line 5); move "c" before "b"'
+                    'comes later (line 5); move "c" before "b"'
                 )
             ],
         ),

@@ -1,4 +1,4 @@
-"""Where the paths of references lead."""
+"""Targets of flow-ref paths."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A flow as the checks look at it."""
+"""A flow as the checks see it."""
 
 from penstock.flows.checks.view import MOST_COMPARED, FlowView
 from tests.flows.checks.around import SEED, beside

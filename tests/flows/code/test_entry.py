@@ -61,7 +61,7 @@ async def test_a_visit_is_settled_once(code_environment: CodeEnvironment) -> Non
     assert len(own) == 1
 
 
-async def test_each_visit_is_one_of_its_own(code_environment: CodeEnvironment) -> None:
+async def test_each_visit_is_a_separate_call(code_environment: CodeEnvironment) -> None:
     bench = await begun(GOOD)
     await pursue(code_environment, bench)
     again = CallPath(f"{bench.ledger.task.task_id}/count/2")
@@ -83,7 +83,7 @@ async def test_a_budget_that_is_used_up_ends_the_flow(
     assert (ended.source, ended.outcome) == ("budget", Outcome.HARD)
 
 
-async def test_what_a_module_asks_too_often_is_its_own_failure(
+async def test_a_module_that_makes_too_many_calls_fails_itself(
     code_environment: CodeEnvironment,
 ) -> None:
     asks = "for (;;) await flo.task.getProfile();"
@@ -93,7 +93,7 @@ async def test_what_a_module_asks_too_often_is_its_own_failure(
     assert "more than 5 host calls" in ended.text
 
 
-async def test_a_module_is_called_for_who_started_the_run(
+async def test_a_module_runs_with_the_profile_of_the_run(
     code_environment: CodeEnvironment,
 ) -> None:
     call = "(await flo.callTool({ tool_id: 'send', input: {} })).error.code"

@@ -8,7 +8,7 @@ from penstock.flows.project.modules import ModuleLoader, RunFiles
 GOOD = "export default () => {};"
 
 
-def test_a_module_stands_between_two_of_ours(modules: ModuleLoader) -> None:
+def test_a_module_is_compiled_with_two_virtual_files(modules: ModuleLoader) -> None:
     text = "import { FlowHardError } from '@x/pi-flows'; export default () => {};"
     loaded = modules.load("f/a.ts", RunFiles({"f/a.ts": text}, "f"))
     assert loaded.script is not None
@@ -34,7 +34,7 @@ def test_a_module_stands_between_two_of_ours(modules: ModuleLoader) -> None:
         ("a.py", GOOD, (1, 1, '"a.py" must end in .mts, .ts, .mjs or .js')),
     ],
 )
-def test_what_is_wrong_with_a_module_is_told_by_line(
+def test_problems_of_a_module_have_their_lines(
     modules: ModuleLoader,
     name: str,
     text: str,

@@ -47,7 +47,7 @@ def test_a_step_without_outputs_returns_nothing(value: Any) -> None:
 
 
 @pytest.mark.parametrize("output", [None, [], "x", {"value": None}])
-def test_what_is_no_output_of_ours_is_nothing(output: Any) -> None:
+def test_an_envelope_without_the_expected_shape_has_no_output(output: Any) -> None:
     """A module may have changed what its world is made of."""
     assert conclude(NONE, Envelope.success(output)).outcome is Outcome.SUCCESS
     assert conclude(ROUTE, Envelope.success(output)).source == "code_no_branch"
@@ -99,5 +99,5 @@ def test_an_error_of_the_module_is_one_of_its_step(
         (ROUTE, "an object with exactly branch"),
     ],
 )
-def test_what_is_wanted_is_said_in_words(step: Code, words: str) -> None:
+def test_the_expected_result_is_described_in_words(step: Code, words: str) -> None:
     assert wanted(step) == words

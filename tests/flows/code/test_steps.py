@@ -1,4 +1,4 @@
-"""Who carries out visits of code steps."""
+"""Visits of code steps."""
 
 from penstock.core.call import CallPath
 from penstock.core.profile import LOCAL_PROFILE

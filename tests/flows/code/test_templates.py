@@ -55,14 +55,14 @@ def drafted(file: str = "flows/dom/demo.yaml", **step: Any) -> dict[str, str]:
         ("flows/demo.yaml", {"target": "../../../a.ts"}, []),
     ],
 )
-def test_a_draft_stands_where_its_module_is_looked_for(
+def test_a_draft_is_beside_the_place_of_its_module(
     file: str, step: dict[str, Any], files: list[str]
 ) -> None:
     """`penstock flow generate` writes `ID.ts.default`."""
     assert list(drafted(file, **step)) == files
 
 
-def test_a_draft_says_what_comes_in_and_what_is_wanted() -> None:
+def test_a_draft_declares_its_inputs_and_its_result() -> None:
     flow = Flow(name="demo", description="d", steps=(DECIDE,))
     (text,) = drafts(flow, CheckContext(file="flows/demo.yaml", command="demo")).values()
     assert [each for each in WANTED if each not in text] == []
@@ -78,7 +78,7 @@ def test_a_draft_is_a_module(modules: ModuleLoader, target: str | None) -> None:
 
 
 @pytest.mark.parametrize("module", ["flows/handlers/demo/a.ts", ".pi/flows/handlers/demo/a.mjs"])
-def test_a_step_whose_module_is_there_needs_none(module: str) -> None:
+def test_a_step_with_a_module_needs_no_draft(module: str) -> None:
     steps = (Code(step_id="a"), Code(step_id="b"))
     flow = Flow(name="demo", description="d", steps=steps)
     around = CheckContext(

@@ -1,4 +1,4 @@
-"""What can come of a visit, by the kind of the step."""
+"""Possible outcomes of a visit, by kind of step."""
 
 import pytest
 

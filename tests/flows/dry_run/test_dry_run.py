@@ -30,7 +30,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_the_examples_are_seen_whole(name: str) -> None:
+def test_every_path_of_the_examples_is_taken(name: str) -> None:
     """Shortest set of runs that walks every edge."""
     run = dry(WORKED[name], FILES)
     assert (run.runs, unwalked(run), run.is_complete) == (RUNS[name], [], True)
@@ -47,13 +47,13 @@ def test_what_programs_read() -> None:
     }
 
 
-def test_a_step_that_is_tried_again_is_not_waited_for() -> None:
+def test_a_dry_run_does_not_wait_for_retries() -> None:
     steps = "- {id: a, agent: scout, retry: true, on_error: b}\n- {id: b, agent: scout}\n"
     assert dry(steps).starts == 5
 
 
 @pytest.mark.slow("two runs of a thousand starts")
-def test_a_flow_that_never_ends_is_left_after_a_thousand_starts() -> None:
+def test_an_endless_flow_is_stopped_after_a_thousand_starts() -> None:
     """`dry-no-end` (error: cap of starts)."""
     pick = "- {id: b, type: code-decision, branches: {x: a, y: b}}\n"
     steps = "- {id: a, type: code}\n" + pick
@@ -71,7 +71,7 @@ def test_what_cannot_be_reached_is_named() -> None:
     assert found(steps) == ['5 warning dry-unreachable: no run of 2 reached step "b"']
 
 
-def test_after_two_seconds_it_is_said_what_was_not_walked() -> None:
+def test_after_two_seconds_the_untaken_paths_are_reported() -> None:
     """2 s in all; then `complete: false` and what was not walked."""
     steps = "".join(f"- {{id: s{n}, type: code, on_error: last}}\n" for n in range(9))
     run = dry(steps + "- {id: last, agent: scout}\n", clock=Hurry())
@@ -120,14 +120,14 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_a_way_that_depends_on_what_came_before_is_walked_too(name: str) -> None:
+def test_a_path_that_depends_on_earlier_choices_is_taken_too(name: str) -> None:
     """`dry-branch-unwalked` was said of branches that real runs take."""
     run = dry(HIDDEN[name])
     assert (unwalked(run), run.is_complete) == ([], True)
     assert len(run.reached) == HIDDEN[name].count("id: ")
 
 
-async def test_what_is_added_is_in_the_state_and_nowhere_else() -> None:
+async def test_a_discarding_log_keeps_events_in_its_state_only() -> None:
     ledger = discarding_ledger(world(), "demo")
     ledger.add(FlowNotified(kind="flow_warning"), CallPath(TASK))
     ledger.held.submit_soon()

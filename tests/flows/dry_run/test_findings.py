@@ -1,9 +1,9 @@
-"""What a dry run tells authors, and where it stands."""
+"""Findings of dry runs, with their places."""
 
 from penstock.flows.dry_run.findings import dry_findings
 from penstock.flows.dry_run.outcome import DryRun, ReachedBranch
 from tests.flows.dry_run.walks import found
-from tests.flows.texts import read, told
+from tests.flows.texts import finding_lines, read
 from tests.kit.worked import W6
 
 LOOP = """\
@@ -18,7 +18,7 @@ LOOP = """\
 """
 
 
-def test_an_empty_template_is_told_with_the_way_on_which_it_was_empty() -> None:
+def test_an_empty_template_is_reported_with_its_path() -> None:
     """`dry-template-empty` (a template that was empty on a walked path, with the path)."""
     assert found(W6) == [
         (
@@ -40,24 +40,26 @@ def test_an_output_that_its_agent_never_declares() -> None:
     ]
 
 
-def test_each_way_of_a_loop_stands_at_its_field() -> None:
+def test_each_outcome_of_a_loop_is_reported_at_its_field() -> None:
     walked = [ReachedBranch("again", each, is_walked=False) for each in ("exit", "loop", "cap")]
     dry = DryRun(runs=1, reached=("work", "again", "end"), branches=tuple(walked))
-    assert told(dry_findings(read(LOOP), dry)) == [
+    assert finding_lines(dry_findings(read(LOOP), dry)) == [
         '8 warning dry-branch-unwalked: no run of 1 took "loop" of step "again"',
         '9 warning dry-branch-unwalked: no run of 1 took "exit" of step "again"',
         '10 warning dry-branch-unwalked: no run of 1 took "cap" of step "again"',
     ]
 
 
-def test_it_is_said_why_something_was_not_reached() -> None:
+def test_the_reason_for_an_unreached_step_is_reported() -> None:
     steps = "- {id: a, path: none.yaml}\n- {id: b, agent: scout}\n"
     (finding,) = found(steps)
     assert finding == (
         '5 warning dry-unreachable: no run of 1 reached step "b"; '
         'runs ended with an error before: no flow matches "none.yaml"'
     )
-    late = told(dry_findings(read(steps), DryRun(runs=200, reached=("a",), is_complete=False)))
+    late = finding_lines(
+        dry_findings(read(steps), DryRun(runs=200, reached=("a",), is_complete=False))
+    )
     assert late == [
         (
             '5 warning dry-unreachable: no run of 200 reached step "b"; '

@@ -1,4 +1,4 @@
-"""What a dry run came to, on the wire."""
+"""The result of a dry run on the wire."""
 
 from penstock.flows.dry_run.outcome import DryRun, ReachedBranch
 

@@ -1,4 +1,4 @@
-"""Which ways are taken."""
+"""The choice of paths."""
 
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.path_chooser import PathChooser
@@ -12,28 +12,28 @@ def _flow(text: str) -> Flow:
     return flow
 
 
-def test_what_was_not_seen_comes_first() -> None:
+def test_new_outcomes_come_first() -> None:
     flow = _flow(W4)
     chooser = PathChooser(flow, sees_all=True)
     fork = flow.by_id["choose"]
     assert [chooser.choose(fork).branch for _ in range(2)] == ["Quick", "Deep"]
 
 
-def test_who_wishes_to_see_nothing_goes_to_the_end() -> None:
+def test_a_chooser_without_goals_goes_to_the_end() -> None:
     flow = _flow(W6)
     chooser = PathChooser(flow, sees_all=False)
     assert chooser.is_done
     assert [chooser.choose(flow.by_id["again"]).branch for _ in range(3)] == ["exit"] * 3
 
 
-def test_a_loop_goes_round_to_its_cap_once_it_was_begun() -> None:
+def test_a_loop_that_was_entered_repeats_to_its_limit() -> None:
     flow = _flow(W6)
     chooser = PathChooser(flow, sees_all=True)
     seen = [chooser.choose(flow.by_id["again"]).branch for _ in range(4)]
     assert seen == ["exit", "loop", "cap", "cap"]
 
 
-def test_a_bound_is_used_up_to_see_what_stands_behind_it() -> None:
+def test_a_limit_is_used_up_to_reach_the_steps_after_it() -> None:
     """With `max_iterations` = M … otherwise no jump, control falls through."""
     flow = _flow(W9)
     chooser = PathChooser(flow, sees_all=True)
@@ -43,7 +43,7 @@ def test_a_bound_is_used_up_to_see_what_stands_behind_it() -> None:
     assert branches == ["redo", "good", "redo", "redo"]
 
 
-def test_a_run_that_saw_nothing_new_is_not_made_again() -> None:
+def test_a_run_without_anything_new_is_not_repeated() -> None:
     chooser = PathChooser(_flow(W4), sees_all=True)
     chooser.begin()
     chooser.end()

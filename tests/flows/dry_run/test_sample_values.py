@@ -1,4 +1,4 @@
-"""What is handed in when nothing is done."""
+"""Sample values of dry runs."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any
     assert value_of(Output(name="x", **more)) == value
 
 
-def test_an_actor_has_no_tool_and_takes_any_text() -> None:
+def test_a_simulated_agent_has_no_tool_and_accepts_any_text() -> None:
     agent = simulated_agent(AGENTS.get("finder"))
     assert (agent.tools, agent.profile.tools) == ((), ())
     assert without_patterns([Output(name="x", pattern="^a$")]) == (Output(name="x"),)

@@ -12,7 +12,7 @@ from penstock.flows.dry_run.dry_run import dry_run
 from penstock.flows.dry_run.findings import dry_findings
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.testing.flows import MemoryFlows
-from tests.flows.texts import TOP, read, told
+from tests.flows.texts import TOP, finding_lines, read
 from tests.kit.flows import worker
 
 FILE = "flows/demo.yaml"
@@ -52,7 +52,7 @@ def dry(
 
 def found(steps: str, **files: str) -> list[str]:
     """Return what a dry run finds, as lines of text."""
-    return told(dry_findings(read(steps), dry(steps, files)))
+    return finding_lines(dry_findings(read(steps), dry(steps, files)))
 
 
 def unwalked(run: DryRun) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.flows.project.constants import FILE, read_constants
-from tests.flows.texts import told
+from tests.flows.texts import finding_lines
 
 
 def laid(root: Path, content: bytes) -> Path:
@@ -49,7 +49,7 @@ def test_what_is_no_constant_is_told_and_left_out(
     tmp_path: Path, content: bytes, said: str
 ) -> None:
     found = read_constants(laid(tmp_path, content))
-    (finding,) = told(found.diagnostics)
+    (finding,) = finding_lines(found.diagnostics)
     assert finding.startswith(said)
     assert set(found.values) <= {"tone"}
 

@@ -10,7 +10,7 @@ from penstock.agents.agent_profile import Tier
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.flow import check_flow
 from penstock.flows.project.files import FlowRoot, command_of, file_at, find_flows, read_flow_file
-from tests.flows.texts import TOP, told
+from tests.flows.texts import TOP, finding_lines
 
 FLOW = TOP + "- {id: a, agent: scout}\n"
 
@@ -195,7 +195,7 @@ def test_a_file_is_read_whatever_stands_in_it(
     laid(tmp_path, ["flows/x.yaml"])
     (tmp_path / "flows" / "x.yaml").write_bytes(content)
     read = read_flow_file(find_flows(tmp_path).files["x"])
-    assert told(read.findings) == said
+    assert finding_lines(read.findings) == said
     assert (read.flow is None) == bool(said)
     assert read.file == "flows/x.yaml"
 
@@ -205,7 +205,7 @@ def test_what_is_no_file_or_is_gone_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "flows" / "y.yaml")
     files = find_flows(tmp_path).files
     (tmp_path / "flows" / "x.yaml").unlink()
-    assert [told(read_flow_file(each).findings) for each in files.values()] == [
+    assert [finding_lines(read_flow_file(each).findings) for each in files.values()] == [
         ["1 error file-unreadable: the file cannot be read: No such file or directory"],
         ["1 error file-unreadable: the file cannot be read: it is no file"],
     ]
@@ -229,7 +229,7 @@ def test_a_flow_of_a_project_is_checked_where_it_lies(tmp_path: Path) -> None:
     laid(tmp_path, ["flows/dom/main.yaml"], TOP + steps)
     file = find_flows(tmp_path).files["dom:main"]
     around = FlowRoot(tmp_path).around(file, CheckContext())
-    assert told(check_flow(read_flow_file(file), around)) == [
+    assert finding_lines(check_flow(read_flow_file(file), around)) == [
         (
             '6 warning handler-missing: no handler for step "d": expected '
             "flows/dom/handlers/main/d.ts; penstock flow generate dom:main"

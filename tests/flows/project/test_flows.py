@@ -14,7 +14,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.flows.checks.around import SEED
-from tests.flows.texts import TOP, told
+from tests.flows.texts import TOP, finding_lines
 from tests.kit.flows import RUN, WORKERS, by_task, finish
 
 TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: scuot}\n"
@@ -71,7 +71,7 @@ def test_a_flow_with_an_error_is_listed_and_the_others_are_untouched(tmp_path: P
     library = ProjectFlows(tmp_path, lambda: SEED)
     files = library.files().files
     assert {"bad", "broken", "good", "odd"} < set(files)
-    assert told(library.check(files["bad"])[1]) == [
+    assert finding_lines(library.check(files["bad"])[1]) == [
         '4 error unknown-agent: unknown agent "scuot" in step "a"; did you mean "scout"?'
     ]
     assert library.find("good").errors == library.find("odd").errors == []
@@ -86,7 +86,9 @@ def test_each_flow_is_checked_beside_its_own_others(tmp_path: Path) -> None:
     (package / "other.yaml").write_text(f"{TOP}- {{id: a, agent: scout}}\n")
     library = ProjectFlows(project, lambda: SEED, packages=[package])
     files = library.files().files
-    assert {name: told(library.check(files[name])[1]) for name in ("flows", "package")} == {
+    assert {
+        name: finding_lines(library.check(files[name])[1]) for name in ("flows", "package")
+    } == {
         "flows": ['4 warning ref-missing: no flow at "other.yaml" (step "r")'],
         "package": [],
     }

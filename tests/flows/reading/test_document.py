@@ -5,7 +5,7 @@ import pytest
 from penstock.agents.folders import MOST_BYTES
 from penstock.flows.reading.document import parse_flow, source_lines
 from penstock.flows.reading.flow import read_flow
-from tests.flows.texts import said_of
+from tests.flows.texts import findings_of
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
 ALIAS = "anchors, aliases, merge keys and tags are not allowed in a manifest"
@@ -64,7 +64,7 @@ ALIAS = "anchors, aliases, merge keys and tags are not allowed in a manifest"
     ],
 )
 def test_what_is_no_flow_is_a_finding(text: str | bytes, wanted: list[str]) -> None:
-    assert said_of(text)[: len(wanted)] == wanted
+    assert findings_of(text)[: len(wanted)] == wanted
     assert read_flow(text).flow is None
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_flow_is_a_finding(text: str | bytes, wanted: list[str]) -> N
     ids=range(9),
 )
 def test_nothing_raises_and_something_is_said(text: str) -> None:
-    assert said_of(text)
+    assert findings_of(text)
     assert len(text) < MOST_BYTES
 
 
@@ -105,7 +105,7 @@ def test_two_parts_are_joined_and_lines_are_those_of_the_file() -> None:
 
 def test_a_key_in_both_parts_is_an_error() -> None:
     """A key in both is an error."""
-    assert said_of("---\nname: a\n---\nname: b\n")[-1] == (
+    assert findings_of("---\nname: a\n---\nname: b\n")[-1] == (
         '4 error yaml-duplicate-key: key "name" appears twice; first at line 2'
     )
 
@@ -115,13 +115,13 @@ def test_a_key_in_both_parts_is_an_error() -> None:
 )
 def test_an_empty_second_part_is_allowed(text: str) -> None:
     """An empty second part is allowed."""
-    assert all("missing-field" in each for each in said_of(text))
+    assert all("missing-field" in each for each in findings_of(text))
 
 
 def test_a_byte_order_mark_and_windows_lines_change_nothing() -> None:
     text = "\ufeff---\r\nname: demo\r\n---\r\nnaem: x\r\n"
     assert '4 warning unknown-field: unknown field "naem" in the flow; did you mean "name"?' in (
-        said_of(text)
+        findings_of(text)
     )
 
 

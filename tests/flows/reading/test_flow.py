@@ -5,7 +5,7 @@ import pytest
 from penstock.core.events.step import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.flow import flow_of, read_flow
-from tests.flows.texts import read, said_of
+from tests.flows.texts import findings_of, read
 
 STEP = "\nsteps: [{id: a, agent: b}]\n"
 REST = f"name: x\ndescription: d{STEP}"
@@ -13,7 +13,7 @@ REST = f"name: x\ndescription: d{STEP}"
 
 def test_the_first_check_of_the_seed() -> None:
     """Seed check 1: "Required fields present (`name`, `description`, `steps`)"."""
-    assert said_of("name: demo\nsteps:\n- id: look\n  agent: scout\n") == [
+    assert findings_of("name: demo\nsteps:\n- id: look\n  agent: scout\n") == [
         (
             '1 error missing-field: missing required field "description"; '
             'add "description:" at the top of the file'
@@ -25,7 +25,7 @@ def test_the_first_check_of_the_seed() -> None:
 def test_each_required_field_is_missed(field: str) -> None:
     lines = {"name": "name: x", "description": "description: d", "steps": STEP}
     del lines[field]
-    assert said_of("\n".join(lines.values())) == [
+    assert findings_of("\n".join(lines.values())) == [
         (
             f'1 error missing-field: missing required field "{field}"; '
             f'add "{field}:" at the top of the file'
@@ -102,7 +102,7 @@ def test_each_required_field_is_missed(field: str) -> None:
     ],
 )
 def test_a_field_of_the_flow_that_is_wrong(field: str, wanted: str) -> None:
-    assert said_of(f"{field}\n{REST}") == [f"1 error {wanted}"]
+    assert findings_of(f"{field}\n{REST}") == [f"1 error {wanted}"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_field_of_the_flow_that_is_wrong(field: str, wanted: str) -> None:
     ],
 )
 def test_a_field_of_the_flow_that_is_only_odd(field: str, wanted: str) -> None:
-    assert said_of(f"{field}\n{REST}") == [f"1 warning {wanted}"]
+    assert findings_of(f"{field}\n{REST}") == [f"1 warning {wanted}"]
     assert read_flow(f"{field}\n{REST}").flow is not None
 
 
@@ -132,7 +132,7 @@ def test_a_field_of_the_flow_that_is_only_odd(field: str, wanted: str) -> None:
     ],
 )
 def test_a_required_field_that_is_wrong(text: str, wanted: str) -> None:
-    assert said_of(text + STEP) == [wanted]
+    assert findings_of(text + STEP) == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_required_field_that_is_wrong(text: str, wanted: str) -> None:
     ],
 )
 def test_steps_are_a_list_of_one_to_a_thousand(steps: str, wanted: str) -> None:
-    assert said_of(f"name: x\ndescription: d\n{steps}") == [f"3 error {wanted}"]
+    assert findings_of(f"name: x\ndescription: d\n{steps}") == [f"3 error {wanted}"]
 
 
 def test_everything_that_may_stand_there_is_read() -> None:

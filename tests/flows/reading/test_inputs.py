@@ -5,7 +5,7 @@ import pytest
 from penstock.core.events.step import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.flow import read_flow
-from tests.flows.texts import TOP, told
+from tests.flows.texts import TOP, finding_lines
 
 STEP = "- {id: a, agent: b}\n"
 
@@ -38,14 +38,14 @@ def test_inputs_of_a_run_have_types(inputs: str, wanted: tuple[RunInput, ...]) -
 
 @pytest.mark.parametrize("inputs", ["3", "[a]", "{a: 1}", "{a: {}}", "{1: {type: string}}"])
 def test_other_inputs_are_refused(inputs: str) -> None:
-    said = told(read_flow(f"inputs: {inputs}\n{TOP}{STEP}", "flows/demo.yaml").findings)
+    said = finding_lines(read_flow(f"inputs: {inputs}\n{TOP}{STEP}", "flows/demo.yaml").findings)
     assert [each.split()[:2] for each in said] == [["1", "error"]]
 
 
 def test_an_input_that_a_chat_takes_for_the_task_is_warned_of() -> None:
     """19: `/dom:apply TEXT` starts with task TEXT; "`input.task` and the rest of `input`"."""
     text = f"{TOP}{STEP}inputs:\n  task: {{type: string, required: true}}\n"
-    (said,) = told(read_flow(text, "flows/demo.yaml").findings)
+    (said,) = finding_lines(read_flow(text, "flows/demo.yaml").findings)
     assert said == (
         '6 warning task-input: input "task" cannot be given in a chat: '
         'the task of the run is meant there; give it another name, or read "${{task}}"'

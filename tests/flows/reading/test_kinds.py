@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.flows.definition import StepRetry
-from tests.flows.texts import said_of_step, step_of
+from tests.flows.texts import findings_of_step, step_of
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_a_step_is_tried_again(retry: str, wanted: StepRetry) -> None:
     ],
 )
 def test_tries_that_are_wrong(retry: str, wanted: list[str]) -> None:
-    assert said_of_step(f"id: a, agent: b, retry: {retry}") == [f"4 {each}" for each in wanted]
+    assert findings_of_step(f"id: a, agent: b, retry: {retry}") == [f"4 {each}" for each in wanted]

@@ -13,13 +13,13 @@ from penstock.flows.definition import (
     StepRetry,
 )
 from penstock.flows.reading.steps import option_items
-from tests.flows.texts import attributes, read, said_of_step, step_of, told
+from tests.flows.texts import attributes, finding_lines, findings_of_step, read, step_of
 
 
 def test_the_second_check_of_the_seed() -> None:
     """Seed check 2: "All step IDs are unique"."""
     steps = "- id: look\n  agent: scout\n- id: look\n  agent: scout\n"
-    assert told(read(steps).findings) == [
+    assert finding_lines(read(steps).findings) == [
         '6 error duplicate-step: duplicate step id "look"; first at line 4; rename one of them'
     ]
 
@@ -173,7 +173,7 @@ def test_the_second_check_of_the_seed() -> None:
     ],
 )
 def test_a_step_that_is_wrong(fields: str, wanted: list[str]) -> None:
-    assert said_of_step(fields) == [f"4 error {each}" for each in wanted]
+    assert findings_of_step(fields) == [f"4 error {each}" for each in wanted]
 
 
 @pytest.mark.parametrize(
@@ -232,13 +232,13 @@ def test_a_step_that_is_wrong(fields: str, wanted: list[str]) -> None:
     ],
 )
 def test_a_step_that_is_only_odd(fields: str, wanted: str) -> None:
-    assert said_of_step(fields) == [f"4 warning {wanted}"]
+    assert findings_of_step(fields) == [f"4 warning {wanted}"]
     assert read(f"- {{{fields}}}").flow is not None
 
 
 def test_a_fork_by_its_type_has_no_check() -> None:
     """`{id, type: fork, check}` -> fork with `field-of-other-type`."""
-    said = said_of_step("id: a, type: fork, check: b, question: q, branches: {x: a}")
+    said = findings_of_step("id: a, type: fork, check: b, question: q, branches: {x: a}")
     assert said == [
         (
             '4 warning field-of-other-type: field "check" does nothing in step "a" of type fork; '

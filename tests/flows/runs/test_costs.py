@@ -1,4 +1,4 @@
-"""What a visit has cost, told from the log: time without people, tokens, calls."""
+"""Costs of a visit from the log: active time, tokens, calls."""
 
 import pytest
 
@@ -104,7 +104,7 @@ async def test_a_step_says_what_it_cost_and_the_run_what_all_did() -> None:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
-async def test_killed_at_any_write_a_step_says_the_same(writes: int, before: bool) -> None:
+async def test_killed_at_any_write_a_step_has_the_same_costs(writes: int, before: bool) -> None:
     """They are folded from the log: what a crash forgot is not counted, nor is the time after."""
     log = DyingLog(clock := FakeClock(), writes=writes, before=before)
     await told(log, clock)
@@ -129,7 +129,7 @@ BESIDE = """
 """
 
 
-async def test_a_step_that_waits_beside_others_costs_nothing_meanwhile() -> None:
+async def test_a_waiting_step_costs_nothing_while_others_work() -> None:
     place = MemoryStorage(clock=(clock := FakeClock()), flows=flows_of(demo=steps(BESIDE)))
     asks = call("ask_user", question="Sure?", type="confirm")
     answers: dict[str, ScriptedReply | Answer] = {
@@ -164,7 +164,7 @@ REFERS = """
 """
 
 
-async def test_a_flow_inside_costs_what_its_steps_do() -> None:
+async def test_a_nested_flow_costs_as_much_as_its_steps() -> None:
     inner = steps(
         "  - {id: look, agent: scout, task: look}\n  - {id: b, agent: writer, task: tell}"
     )
@@ -179,7 +179,7 @@ async def test_a_flow_inside_costs_what_its_steps_do() -> None:
     assert (whole.duration_ms, whole.usage.input_tokens, whole.usage.tool_calls) == (9000, 23, 1)
 
 
-async def test_what_an_agent_said_that_was_reminded_is_in_its_costs() -> None:
+async def test_replies_before_a_reminder_are_in_the_costs() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps("  - {id: look, agent: scout, task: look}")))
     replies = [
         spend(10, 5, cost_usd=0.5) + say("Hm."),

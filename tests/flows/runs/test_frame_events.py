@@ -53,7 +53,7 @@ def test_a_step_has_its_one_flow_or_those_of_its_glob() -> None:
     assert story.flows(CallPath("t/c/1")) == ()
 
 
-def test_what_happens_after_somebody_looked_is_found_too() -> None:
+def test_later_events_are_found_too() -> None:
     task = task_of(("t/a/1", begins("a")))
     story = FrameEvents(task)
     assert len(story.steps(RUN)) == 1

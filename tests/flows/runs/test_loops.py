@@ -67,7 +67,7 @@ def test_a_body_that_stands_after_the_decision_sees_its_visit() -> None:
     assert loops.iteration("enough") == 1
 
 
-def test_a_way_back_is_taken_as_often_as_it_may_be() -> None:
+def test_a_way_back_is_taken_up_to_its_limit() -> None:
     """Taken less than M times so far: it is taken. Otherwise: no jump, control falls through."""
     loops = LoopCounters(GATED)
     assert loops.route(DECISION, ["make"]) == RouteTaken(("make",), 1, back=("make",))
@@ -77,7 +77,7 @@ def test_a_way_back_is_taken_as_often_as_it_may_be() -> None:
     assert loops.route(DECISION, ["publish"]) == RouteTaken(("publish",))
 
 
-def test_a_way_ahead_counts_for_nothing() -> None:
+def test_a_forward_jump_is_not_counted() -> None:
     loops = LoopCounters(GATED)
     loops.settle(DECISION, 1, ["publish"])
     assert loops.iteration("gate") == 1

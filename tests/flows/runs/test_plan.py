@@ -49,7 +49,7 @@ def test_a_fold_of_what_happened_is_the_plan_that_made_it_happen(example: Any) -
     )
 
 
-def test_a_step_that_waits_gives_its_place_back() -> None:
+def test_a_waiting_step_frees_its_place() -> None:
     """P4: A step that waits for a person, or for its next try, gives its place back."""
     plan = Plan(flow(*W2, max_concurrent=1))
     plan.start("a")
@@ -89,7 +89,7 @@ def test_no_new_step_starts_once_a_jump_is_asked_for() -> None:
     assert plan.settle("b", Outcome.SUCCESS)[0] == Jumped("a", ("out",), "on_complete")
 
 
-def test_whoever_aborts_cuts_what_runs_and_skips_the_rest() -> None:
+def test_an_abort_cancels_running_steps_and_skips_the_rest() -> None:
     plan = Plan(flow(*W1))
     plan.start("web")
     told = plan.abort()
@@ -120,7 +120,7 @@ def test_a_target_that_was_visited_meanwhile_is_not_jumped_to_again() -> None:
     assert said == ("+f/1 -f/1 jump a, b +a/1 -a/1 +b/1 -b/1 +end/1 -end/1 success")
 
 
-def test_a_thousand_steps_are_planned_without_looking_at_all_of_them_each_time() -> None:
+def test_a_thousand_steps_are_planned_without_a_scan_of_all_steps() -> None:
     chain = [agent("s0"), *(agent(f"s{n}", f"s{n - 1}") for n in range(1, 1_000))]
     plan = Plan(flow(*chain))
     for number in range(1_000):

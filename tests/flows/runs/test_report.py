@@ -9,7 +9,7 @@ FLOW = """
 """
 
 
-async def test_a_result_has_what_the_page_says() -> None:
+async def test_a_result_has_the_documented_fields() -> None:
     """FlowResult: runId, flowName, status, task, stepCount, results, forks, lastResult, …."""
     answers = {"code": finish("done", files=[{"path": "a.py", "action": "created"}])}
     result = (await run_flow(FLOW, ScriptedModel(by_task(answers)))).output

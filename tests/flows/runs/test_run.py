@@ -1,4 +1,4 @@
-"""A run as its log tells it."""
+"""The state of a run, folded from its log."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_the_choice_of_a_fork_is_that_of_its_target_until_that_has_run() -> None
     assert run.forks["choose"].answer == "quick"
 
 
-def test_a_choice_that_a_jump_drops_is_told_to_nobody() -> None:
+def test_a_choice_dropped_by_a_jump_reaches_no_agent() -> None:
     """7.3: "an `on_error` or branch jump drops the rest" of several targets."""
     fork, unit, *rest = W10
     run = begun(fork, replace(unit, on_error="report"), *rest)
@@ -102,7 +102,7 @@ def test_a_result_is_not_flat_where_another_reference_may_bring_its_id() -> None
     assert "sum" not in run.results
 
 
-def test_a_failure_that_says_nothing_has_a_reason_all_the_same() -> None:
+def test_a_failure_without_a_text_still_has_a_reason() -> None:
     run = begun(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     run.settle(settled("fetch", outcome=Outcome.HARD))

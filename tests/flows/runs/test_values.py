@@ -1,4 +1,4 @@
-"""What templates of a run come to."""
+"""Template values of a run."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def values(**more: Any) -> TemplateValues:
         ("${{flow.input.where}}", ""),
     ],
 )
-def test_a_place_comes_to_what_the_run_knows(template: str, wanted: str) -> None:
+def test_a_placeholder_expands_to_its_value(template: str, wanted: str) -> None:
     """V4, V8, V9, V10."""
     known = values()
     assert known.text(template) == wanted
@@ -93,7 +93,7 @@ def test_a_place_comes_to_what_the_run_knows(template: str, wanted: str) -> None
         "${{input.nothing}}",
     ],
 )
-def test_what_is_missing_is_nothing_and_is_noted_once(place: str) -> None:
+def test_a_missing_value_is_empty_and_noted_once(place: str) -> None:
     """V7: empty text and an event; the run goes on."""
     known = values()
     assert known.text(f"a{place}c{place}") == "ac"

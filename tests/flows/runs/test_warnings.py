@@ -1,4 +1,4 @@
-"""What is odd in a run is told, and how often."""
+"""Warnings of a run, without repetition."""
 
 from penstock.core.call import CallPath
 from penstock.core.events.flow_events import FlowNotified
@@ -25,7 +25,7 @@ def test_a_whole_run_is_warned_once_whichever_frame_it_was() -> None:
     assert _told(ledger) == [(ONE, None)]
 
 
-def test_a_result_says_each_warning_once_and_nothing_else_that_was_told() -> None:
+def test_a_result_lists_each_warning_once_and_no_other_event() -> None:
     ledger = discarding_ledger(world(), "demo")
     ledger.add(FlowNotified(kind="flow_jump", body={"message": "no warning"}), ONE)
     for frame, said in ((ONE, "b"), (ONE, "a"), (OTHER, "b")):

@@ -1,4 +1,4 @@
-"""Forks: what is asked, what the decider reads, and what readers are told (section 7.3)."""
+"""Forks: the question, the task of the decider, and the events (section 7.3)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,7 +54,7 @@ async def through(
         return result, model, autos, await told_in(runtime, "flow_warning")
 
 
-async def test_what_a_person_says_is_not_expanded() -> None:
+async def test_a_persons_words_are_not_expanded() -> None:
     """V1: inserted text is never looked at again."""
     words = "my ${{result.pre.summary}} $${{task}}"
     result, model, autos, _ = await through({"text": words})
@@ -75,7 +75,7 @@ async def test_the_section_of_the_chosen_step_has_the_question_as_it_was_asked()
     assert f"Question: {DECIDES}\nAnswer: Quick\nNote: now\nDecided by: a person" in system
 
 
-async def test_a_place_of_the_question_that_names_nothing_is_told_once() -> None:
+async def test_a_placeholder_without_a_value_in_a_question_causes_one_warning() -> None:
     """V7: missing → empty text and an event `flow_warning {stepId, reference}`."""
     result, _, _, warnings = await through({"value": "Deep"})
     reference = "${{result.gone.x}}"
@@ -92,7 +92,7 @@ async def test_free_text_that_names_a_branch_and_no_option_goes_to_the_decider()
 
 
 @pytest.mark.parametrize("answer", [{"decide": True}, None], ids=["left to it", "autonomous"])
-async def test_an_agent_that_decides_alone_is_told_of(answer: Mapping[str, Any] | None) -> None:
+async def test_a_decision_by_an_agent_alone_is_reported(answer: Mapping[str, Any] | None) -> None:
     """An option is left to the agent, or autonomous run: event `flow_auto_decision`."""
     result, _, autos, _ = await through(answer)
     wanted = {"forkId": "choose", "agentName": "judge"}
@@ -115,7 +115,7 @@ def test_an_answer_says_one_thing(answer: Json, choice: PersonChoice) -> None:
     assert choice_in(answer) == choice
 
 
-def test_the_task_of_the_decider_is_expanded_and_what_was_said_is_not() -> None:
+def test_the_deciders_task_is_expanded_and_a_persons_words_are_not() -> None:
     step = Fork(step_id="f", question="q?", branches={"a": "x"}, options=("a",), task="t")
     told = decider_task(step, "said", str.upper)
     assert told.startswith("Q?\n\nOptions: a\n\n")

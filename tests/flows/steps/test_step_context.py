@@ -1,4 +1,4 @@
-"""What readers of a visit are told, and how often."""
+"""Events of a visit, without repetition."""
 
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import MemoryStorage, memory_runtime
@@ -12,7 +12,7 @@ MISSING = """
 SUB = "inputs: {n: {type: string}}\nsteps:\n  - {id: own, agent: scout, task: own}\n"
 
 
-async def test_each_place_that_names_nothing_is_told_once_though_visits_are_entered_again() -> None:
+async def test_each_unresolved_placeholder_is_reported_once_across_reentered_visits() -> None:
     """V7: missing → empty text and an event `flow_warning {stepId, reference}`."""
     place = MemoryStorage(flows=flows_of(demo=steps(MISSING), sub=SUB))
     model = ScriptedModel(by_task({}))

@@ -44,7 +44,7 @@ FORK = """
         ({"decide": True}, "deep", "deep done, Deep"),
     ],
 )
-async def test_a_fork_asks_a_person_and_goes_on_where_they_say(
+async def test_a_fork_asks_a_person_and_follows_the_answer(
     answer: dict[str, Any], ran: str, said: str
 ) -> None:
     """W4: branches and a join in one segment."""
@@ -117,13 +117,13 @@ async def test_a_condition_looks_at_a_field_of_the_last_result(check: str, ran: 
     assert done == [ran]
 
 
-async def test_a_condition_says_what_it_found_also_where_both_ways_are_one() -> None:
+async def test_a_condition_reports_its_result_also_if_both_branches_are_equal() -> None:
     text = CONDITION.replace("CHECK", "web.branch").replace("yes-step", "no-step", 1)
     envelope = await run_flow(text, ScriptedModel(by_task({})))
     assert envelope.output["results"]["found"]["branch"] == "absent"
 
 
-async def test_words_of_ones_own_go_to_the_decider() -> None:
+async def test_a_persons_own_words_go_to_the_decider() -> None:
     """7.3: free text: the decider runs with question, options and the text."""
     text = FORK.replace("agent: judge", "agent: judge\n    allowCustom: true")
     model = ScriptedModel(by_task({"How deep?": finish("fits", branch="Quick")}))
@@ -140,7 +140,7 @@ async def test_words_of_ones_own_go_to_the_decider() -> None:
     assert "not too deep" in model.requests[0].messages[0].content
 
 
-async def test_what_a_decider_promises_is_handed_on_with_its_choice() -> None:
+async def test_a_deciders_outputs_are_in_the_result_with_its_choice() -> None:
     """§11: `branch` "on … deciders of forks", and "NAME: one per declared output"."""
     judge = worker("judge", outputs=(Output(name="why"),))
     model = ScriptedModel(by_task({"How deep?": finish("so", branch="Deep", why="it matters")}))
