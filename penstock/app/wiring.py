@@ -141,7 +141,7 @@ class Assembly:
         """Connect the listeners and return the runtime. The bus is notified before activations."""
         storage, project_parts = self._storage, self._project_parts
         storage.log.listen(self._bus.publish)
-        storage.log.listen(self._activations.hear)
+        storage.log.listen(self._activations.observe)
         if storage.database_parts is not None:
             storage.database_parts.erasure.listen(self._bus.forget)
             storage.database_parts.erasure.listen(self._activations.forget)
@@ -331,7 +331,7 @@ class Assembly:
             end=self._work.end,
             lacks=needs.lacks,
             has=needs.has,
-            tell=notifier.tell,
+            notify=notifier.tell,
         )
         return Activations(self._storage.log, body, self._world, owner=self._storage.owner)
 

@@ -127,7 +127,7 @@ class Inbox:
         log_id = LogId(call.session_id or task_id)
         if call.session_id is not None:
             await self._own_session(SessionId(call.session_id), profile)
-            await self._starter.look_up(log_id)
+            await self._starter.ensure_readable(log_id)
         return await self._queued(log_id, task_id, requested)
 
     async def run_flow(
@@ -172,7 +172,7 @@ class Inbox:
         back: nothing can end a task then, but its log can be deleted.
         """
         task = await self.task(task_id, profile)
-        await self._starter.look_up(task.log_id)
+        await self._starter.ensure_readable(task.log_id)
         await self._log.send(task.log_id, [Entry(CancelRequested(by=profile.profile_id), task_id)])
         self._launcher.wake(task.log_id)
         return await self.task(task_id, profile)
@@ -215,7 +215,7 @@ class Inbox:
         answer, problems = check_answer(asked.question, body, self._limits.json_depth)
         if problems:
             raise InvalidAnswer(problems)
-        await self._starter.look_up(asked.log_id)
+        await self._starter.ensure_readable(asked.log_id)
         event = QuestionAnswered(
             question_id=question_id,
             status=QuestionStatus.ANSWERED,
@@ -261,7 +261,7 @@ class Inbox:
         if message.session_id is None:
             return None
         await self._own_session(SessionId(message.session_id), profile, message.agent)
-        await self._starter.look_up(LogId(message.session_id))
+        await self._starter.ensure_readable(LogId(message.session_id))
         return await self._as_answer(message, profile)
 
     async def _own_session(

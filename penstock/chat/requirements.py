@@ -132,7 +132,7 @@ def _begun(task: TaskState) -> Iterator[str]:
 
     The handler of a code step is found by its step, and its name has a colon.
     """
-    for path in chain(task.begun, task.parked, task.asked):
+    for path in chain(task.entered, task.parked, task.asked):
         if not _is_over(path, task.settled):
             names = tools_on(path)
             yield from (name for name in names if name not in _NO_TOOLS and ":" not in name)
@@ -141,7 +141,7 @@ def _begun(task: TaskState) -> Iterator[str]:
 def _sessions(task: TaskState) -> Iterator[Need]:
     """Yield what the agent sessions need that have begun in the task and have not ended."""
     over = {path for path, event in task.story if path and isinstance(event, StepSettled)}
-    for frame, began in task.begun_agents.items():
+    for frame, began in task.started_agents.items():
         dialogue = task.agents[frame]
         if not (_is_over(frame, task.settled) or _is_over(frame, over) or _has_finished(dialogue)):
             yield from _session(began, dialogue)

@@ -1,4 +1,20 @@
-"""One stretch of work on a log: take the lease, fold, do what there is to do, give it back."""
+"""Activations: acquire the lease of a log, fold it, run its tasks, release the lease.
+
+Guarantees: one process at a time works on a log; every error of a task's body ends in `_work`, so
+a task ends or waits, and the next task gets its turn; a lease that ends without a crash is released
+and does not count as one.
+
+How: `run` acquires the lease, `_hold` builds a HeldLog and cancels the work when the lease is lost,
+`_until_done` runs tasks until none has anything to do. `release` refuses while the log has new
+outside events, so an event that arrives at the last moment is processed before the lease is free.
+
+Relies on: the store fences appends by the epoch of the lease (docs/decisions/012), so work that
+continues after a lost lease writes nothing. A signal (Cancel, LeaseLost, Blocked) derives from
+BaseException, so no tool can swallow it. It would break if a body committed events after its task
+ended, or if a lease were released before its log's submitted events are written.
+
+Shown by tests/engine/test_activation.py, test_lease_keeper.py and tests/chaos.
+"""
 
 import asyncio
 import logging
@@ -9,7 +25,6 @@ from penstock.core.clock import Moment
 from penstock.core.errors import StoreError
 from penstock.core.events.events import (
     Entry,
-    QuestionAnswered,
     Record,
     TaskBlocked,
     TaskEnded,
@@ -18,14 +33,13 @@ from penstock.core.events.events import (
 from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
-from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Blocked, Cancel, LeaseLost
 from penstock.core.task import Missing, names_of
 from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.state_cache import StateCache
-from penstock.engine.suspend import withdraw
+from penstock.engine.suspend import expire, next_expiry, withdraw
 from penstock.engine.task_body import MissingParts, TaskBody
 from penstock.engine.task_ends import cancelled, crashed, failed, internal_error
 from penstock.engine.task_state import TaskState
@@ -34,10 +48,11 @@ from penstock.store.logs.log import Lease, Log
 from penstock.store.logs.quarantine import SUSPECT
 
 log = logging.getLogger(__name__)
+FAULT = "the runtime failed; its log has the details"
 
 
 class Activations:
-    """The logs that this process works on."""
+    """Runs the work on logs in this process, one activation per log."""
 
     def __init__(self, log: Log, body: TaskBody, world: World, *, owner: str) -> None:
         self._log = log
@@ -49,39 +64,41 @@ class Activations:
         self._held: dict[LogId, HeldLog] = {}
         self._keeper = LeaseKeeper(self._held, world.limits.renew_seconds)
         self._states = StateCache(log, self._held, most=world.limits.fold_cache)
-        self._begun: dict[LogId, tuple[Lease, float]] = {}
-        """Leases that were taken when a task began, and when; `run` comes for them."""
-        self._owed: dict[LogId, Lease] = {}
-        """Leases that the store did not take back; it is asked again before the log is taken."""
+        self._started: dict[LogId, tuple[Lease, float]] = {}
+        """Leases acquired by `begin`, with the time; the next `run` of the log uses them."""
+        self._unreleased: dict[LogId, Lease] = {}
+        """Leases that the store failed to release; released before the log is acquired again."""
         self._blocked: dict[LogId, MissingParts] = {}
-        """Logs that were left because something was missing here."""
+        """Logs whose task needs something that this process lacks."""
         self._is_closing = False
 
     async def run(self, log_id: LogId) -> Moment | None:
-        """Do all there is to do in a log; returns when to look again, if at some time."""
+        """Run every task of a log that can run; return when the log is due again, if ever."""
         now = self._clock.monotonic()
-        if log_id in self._begun:
-            lease, now = self._begun.pop(log_id)
-        elif (found := await self._acquired(log_id)) is None:
+        if log_id in self._started:
+            lease, now = self._started.pop(log_id)
+        elif (acquired := await self._acquired(log_id)) is None:
             return None
         else:
-            lease = found
+            lease = acquired
         try:
             return await self._hold(lease, now)
         except LeaseLost as lost:
-            await self._tell_lost(log_id, lost)
+            await self._report_lost(log_id, lost)
         except Blocked as blocked:
             await self._leave_blocked(lease, blocked)
         except asyncio.CancelledError:
             if self._is_closing:
-                await self._give_back(lease)
-            raise  # else by nobody who may: the lease runs out, and that counts as a crash
+                await self._surrender(lease)
+            # Only `close` may cancel an activation. After any other cancellation the lease expires,
+            # which counts as a crash, because nothing is known about the state of the work.
+            raise
         except StoreError:
-            await self._give_back(lease)
+            await self._surrender(lease)
             raise
         except Exception as error:
             if (lack := exhaustion_of(error)) is not None:
-                await self._give_back(lease)
+                await self._surrender(lease)
                 raise lack from error
             log.exception("the work on log %s broke off", log_id)
         return None
@@ -89,59 +106,64 @@ class Activations:
     async def begin(
         self, log_id: LogId, entries: Sequence[Entry], *, head: int
     ) -> Sequence[Record] | None:
-        """Write what begins a task at once, for `run` to go on with; None when it has to wait."""
+        """Write the first events of a task and acquire the lease in one write; `run` continues.
+
+        Returns None, with nothing written, if the log changed or is held: then the caller appends
+        the message and wakes the launcher.
+        """
         if self._is_closing:
             return None
         now = self._clock.monotonic()
-        begun = await self._log.begin(log_id, entries, self._owner, head=head)
-        if begun is None:
+        started = await self._log.begin(log_id, entries, self._owner, head=head)
+        if started is None:
             return None
-        lease, records = begun
-        self._begun[log_id] = (lease, now)
-        if self._is_closing:
+        lease, records = started
+        self._started[log_id] = (lease, now)
+        if self._is_closing:  # `close` ran during the write and did not see this lease
             await self.close()
         return records
 
     async def close(self) -> None:
-        """Begin nothing more, and give back the leases that nobody came for."""
+        """Refuse new work, and release the leases that no `run` has used."""
         self._is_closing = True
-        waiting = [*(lease for lease, _ in self._begun.values()), *self._owed.values()]
-        self._begun.clear()
+        waiting = [*(lease for lease, _ in self._started.values()), *self._unreleased.values()]
+        self._started.clear()
         for lease in waiting:
-            await self._give_back(lease)
+            await self._surrender(lease)
 
     async def rest(self) -> None:
-        """Return when nothing is asked of the store any more for logs that were at work here."""
+        """Wait until no renewal is in flight."""
         await self._keeper.rest()
 
-    async def look_up(self, log_id: LogId) -> None:
-        """Fold a log that is not at hand; who hands something in learns whether it reads back.
+    async def ensure_readable(self, log_id: LogId) -> None:
+        """Fold a log into the cache before something is appended to it.
 
-        Raises StoreCorrupt when it does not.
+        Raises StoreCorrupt if the log cannot be read, so that the sender gets the error immediately
+        and not after the event was accepted.
         """
-        if log_id not in self._begun:
-            await self._states.look_up(log_id)
+        if log_id not in self._started:
+            await self._states.ensure_readable(log_id)
 
     async def drop_erased(self) -> None:
-        """Drop what is folded here of logs in which another process erased something."""
+        """Drop cached states of logs in which another process erased something."""
         await self._states.drop_erased()
 
     def find(self, log_id: LogId) -> SessionState | None:
-        """Return the state of a log that is folded here and not at work."""
+        """Return the cached state of a log that no activation works on."""
         return self._states.find(log_id)
 
     def awaited(self, log_id: LogId) -> set[LogId]:
-        """Return the runs that a log at rest waits for, as far as it is folded here."""
+        """Return the runs that a cached log waits for; empty if the log is not cached."""
         state = self._states.find(log_id)
         current = None if state is None else state.current
         return set() if current is None else {LogId(run_id) for run_id in current.awaited}
 
-    def hear(self, records: Sequence[Record]) -> None:
-        """Take in what this process committed."""
-        self._states.hear(records)
+    def observe(self, records: Sequence[Record]) -> None:
+        """Update cached states with events that this process committed."""
+        self._states.observe(records)
 
     def is_blocked(self, log_id: LogId) -> bool:
-        """Whether a log was left because something was missing here, and still is."""
+        """Return whether the log's task still needs something that this process lacks."""
         lack = self._blocked.get(log_id)
         if lack is not None and self._body.has(log_id, lack):
             del self._blocked[log_id]
@@ -149,55 +171,55 @@ class Activations:
 
     @property
     def blocked(self) -> int:
-        """How many logs were left because something was missing here."""
+        """The number of logs whose task needs something that this process lacks."""
         return len(self._blocked)
 
     def forget_blocked(self, pending: Collection[LogId]) -> None:
-        """Forget what was missing for logs that are not pending any more."""
+        """Forget the missing parts of logs that are no longer pending."""
         for log_id in self._blocked.keys() - set(pending):
             del self._blocked[log_id]
 
     def is_held(self, log_id: LogId) -> bool:
-        """Whether this process is at work on the log."""
+        """Return whether an activation here works on the log."""
         return log_id in self._held
 
-    async def look(self, log_id: LogId) -> None:
-        """Make a log at work here take in what came from outside."""
+    async def refresh(self, log_id: LogId) -> None:
+        """Read outside events into a log that an activation here works on."""
         if held := self._held.get(log_id):
             try:
                 await held.keep()
             except StoreError as error:
-                log.debug("log %s could not be looked at: %s", log_id, error)
+                log.debug("log %s could not be refreshed: %s", log_id, error)
 
     def forget(self, log_id: LogId) -> None:
-        """Drop what is known here of a log, because something in it was erased."""
+        """Drop everything cached about a log in which something was erased."""
         self._states.forget(log_id)
         self._blocked.pop(log_id, None)
 
     async def _acquired(self, log_id: LogId) -> Lease | None:
-        """Take a lease. One that was still to be given back is, or this would count as a crash."""
-        if owed := self._owed.get(log_id):
-            await self._log.surrender(owed)
-            self._owed.pop(log_id, None)
+        """Acquire the lease. Release an older one of ours first, or it would count as a crash."""
+        if unreleased := self._unreleased.get(log_id):
+            await self._log.surrender(unreleased)
+            self._unreleased.pop(log_id, None)
         return await self._log.acquire(log_id, self._owner)
 
-    async def _give_back(self, lease: Lease) -> None:
+    async def _surrender(self, lease: Lease) -> None:
         try:
             await self._log.surrender(lease)
         except StoreError as error:
-            log.debug("log %s could not be given back yet: %s", lease.log_id, error)
-            self._owed[lease.log_id] = lease
+            log.debug("the lease of log %s could not be released yet: %s", lease.log_id, error)
+            self._unreleased[lease.log_id] = lease
         else:
-            self._owed.pop(lease.log_id, None)
+            self._unreleased.pop(lease.log_id, None)
 
     async def _leave_blocked(self, lease: Lease, blocked: Blocked) -> None:
-        """Leave a log to a process that has what its task needs."""
-        said = "log %s is left to a process that has what is missing here: %s"
-        log.warning(said, lease.log_id, names_of(blocked.blocked_on))
-        await self._give_back(lease)
+        """Release the lease, so that a process that has the missing parts can acquire it."""
+        message = "log %s is left to a process that has what is missing here: %s"
+        log.warning(message, lease.log_id, names_of(blocked.blocked_on))
+        await self._surrender(lease)
 
-    async def _tell_lost(self, log_id: LogId, lost: LeaseLost) -> None:
-        """Say why work stops; that its log was erased is what somebody wanted."""
+    async def _report_lost(self, log_id: LogId, lost: LeaseLost) -> None:
+        """Log why the work stops. An erased log is expected, so it is no warning."""
         if await self._log.head(log_id):
             log.warning("the work on log %s stops: %s", log_id, lost)
         else:
@@ -206,17 +228,19 @@ class Activations:
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
         state = await self._states.take(lease)
         if lease.recoveries >= SUSPECT:
-            said = "log %s resumes on probation: the process died %d times in a row at its place"
-            log.warning(said, lease.log_id, lease.recoveries)
+            message = "log %s resumes on probation: the process died %d times in a row at its place"
+            log.warning(message, lease.log_id, lease.recoveries)
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
-        self._keeper.look_after()
+        self._keeper.watch()
         here = asyncio.current_task()
         assert here is not None  # noqa: S101  an activation runs in a task
         held.when_lost(partial(here.cancel, "the log was lost"))
         try:
             return await self._until_done(held)
         except asyncio.CancelledError:
+            # The lease keeper cancelled this task once. A second request comes from `close` and
+            # must win, or the process could not stop.
             if held.lost is None or here.cancelling() > 1:
                 raise
             raise held.lost from None
@@ -228,13 +252,14 @@ class Activations:
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
-        await self._tell(held, state.current)
+        # A crash between the commit of an end and its notification left the waiters uninformed.
+        await self._notify(held, state.current)
         while True:
-            await self._expire(held)
+            await expire(held, self._clock)
             while (task := state.next_task()) is not None:
                 await self._check(held, task)
                 await self._work_or_block(held, task)
-                await self._expire(held)
+                await expire(held, self._clock)
             wake_at = next_expiry(state)
             if await held.release(wake_at=wake_at):
                 break
@@ -242,9 +267,9 @@ class Activations:
         return wake_at
 
     async def _check(self, held: HeldLog, task: TaskState) -> None:
-        """Note what is missing for the task, and raise Blocked if there is something.
+        """Raise Blocked if the task needs something that this process lacks.
 
-        A task that was started with the lease has been checked already.
+        A task that `begin` started was checked before.
         """
         if held.begins or task.cancel_requested:
             return
@@ -256,30 +281,32 @@ class Activations:
     async def _note_blocked(
         self, held: HeldLog, task: TaskState, missing: tuple[Missing, ...]
     ) -> None:
-        """Note what is missing for the task and those queued behind it."""
-        for each in (task, *held.state.queue.values()):
-            if each.blocked_on != missing:
-                held.add(TaskBlocked(blocked_on=missing), each.task_id)
+        """Append what is missing to the task and to the tasks queued behind it."""
+        for blocked_task in (task, *held.state.queue.values()):
+            if blocked_task.blocked_on != missing:
+                held.add(TaskBlocked(blocked_on=missing), blocked_task.task_id)
         await held.commit()
 
     async def _work_or_block(self, held: HeldLog, task: TaskState) -> None:
-        """Run the body of one task, which may find out that something is missing here."""
+        """Run the body of one task; if it raises Blocked, record that and release the log."""
         try:
             await self._work(held, task)
         except Blocked as blocked:
             if task.cancel_requested:
                 return
             await self._note_blocked(held, task, blocked.blocked_on)
-            await self._check(held, task)  # it finds what was noted, here and in other processes
-            raise  # unless that came meanwhile: then the next sweep resumes the task
+            # `_check` registers the missing parts, so that the sweep skips the log. If they have
+            # appeared since, it returns, and the next sweep resumes the task.
+            await self._check(held, task)
+            raise
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
-        """Run the body of one task; the door where its errors end."""
+        """Run the body of one task. Its errors end here: the task fails, the log continues."""
         _resume(held, task)
-        _end_in_line(held)
+        _end_queued(held)
         stop = TaskStop(task.task_id)
         try:
-            if not task.cancel_requested and not self._gave_up(held, task):
+            if not task.cancel_requested and not self._gives_up(held, task):
                 held.when_cancelled(partial(_cancel, held, stop))
                 await self._body.work(held, task)
         except Cancel:
@@ -288,36 +315,39 @@ class Activations:
             if stop.is_wanted:
                 raise
             if not stop.was_used:
-                log.exception("task %s was cancelled by nobody", task.task_id)
+                # A library cancelled our task. Treat it as a fault, not as a stop of the process.
+                log.exception("task %s was cancelled without a request", task.task_id)
                 await self._fail(held, task)
         except StoreError:
             raise
         except Exception as error:
-            raise_exhaustion(error)  # it says nothing about the task, which waits for its turn
+            # Too few files or threads is no fault of the task: it stays pending and is retried.
+            raise_exhaustion(error)
             log.exception("task %s failed", task.task_id)
             await self._fail(held, task)
         finally:
-            held.when_cancelled(_nothing)
+            held.when_cancelled(_ignore_cancel)
             held.begins = held.recovers = False
+        # Before anything is awaited below, or the cancellation would hit the closing writes.
         if stop.was_used:
             await stop.absorb(self._clock)
         if task.cancel_requested and not task.is_ended:
             await held.in_order()
             self._end(held, task, cancelled(task))
         await held.commit()
-        await self._tell(held, task)
+        await self._notify(held, task)
 
-    async def _tell(self, held: HeldLog, task: TaskState | None) -> None:
+    async def _notify(self, held: HeldLog, task: TaskState | None) -> None:
         """Notify the run's waiters if the task has ended."""
         if task is not None and task.is_ended:
-            await self._body.tell(held, task)
+            await self._body.notify(held, task)
 
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
-        """End the task by a fault of the runtime."""
+        """End the task with an internal error."""
         await held.in_order()
-        self._end(held, task, failed(task, internal_error("something went wrong here")))
+        self._end(held, task, failed(task, internal_error(FAULT)))
 
-    def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
+    def _gives_up(self, held: HeldLog, task: TaskState) -> bool:
         lease = held.lease
         if not held.recovers or lease.alone < self._limits.recoveries:
             return False
@@ -325,62 +355,38 @@ class Activations:
         return True
 
     def _end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
-        """End the task before its time, also where its body cannot: else it would never end."""
+        """End the task early. If its body cannot close it, end it anyway, or it would never end."""
         try:
             self._body.end(held, task, ended)
         except Exception:
-            log.exception("task %s could not be closed; it ends all the same", task.task_id)
+            log.exception("task %s could not be closed; it ends without that", task.task_id)
             if not task.is_ended:
                 withdraw(held, task)
                 held.add(ended, task.task_id)
 
-    async def _expire(self, held: HeldLog) -> None:
-        """Answer what nobody answered in time, unless somebody did at the last moment."""
-        current = held.state.current
-        if current is None or not current.waiting or current.is_ended:
-            return
-        now = self._clock.now()
-        for question in list(current.waiting.values()):
-            if question.expires_at is not None and question.expires_at <= now:
-                event = QuestionAnswered(
-                    question_id=question.question_id,
-                    status=QuestionStatus.CANCELLED,
-                    answer={**EXPIRED, **question.handed_back},
-                )
-                held.add(event, current.task_id)
-        await held.commit()
-
-
-def next_expiry(state: SessionState) -> Moment | None:
-    """Return when the first open question of the log runs out, if one does."""
-    if state.current is None or state.current.is_ended:
-        return None
-    times = [question.expires_at for question in state.current.waiting.values()]
-    return min((time for time in times if time is not None), default=None)
-
 
 def _resume(held: HeldLog, task: TaskState) -> None:
-    """Say that a task goes on, unless this is the first that is done for it."""
+    """Add TaskResumed, unless this activation is the first for the task."""
     if task.started is not None and not held.begins:
         held.add(TaskResumed(crashed=held.recovers), task.task_id)
 
 
 def _cancel(held: HeldLog, stop: TaskStop, task_id: TaskId) -> None:
     stop(task_id)
-    _end_in_line(held)
+    _end_queued(held)
 
 
-def _end_in_line(held: HeldLog) -> None:
-    """End the cancelled tasks that wait while another is at work: nothing was begun in them."""
+def _end_queued(held: HeldLog) -> None:
+    """End cancelled tasks in the queue while another task runs. They never started."""
     current = held.state.current
     if current is None or current.is_ended or current.is_suspended:
         return
-    in_line = [each for each in held.state.queue.values() if each.cancel_requested]
-    for task in in_line:
+    cancelled_tasks = [task for task in held.state.queue.values() if task.cancel_requested]
+    for task in cancelled_tasks:
         held.add(cancelled(task), task.task_id)
-    if in_line:
+    if cancelled_tasks:
         held.submit()
 
 
-def _nothing(task_id: TaskId) -> None:
-    """Nobody is at work on the task."""
+def _ignore_cancel(task_id: TaskId) -> None:
+    """Ignore a cancel request: no task is running."""

@@ -200,10 +200,10 @@ class Bus:
     def end_of(self, task_id: TaskId) -> "asyncio.Future[Record]":
         """Return what will be the event that ends or parks the task, if this process commits it."""
         waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self.hear_end(task_id, waiter)
+        self.watch_end(task_id, waiter)
         return waiter
 
-    def hear_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
+    def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
         """Let who waits for something else hear of the end of this task, too."""
         self._ends.setdefault(task_id, []).append(waiter)
 

@@ -114,7 +114,7 @@ class Dialogue(Struct):
     reminders: int = 0
     """How often the agent was told to finish."""
 
-    def hear(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
+    def add_reply(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
         """Take in what the model said."""
         said = self.said
         self.iteration, self.reply = reply.iteration, reply

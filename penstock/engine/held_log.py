@@ -1,4 +1,22 @@
-"""A log in hand: its lease, its state, and the one way to write it."""
+"""A log whose lease this process holds: its state, and the only way to append to it.
+
+Guarantees: the log on disk is always a prefix of the state in memory; events are written in the
+order of `add`; no event of this holder is written after another process acquired the log; an
+outside event (message, answer, cancel) is applied once.
+
+How: `add` applies an event to the state immediately and buffers it. `submit` hands the buffer to
+the store without waiting; only `commit` waits for the disk. So a tool turn costs one wait, not one
+per event (docs/decisions/002). The store returns the written records, among them outside events
+that were written in between; `_apply_records` applies those and skips our own.
+
+Relies on: the store writes appends of one holder in submission order and checks the epoch of the
+lease in the same transaction. Outside events commute with the holder's own, because they may be
+applied later than their position in the log. If an append fails, the state is ahead of the disk and
+must be dropped. The time until which the lease is safe counts from before a request was sent, never
+from its reply: a frozen process must not overestimate it.
+
+Shown by tests/engine/test_held_log.py, where every log is folded again and compared.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,29 +39,28 @@ from penstock.engine.state import SessionState
 from penstock.store.logs.log import Lease, Log
 
 MOMENT_SECONDS = 0.002
+"""How long `submit_later` collects events for one write."""
 
 
 class HeldLog:
-    """A log whose lease this process holds.
+    """Appends to a log and keeps its state, while this process holds the lease.
 
-    `add` takes an event into the state at once and `submit` sends what was added on its way; only
-    `commit` waits for the disk. The order never changes, so whatever is on disk follows from what
-    is on disk before it, and a crash merely forgets an end that nobody was told of.
+    A crash loses only events that were not committed, and no reader has received those.
     """
 
     __slots__ = (
         "__weakref__",
         "_added",
         "_clock",
-        "_is_due",
+        "_is_scheduled",
         "_later",
         "_lease_seconds",
         "_log",
         "_on_cancel",
         "_on_lost",
-        "_open",
+        "_open_changes",
+        "_safe_until",
         "_sent",
-        "_sure_until",
         "begins",
         "lease",
         "lost",
@@ -57,48 +74,53 @@ class HeldLog:
         self._log = log
         self._clock = world.clock
         self._lease_seconds = world.limits.lease_seconds
-        self._sure_until = since + self._lease_seconds
-        """On the monotonic clock: until then nobody else can have the log."""
+        self._safe_until = since + self._lease_seconds
+        """Monotonic time until which no other process can acquire the log."""
         self._added: list[Entry] = []
         self._sent: list[tuple[Awaitable[Sequence[Record]], float]] = []
-        self._open: dict[CallPath, None] = {}
-        """Calls whose outcome is known once they are on disk."""
-        self._is_due = False
-        """A `submit_soon` is still to be done."""
+        self._open_changes: dict[CallPath, None] = {}
+        """Calls added with a change; their outcome is known after the write."""
+        self._is_scheduled = False
+        """Whether `submit_soon` has scheduled a submit."""
         self._later: asyncio.TimerHandle | None = None
         self._on_cancel: Callable[[TaskId], None] | None = None
         self._on_lost: Callable[[], object] | None = None
         self.lost: LeaseLost | None = None
-        """Why the work here has to stop, if it has."""
+        """Why the work must stop; None while the lease is held."""
         self.lease = lease
         self.state = state
         self.begins = lease.begun
-        """The task at hand was started with the lease, and nothing was done since."""
+        """The current task was started with the lease and has not run yet."""
         self.recovers = lease.crashed
-        """The holder before this one was cut, and nothing was done since."""
+        """The previous holder crashed, and no task has run since."""
 
     def add(self, event: Event, task_id: TaskId, path: CallPath | None = None) -> None:
-        """Take the event in; it is written with the next `submit` or `commit`."""
+        """Apply the event to the state; the next `submit` or `commit` writes it."""
         self._added.append(Entry(event, task_id, path))
         self.state.apply(event, task_id, path, self._clock.now())
 
     def add_change(
         self, settled: CallSettled, change: Change, task_id: TaskId, path: CallPath
     ) -> None:
-        """Take in a call that changes a store: its outcome is in the state once it is on disk."""
+        """Add the outcome of a call with its change; the state gets it after the write.
+
+        The change may fail in the store and turn the outcome into an error, so the outcome is not
+        known before (docs/decisions/008).
+        """
         self._added.append(Entry(settled, task_id, path, change))
-        self._open[path] = None
+        self._open_changes[path] = None
 
     async def in_order(self) -> None:
-        """Return when every call that was added so far has its outcome in the state.
+        """Wait until every added change has its outcome in the state.
 
-        Whoever settles what has none waits for it: a change that is on its way may still be made.
+        Call it before settling open calls: a change in flight may still succeed, and a call must
+        not be settled twice.
         """
-        if self._open:
+        if self._open_changes:
             await self.commit()
 
     def submit(self) -> None:
-        """Send what was added on its way, without waiting."""
+        """Hand all added events to the store, without waiting."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -108,23 +130,24 @@ class HeldLog:
             self._sent.append((self._log.append(self.lease, added), now))
 
     def submit_soon(self) -> None:
-        """Send what was added on its way, with all that is added before others have their turn."""
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._submit_due)
+        """Submit in the next pass of the event loop, with everything added until then."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._submit_scheduled)
 
     def submit_later(self) -> None:
-        """Send what was added on its way within a moment, with all that is added until then.
+        """Submit within 2 ms, with everything added until then.
 
-        For what is done again at no harm when a crash forgets it: the next `commit` takes it along.
+        Only for events that can be repeated without harm after a crash. The next `commit` writes
+        them too.
         """
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(MOMENT_SECONDS, self.submit)
 
     def leave(self) -> None:
-        """Forget what was to be sent later: whoever holds the log next does it again.
+        """Drop events that `submit_later` still holds; the next holder repeats that work.
 
-        Nothing is stopped here any more.
+        After this, a lost lease cancels nothing.
         """
         self._on_lost = None
         if self._later is not None:
@@ -132,78 +155,86 @@ class HeldLog:
             self._later = None
 
     async def commit(self) -> int:
-        """Wait until all that was added is on disk; returns the `seq` of the newest event.
+        """Wait until all added events are on disk; return the `seq` of the newest one.
 
         Raises LeaseLost.
         """
         self.submit()
+        # Several tasks may commit at once. Each awaits the oldest write; the first one to resume
+        # removes it. The identity check keeps a later one from applying its records again.
         while self._sent:
             sent = self._sent[0]
             records = await sent[0]
             if self._sent and self._sent[0] is sent:
                 del self._sent[0]
-                self._sure_until = sent[1] + self._lease_seconds
-                self._take(records)
+                self._safe_until = sent[1] + self._lease_seconds
+                self._apply_records(records)
         return self.state.seq
 
     async def refresh(self) -> None:
-        """Keep the lease, and learn what came from outside. Raises LeaseLost."""
+        """Renew the lease and apply outside events. Raises LeaseLost."""
         now = self._clock.monotonic()
         records = await self._log.renew(self.lease, after=self.state.seq)
-        self._sure_until = now + self._lease_seconds
-        self._take(records)
+        self._safe_until = now + self._lease_seconds
+        self._apply_records(records)
 
     async def keep(self) -> None:
-        """Refresh, and stop the work here when the lease is lost."""
+        """Refresh; if the lease is lost, stop the work."""
         try:
             await self.refresh()
         except LeaseLost as lost:
             self.lose(lost)
 
     async def make_sure(self) -> None:
-        """Return if nobody else can have the log at this moment; a process may have been frozen.
+        """Return only if no other process can hold the log now. Raises LeaseLost.
 
-        Raises LeaseLost.
+        The process may have been frozen. Effects outside the store cannot be fenced, so a write
+        calls this directly before it starts.
         """
-        if self._clock.monotonic() >= self._sure_until:
+        if self._clock.monotonic() >= self._safe_until:
             await self.refresh()
 
     async def release(self, *, wake_at: Moment | None) -> bool:
-        """Give the log back; False when something came from outside that must be done first."""
+        """Release the lease; return False if outside events arrived that must be handled first."""
         await self.commit()
         late = await self._log.release(self.lease, head=self.state.seq, wake_at=wake_at)
-        self._take(late)
+        self._apply_records(late)
         return not late
 
-    def when_cancelled(self, tell: Callable[[TaskId], None]) -> None:
-        """Call `tell` with each task that somebody wants to end."""
-        self._on_cancel = tell
+    def when_cancelled(self, callback: Callable[[TaskId], None]) -> None:
+        """Call `callback` with the id of each task for which a cancel arrives."""
+        self._on_cancel = callback
 
-    def when_lost(self, tell: Callable[[], object]) -> None:
-        """Call `tell` once when another process has the log, or the log was erased."""
-        self._on_lost = tell
+    def when_lost(self, callback: Callable[[], object]) -> None:
+        """Call `callback` once when another process acquired the log or the log was erased."""
+        self._on_lost = callback
 
     def lose(self, lost: LeaseLost) -> None:
-        """Stop the work on a log that is held here no more."""
+        """Record that the lease is lost, and stop the work once."""
         if self.lost is None:
             self.lost = lost
             if self._on_lost is not None:
                 self._on_lost()
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether the lease was neither taken, written to nor renewed for so long."""
-        return self._clock.monotonic() >= self._sure_until - self._lease_seconds + seconds
+        """Whether the lease was not acquired, used or renewed for `seconds`."""
+        return self._clock.monotonic() >= self._safe_until - self._lease_seconds + seconds
 
-    def _submit_due(self) -> None:
-        self._is_due = False
+    def _submit_scheduled(self) -> None:
+        self._is_scheduled = False
         self.submit()
 
-    def _take(self, records: Sequence[Record]) -> None:
+    def _apply_records(self, records: Sequence[Record]) -> None:
         state = self.state
         for record in records:
-            if self._open and record.path in self._open and type(record.event) is CallSettled:
-                del self._open[record.path]
+            if (
+                self._open_changes
+                and record.path in self._open_changes
+                and type(record.event) is CallSettled
+            ):
+                del self._open_changes[record.path]
                 state.apply(record.event, record.task_id, record.path, record.at)
+            # A renewal and an append in flight may both return the same outside event.
             if record.seq <= state.seq:
                 continue
             state.seq = record.seq

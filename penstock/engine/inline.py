@@ -1,4 +1,19 @@
-"""The launcher in this process: bounded, fair between sessions, awake when something is due."""
+"""The launcher of this process: runs activations, bounded in number and fair between sessions.
+
+Guarantees: at most `limits.activations` logs run at once; one log never runs twice at once here;
+logs start in the order in which they were woken, and a log that is woken again keeps its place.
+Every log that needs a run gets one, also after a crash of its process.
+
+How: `wake` enqueues a log; a log that is running is refreshed instead and run once more afterwards.
+A sweep every `limits.sweep_seconds` reads pending logs from the store. It finds work that no `wake`
+reported: from a crash, a timer or another process. Correctness depends on the sweep alone; `wake`
+only saves the wait.
+
+Relies on: leases keep two processes off one log. A log that does not read back is skipped until an
+event is written to it, or each sweep would fail on it again.
+
+Shown by tests/engine/test_inline.py, tests/contracts/test_launcher.py and tests/chaos.
+"""
 
 import asyncio
 import logging
@@ -17,10 +32,8 @@ log = logging.getLogger(__name__)
 class InlineLauncher:
     """Runs activations as tasks of this event loop.
 
-    Logs wait in turn: a log that is woken while it waits keeps its place, and one that is at work
-    here is told to look at what came. What no `wake` told of (a crash, a timer, another process) is
-    found by a sweep of the logs that need a run: of all, or for who attends of those that were
-    woken once. A log that does not read back is left alone until somebody hands something in to it.
+    After `open` it works on every pending log, after `attend` only on logs that were woken here
+    and on the runs that these wait for.
     """
 
     def __init__(self, log: Log, activations: Activations, world: World) -> None:
@@ -30,63 +43,63 @@ class InlineLauncher:
         self._limits = world.limits
         self._waiting: OrderedDict[LogId, None] = OrderedDict()
         self._running: dict[LogId, asyncio.Task[None]] = {}
-        self._looking: set[asyncio.Task[None]] = set()
+        self._refreshing: set[asyncio.Task[None]] = set()
         self._woken: set[LogId] = set()
         self._broken: set[LogId] = set()
-        self._told: set[LogId] | None = None
-        """All that it may work on; None is everything."""
+        self._attended: set[LogId] | None = None
+        """The logs that it may work on; None means all."""
         self._timers: dict[LogId, asyncio.Task[None]] = {}
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
 
     def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:
-        """See to it that the log is looked at soon, or then."""
+        """Run the log as soon as there is a free slot, or at `not_before`."""
         if self._closing:
             return
-        if self._told is not None:
-            self._told.add(log_id)
+        if self._attended is not None:
+            self._attended.add(log_id)
         if not_before is not None and (wait := not_before - self._clock.now()) > 0:
             self._set_timer(log_id, wait / 1000)
         elif log_id in self._running:
             self._woken.add(log_id)
             if self._activations.is_held(log_id):
-                self._own(asyncio.create_task(self._activations.look(log_id)))
+                self._keep_task(asyncio.create_task(self._activations.refresh(log_id)))
         else:
             self._waiting[log_id] = None
             self._start()
 
     def is_blocked(self, log_id: LogId) -> bool:
-        """Whether a log was left to others because something that it needs is missing here."""
+        """Return whether the log's task needs something that this process lacks."""
         return self._activations.is_blocked(log_id)
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it was opened, was not closed, and still looks for logs that need a run."""
+        """Whether it is open and its sweep is running."""
         return not (self._closing or self._sweeper is None or self._sweeper.done())
 
     async def open(self) -> None:
-        """Begin to work, with what was left by those before."""
+        """Start the sweep, which also finds the work of dead processes."""
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def attend(self) -> None:
-        """Begin to work on what it is told of, and what that waits for: the rest is for others."""
-        self._told = set()
+        """Start, but work only on logs that are woken here and on the runs that they wait for."""
+        self._attended = set()
         await self.open()
 
     async def rest(self) -> None:
-        """Return when nothing is at work here any more, and nothing waits for its turn."""
+        """Wait until no log is running or queued."""
         while self._running:
             await asyncio.wait([*self._running.values()])
 
     async def close(self) -> None:
-        """Take no new work, let what runs end for a while, and give every lease back."""
+        """Refuse new work, give running tasks `limits.shutdown_seconds`, and release all leases."""
         self._closing = True
         self._waiting.clear()
         await self._activations.close()
         idle = [*self._timers.values(), *filter(None, [self._sweeper])]
         for task in idle:
             task.cancel()
-        running = [*self._running.values(), *self._looking]
+        running = [*self._running.values(), *self._refreshing]
         if running:
             await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
         for task in running:
@@ -107,15 +120,16 @@ class InlineLauncher:
             self._broken.discard(log_id)
             self._wake_awaited(log_id)
         except StoreClosed:
-            log.debug("log %s was left: the store is closed", log_id)
+            log.debug("log %s was not finished: the store is closed", log_id)
         except StoreCorrupt as error:
             self._broken.add(log_id)
-            log.error("log %s is left alone: %s", log_id, error)  # noqa: TRY400  says it all
+            log.error("log %s is skipped: %s", log_id, error)  # noqa: TRY400  the cause is known
         except StoreError as error:
-            said = "log %s could not be worked on; it is tried again: %s"
-            log.error(said, log_id, error)  # noqa: TRY400  comes again and again
+            message = "log %s could not be run; the next sweep tries again: %s"
+            log.error(message, log_id, error)  # noqa: TRY400  repeats until the store works
         finally:
             del self._running[log_id]
+            # Woken while it ran: the activation may have read the log before the event came.
             if log_id in self._woken:
                 self._woken.discard(log_id)
                 self._waiting[log_id] = None
@@ -124,28 +138,28 @@ class InlineLauncher:
             self._start()
 
     def _wake_awaited(self, log_id: LogId) -> None:
-        """Have the runs go on that a log waits for, where no sweep finds them."""
-        if self._told is not None:
-            for run in sorted(self._activations.awaited(log_id) - self._told):
+        """Wake the runs that a log waits for; after `attend` no sweep would find them."""
+        if self._attended is not None:
+            for run in sorted(self._activations.awaited(log_id) - self._attended):
                 self.wake(run)
 
     async def _sweep(self) -> None:
         while True:
             try:
                 await self._activations.drop_erased()
-                await self._look_around()
+                await self._wake_pending()
             except StoreError as error:
-                said = "the logs that need a run could not be read; it is tried again: %s"
-                log.error(said, error)  # noqa: TRY400  comes again and again
+                message = "pending logs could not be read; the next sweep tries again: %s"
+                log.error(message, error)  # noqa: TRY400  repeats until the store works
             await self._clock.sleep(self._limits.sweep_seconds)
 
-    async def _look_around(self) -> None:
+    async def _wake_pending(self) -> None:
         # Broken and blocked logs stay pending and come first: without their number in the limit
         # they would fill it, and no other log would ever be found. A sweep over 5,000 blocked logs
         # takes 35 ms; a `NOT IN` would need a parameter for each, and SQLite takes 32,766.
-        most = 2 * self._limits.activations + len(self._broken) + self._activations.blocked
-        found = await self._log.pending(limit=most, among=self._told)
-        if len(found) < most:
+        limit = 2 * self._limits.activations + len(self._broken) + self._activations.blocked
+        found = await self._log.pending(limit=limit, among=self._attended)
+        if len(found) < limit:
             waiting = {pending.log_id for pending in found}
             self._broken &= waiting
             self._activations.forget_blocked(waiting)
@@ -156,7 +170,7 @@ class InlineLauncher:
                 self.wake(pending.log_id, not_before=pending.wake_at)
 
     def _set_timer(self, log_id: LogId, seconds: float) -> None:
-        """Wake the log then; what is due later than the next sweep is left to that."""
+        """Wake the log after `seconds`, unless the next sweep comes first."""
         if old := self._timers.pop(log_id, None):
             old.cancel()
         if seconds <= self._limits.sweep_seconds:
@@ -167,6 +181,6 @@ class InlineLauncher:
         del self._timers[log_id]
         self.wake(log_id)
 
-    def _own(self, task: "asyncio.Task[None]") -> None:
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
+    def _keep_task(self, task: "asyncio.Task[None]") -> None:
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)

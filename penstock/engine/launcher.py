@@ -1,4 +1,4 @@
-"""Makes activations happen, wherever they run."""
+"""The port for launchers, which start activations of logs that have work."""
 
 from typing import Protocol
 
@@ -7,38 +7,38 @@ from penstock.core.ids import LogId
 
 
 class Launcher(Protocol):
-    """Makes activations happen.
+    """Starts activations.
 
-    Contract: a log that needs a run gets one, also after a crash and without being told, or, of one
-    that attends, if it was told; never two at once; `wake` may be called at any time and any number
-    of times.
+    Contract: after `open`, every log that needs a run gets one, also without a `wake` and after a
+    crash. After `attend`, only woken logs do. A log never runs twice at once. `wake` may be called
+    at any time and any number of times.
     """
 
     def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:
-        """See to it that the log is looked at soon, or then."""
+        """Run the log soon, or at `not_before`."""
         ...
 
     def is_blocked(self, log_id: LogId) -> bool:
-        """Whether a log was left to others because something that it needs is missing here."""
+        """Return whether the log's task needs something that this process lacks."""
         ...
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it was opened, was not closed, and still looks for logs that need a run."""
+        """Whether it is open and finds logs that need a run."""
         ...
 
     async def open(self) -> None:
-        """Begin to work, with what was left by those before."""
+        """Start, beginning with unfinished work of earlier processes."""
         ...
 
     async def attend(self) -> None:
-        """Begin to work on what it is told of, and what that waits for: the rest is for others."""
+        """Start, but work only on logs that are woken here and on the runs that they wait for."""
         ...
 
     async def rest(self) -> None:
-        """Return when nothing is at work here any more, and nothing waits for its turn."""
+        """Wait until no log is running or queued."""
         ...
 
     async def close(self) -> None:
-        """Take no new work, end what runs, and give every lease back."""
+        """Refuse new work, stop what runs, and release every lease."""
         ...

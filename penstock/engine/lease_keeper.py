@@ -1,4 +1,16 @@
-"""Keeps the leases of the logs at work here, for as long as they are."""
+"""Renews the leases of all logs that this process works on.
+
+Guarantees: a lease is renewed before it expires while its log is held, with at most one request per
+lease in flight; when the store reports that a lease is lost, the work on that log is cancelled.
+
+How: one timer checks all held logs. An append renews the lease too, so only logs that were silent
+for `limits.renew_seconds` are due. Up to 128 renewals run at once; each renewer takes the next due
+lease, longest silent first. A failed request is logged and repeated at the next check.
+
+Relies on: the store fences late writers (docs/decisions/012), so a late renewal costs the work but
+never correctness. A slow store is asked once for each lease, or requests would pile up there.
+Shown by tests/engine/test_lease_keeper.py.
+"""
 
 import asyncio
 import logging
@@ -11,36 +23,33 @@ from penstock.engine.held_log import HeldLog
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 128
-"""So many leases are asked for together: a thousand at once would take 3 MiB for a moment."""
+"""Renewals in flight at once; a thousand at once were measured to take 3 MiB for a moment."""
 
 
 class LeaseKeeper:
-    """Renews every lease that was not written to lately; one timer looks after all of them.
-
-    The work on a log whose lease is lost is stopped.
-    """
+    """Renews every lease that was silent for `seconds`, with one timer for all."""
 
     def __init__(self, held: Mapping[LogId, HeldLog], seconds: float) -> None:
         self._held = held
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._due: dict[LogId, HeldLog] = {}
-        """Leases to be renewed as soon as others are, longest silent first."""
+        """Leases waiting for a free renewer, longest silent first."""
         self._renewing: set[LogId] = set()
         self._renewers: set[asyncio.Task[None]] = set()
 
-    def look_after(self) -> None:
-        """See to it that somebody looks, now that a log is held."""
+    def watch(self) -> None:
+        """Start the timer if it is not running. Call it after a log was acquired."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._seconds, self._look)
+            self._timer = loop.call_later(self._seconds, self._check)
 
     async def rest(self) -> None:
-        """Return when no lease is on its way to be renewed any more."""
+        """Wait until no renewal is in flight."""
         self._due.clear()
         await asyncio.gather(*self._renewers, return_exceptions=True)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         for log_id, held in self._held.items():
             is_asked = held.lost is not None or log_id in self._renewing
@@ -51,12 +60,13 @@ class LeaseKeeper:
             self._renewers.add(renewer)
             renewer.add_done_callback(self._renewers.discard)
         if self._held:
-            self.look_after()
+            self.watch()
 
     async def _renew_due(self) -> None:
         while self._due:
             log_id = next(iter(self._due))
             held = self._due.pop(log_id)
+            # The log may have been released, or released and acquired again, while it waited.
             if self._held.get(log_id) is held:
                 await self._renew(log_id, held)
 
@@ -65,6 +75,6 @@ class LeaseKeeper:
         try:
             await held.keep()
         except StoreError as error:
-            log.warning("lease of log %s not renewed yet: %s", log_id, error)
+            log.warning("the lease of log %s could not be renewed yet: %s", log_id, error)
         finally:
             self._renewing.remove(log_id)

@@ -1,4 +1,20 @@
-"""The calls of one task: each is settled once, at any depth, over any number of restarts."""
+"""The calls of one task: each is settled once, at any depth, across any number of restarts.
+
+Guarantees: a call with a recorded outcome never runs again; a write that a crash interrupted is not
+run again unless its tool is idempotent; a call that waited for a person or another call is entered
+again from its top, and its inner calls replay from the log (docs/decisions/003).
+
+How: a call's identity is its path: the parent's path, the tool, a keyed hash of the input, and a
+counter for equal calls (docs/decisions/001). So it depends on place and content, never on the order
+of arrival, and a restarted script finds its outcomes again. `start` commits CallStarted before a
+write runs; on the next entry, `_waited` decides from the log whether the call waited or was cut.
+
+Relies on: HeldLog writes events in order; everything here is a fold of the log, so a restart gives
+the same answers. The key stays the same for the life of a log: with another key every path and
+idempotency key would change. A function must reach its inner calls in the same way on each entry.
+
+Shown by tests/engine/test_ledger.py and, with kills at every event, tests/journeys.
+"""
 
 import asyncio
 import re
@@ -27,13 +43,13 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 
 _ATTEMPT = re.compile(r"~\d+")
-"""Marks, in a path, what a further attempt of a call made."""
+"""The suffix in a path that marks calls of a later attempt."""
 _UNFIT = re.compile(r"[/#~\x00-\x1f\ud800-\udfff]")
-"""What would part a path elsewhere, or no database keeps: a model may make up any name."""
+"""Characters that would split a path or that databases refuse: models invent any tool name."""
 
 
 class Occurrences:
-    """Counts equal calls under one parent, for one entry of it."""
+    """Numbers equal calls under one parent, during one entry of the parent."""
 
     __slots__ = ("_key", "_parent", "_seen")
 
@@ -43,7 +59,7 @@ class Occurrences:
         self._seen: dict[str, int] = {}
 
     def path(self, tool_id: str, input: str) -> CallPath:
-        """Return the identity of the next call of this tool with this input, as canonical JSON."""
+        """Return the path of the next call of a tool; `input` is canonical JSON."""
         shown = tool_id if tool_id.isidentifier() else _UNFIT.sub("_", tool_id)
         name = f"{shown}#{fingerprint(self._key, tool_id, input)}"
         self._seen[name] = occurrence = self._seen.get(name, 0) + 1
@@ -51,19 +67,16 @@ class Occurrences:
         return CallPath(f"{self._parent}/{name}{ending}")
 
     def counted(self) -> dict[str, int]:
-        """Return how often each call was counted by now."""
+        """Return a snapshot of the counters."""
         return dict(self._seen)
 
     def go_back(self, counted: dict[str, int]) -> None:
-        """Count from there again: what follows is done anew."""
+        """Restore a snapshot, because the following calls are repeated."""
         self._seen = dict(counted)
 
 
 class Ledger:
-    """A task's part of the log, read as calls and questions.
-
-    The state is the fold of the log and nothing else, so all answers are the same after a restart.
-    """
+    """Reads and records the calls and questions of one task."""
 
     __slots__ = ("_key", "budget", "claims", "held", "outcome_chars", "step_in", "task", "turns")
 
@@ -71,43 +84,47 @@ class Ledger:
         self.held = held
         self.task = task
         self.budget = budget
-        """What the task may still spend, with all that its calls start."""
-        self.outcome_chars = sum(len(each.context or "") for each in task.settled.values())
-        """How much text the outcomes of the task's calls have, which are all kept."""
+        """Limits of the task, including everything that its calls start."""
+        self.outcome_chars = sum(len(settled.context or "") for settled in task.settled.values())
+        """Characters in all outcomes of the task. All are kept in memory, so the sum is bounded."""
         self._key = key
         self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Calls that belong to the task and that several callers may take up, one at a time."""
+        """Locks of detached calls: several callers may resume such a call, one at a time."""
         self.claims: defaultdict[str, set[str]] = defaultdict(set)
-        """What calls at work took of something that is limited, by its name."""
+        """What running calls have claimed of a limited resource, by the resource's name."""
         self.step_in: CallPath | None = None
-        """The call that has a step open: a task has one at a time."""
+        """The call that has a step open; a task has at most one."""
 
     def find(self, path: CallPath) -> CallSettled | None:
         """Return the recorded outcome of the call, if it has one."""
         return self.task.settled.get(path)
 
     def occurrences(self, parent: str) -> Occurrences:
-        """Return a fresh count of the calls under a parent that is entered now."""
+        """Return new counters for a parent that is being entered."""
         return Occurrences(parent, self._key)
 
     def idempotency_key(self, path: CallPath) -> str:
-        """Return the same key for the same call, whatever happens."""
+        """Return the key of a call; it is the same for all attempts and after restarts."""
         plain = _ATTEMPT.sub("", path) if "~" in path else path
         return blake2b(plain.encode(), digest_size=16, key=self._key).hexdigest()
 
     def seed(self, path: CallPath) -> bytes:
-        """Return 32 bytes of chance for a call: the same in each of its entries."""
+        """Return the 32-byte random seed of a call, which is the same in each entry.
+
+        A script that draws random numbers must make the same calls again when it is replayed.
+        """
         return blake2b(path.encode(), digest_size=32, key=self._key, person=b"seed").digest()
 
     async def start(self, call: Call, *, again: bool) -> None:
-        """Note on disk that a write is about to run.
+        """Commit that a write is about to run.
 
-        Raises Interrupted when it began once before and a crash cut it, unless it may run `again`.
-        A call that waited for something inside itself is a frame: it is entered again from its top.
+        `again` allows a second run after a crash (idempotent tools). Raises Interrupted if an
+        earlier entry was cut by a crash. A call that only waited for something inside itself is
+        entered again from its top.
         """
         path = call.path
-        began = self.task.begun.get(path)
-        if began is not None and not again and not self._waited(path, began):
+        last_entry = self.task.entered.get(path)
+        if last_entry is not None and not again and not self._waited(path, last_entry):
             raise Interrupted(
                 f'"{call.tool_id}" was cut when the process stopped, or its disk failed: '
                 "it may or may not have happened",
@@ -116,27 +133,30 @@ class Ledger:
         key = self.idempotency_key(path)
         self.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), path)
         await self.held.commit()
+        # The commit may have taken longer than the lease lasts (a frozen process, a slow disk).
+        # Effects outside the store cannot be fenced, so ask once more before the write starts.
         await self.held.make_sure()
 
     def settle(self, path: CallPath, settled: CallSettled, *, is_awaited: bool = False) -> None:
-        """Record the outcome of a call. It is on disk before anything that follows it.
+        """Record the outcome of a call. It is written before any event added after it.
 
-        Who is about to wait until it is there, says so: his commit is what sends it.
+        Pass `is_awaited=True` if you commit next: that commit also writes this event.
         """
         self.outcome_chars += len(settled.context or "")
         self.held.add(settled, self.task.task_id, path)
         if is_awaited:
             return
+        # Calls of scripts carry a clock and come in bursts; collecting them for 2 ms saves writes.
         if settled.clock_ms is None:
             self.held.submit_soon()
         else:
             self.held.submit_later()
 
     async def change(self, path: CallPath, settled: CallSettled, change: Change) -> CallSettled:
-        """Record a call and do what it changes, as one; returns it with what became of that.
+        """Record a call and apply its change in one transaction; return the final outcome.
 
-        On disk when this returns, and in the state of the task. A change that could not be made
-        makes a failure of the call. Raises LeaseLost, with nothing changed.
+        The outcome is committed when this returns. If the change cannot be applied, the call fails.
+        Raises LeaseLost with nothing changed.
         """
         self.outcome_chars += len(settled.context or "")
         self.held.add_change(settled, change, self.task.task_id, path)
@@ -144,13 +164,13 @@ class Ledger:
         return self.task.settled[path]
 
     def retry(self, path: CallPath, event: CallRetried) -> None:
-        """Record that an attempt failed and another follows."""
+        """Record that an attempt failed and will be repeated."""
         self.add(event, path)
 
     def park(self, path: CallPath, *, attempt: int, seconds: float, computed_ms: int = 0) -> None:
-        """Note that an attempt of a call waits, after so long at work in this entry.
+        """Record that an attempt waits, after `seconds` of work in this entry.
 
-        It is written when the task parks; a crash before that forgets it.
+        Written when the task is suspended; a crash before that loses it.
         """
         active_ms = self.active_ms(path, attempt) + round(1000 * seconds)
         self.task.parked[path] = ParkedCall(
@@ -162,90 +182,100 @@ class Ledger:
         )
 
     def attempt(self, path: CallPath) -> int:
-        """Return which attempt of a call is to be gone on with: it waited, or was cut; from 1."""
+        """Return the number of the attempt to resume, counted from 1."""
         parked = self.task.parked.get(path)
         return 1 if parked is None else parked.attempt
 
     def active_ms(self, path: CallPath, attempt: int) -> int:
-        """Return how long an attempt of a call was at work before it waited; 0 if it did not."""
+        """Return the milliseconds that an attempt worked before it waited; 0 if it did not wait."""
         parked = self.task.parked.get(path)
         return parked.active_ms if parked is not None and parked.attempt == attempt else 0
 
     def computed_ms(self, path: CallPath, attempt: int) -> int:
-        """Return how long the script of an attempt computed before it waited."""
+        """Return the milliseconds of script time that an attempt used before it waited."""
         parked = self.task.parked.get(path)
         return parked.computed_ms if parked is not None and parked.attempt == attempt else 0
 
     def entry(self, path: CallPath) -> int:
-        """Return which entry of a call this is, from 1: of a write those that crashed count."""
+        """Return the number of this entry, from 1. Crashed entries count only for writes."""
         parked = self.task.parked.get(path)
         return max(1 if parked is None else parked.entries + 1, self.task.entries.get(path, 0))
 
     def newest_answer(self, path: CallPath) -> QuestionAnswered | None:
-        """Return what a person said last to a call, or to a question that its code asked."""
+        """Return the newest answer to the call itself or to a question that its code asked."""
         task = self.task
-        own = [each for each in task.answers if each == path or each.rpartition("/")[0] == path]
-        return task.answers[max(own, key=lambda each: task.asked[each])] if own else None
+        asked_here = [at for at in task.answers if at == path or at.rpartition("/")[0] == path]
+        if not asked_here:
+            return None
+        return task.answers[max(asked_here, key=lambda answered: task.asked[answered])]
 
     def answer_to(self, path: CallPath) -> QuestionAnswered | None:
-        """Return what a person said to the question that this call asked, if one did.
+        """Return the answer to the question that this call asked, if there is one.
 
-        An answer counts only for calls that were entered after it came. Else the log could not tell
-        a write that still waited for it from one that went on with it, and was cut.
+        An answer counts only for frames that were entered after it arrived. Otherwise the log could
+        not tell a write that still waited from one that continued with the answer and was cut.
         """
         task = self.task
         if path not in task.answers:
             return self._answer_before(path)
-        came = task.asked[path]
-        frames = (each for each, tick in task.begun.items() if tick < came)
-        if any(is_below(path, each) and each not in task.settled for each in frames):
+        answered_at = task.asked[path]
+        earlier = (frame for frame, tick in task.entered.items() if tick < answered_at)
+        if any(is_below(path, frame) and frame not in task.settled for frame in earlier):
             return None
         return task.answers[path]
 
     def is_asked(self, path: CallPath) -> bool:
-        """Whether the call has a question already, open or not."""
+        """Return whether the call has asked its question, answered or not."""
         return path in self.task.asked
 
     async def ask(self, question: Question) -> None:
-        """Record a question; it is on disk, and open, when this returns."""
+        """Record a question. It is committed and open when this returns."""
         self.add(QuestionAsked(question=question), question.path)
         await self.held.commit()
 
     def note(self, path: CallPath | None, note: NoteEmitted) -> None:
-        """Record an author's own event."""
+        """Record an event that a tool's author emits."""
         self.add(note, path)
 
     def value(self, tool_id: str, key: str, now: Moment) -> StateWritten | None:
-        """Return what a tool put into its state in this task, if it still counts."""
+        """Return a value that a tool stored in this task, unless it has expired."""
         written = self.task.values.get((tool_id, key))
         if written is None or (written.expires_at is not None and written.expires_at <= now):
             return None
         return written
 
     def put(self, path: CallPath, written: StateWritten) -> None:
-        """Record a value of a tool's state."""
+        """Record a value that a tool stores in its state."""
         self.add(written, path)
 
     def add(self, event: Event, path: CallPath | None = None) -> None:
-        """Take an event of this task in; it is on disk before anything that follows it."""
+        """Add an event of this task. It is written before any event added after it."""
         self.held.add(event, self.task.task_id, path)
 
     def _answer_before(self, path: CallPath) -> QuestionAnswered | None:
-        """Return what a person said to the same question of an earlier attempt."""
+        """Return the answer to the same question in an earlier attempt of the call."""
         plain = _ATTEMPT.sub("", path)
         if plain == path or not self.task.answers:
             return None
-        for each, answered in self.task.answers.items():
-            is_said = answered.status is QuestionStatus.ANSWERED
-            if is_said and _ATTEMPT.sub("", each) == plain:
+        for asked_at, answered in self.task.answers.items():
+            is_answer = answered.status is QuestionStatus.ANSWERED
+            if is_answer and _ATTEMPT.sub("", asked_at) == plain:
                 return answered
         return None
 
-    def _waited(self, path: CallPath, began: int) -> bool:
-        """Whether the call was not cut, but waited for something inside itself."""
+    def _waited(self, path: CallPath, last_entry: int) -> bool:
+        """Return whether the call waited for something inside itself when it was left.
+
+        A question or a write below it, newer than its last entry and not settled, proves that: the
+        code of the call itself was not running then.
+        """
         task = self.task
         if any(is_below(question.path, path) for question in task.waiting.values()):
             return True
-        asked = (each for each, tick in task.asked.items() if tick > began and is_below(each, path))
-        inner = (each for each, tick in task.begun.items() if tick > began and is_below(each, path))
-        return any(each not in task.settled for each in (*asked, *inner))
+        below = (
+            inner
+            for ticks in (task.asked, task.entered)
+            for inner, tick in ticks.items()
+            if tick > last_entry and is_below(inner, path)
+        )
+        return any(inner not in task.settled for inner in below)

@@ -24,34 +24,34 @@ class Relay:
         self._bus = bus
         self._clock = world.clock
         self._seconds = world.limits.live_text_seconds
-        self._passing: dict[tuple[LogId, int], asyncio.Task[None]] = {}
+        self._forwarding: dict[tuple[LogId, int], asyncio.Task[None]] = {}
         live_text.listen(self._begin)
 
     async def close(self) -> None:
         """Pass nothing on any more."""
-        passing = [*self._passing.values()]
-        for task in passing:
+        forwarding = [*self._forwarding.values()]
+        for task in forwarding:
             task.cancel()
-        await asyncio.gather(*passing, return_exceptions=True)
+        await asyncio.gather(*forwarding, return_exceptions=True)
 
     def _begin(self, log_id: LogId, epoch: int) -> None:
         """Pass a log on, unless that is being done."""
-        if (log_id, epoch) not in self._passing:
-            self._passing[log_id, epoch] = asyncio.create_task(self._pass_on(log_id, epoch))
+        if (log_id, epoch) not in self._forwarding:
+            self._forwarding[log_id, epoch] = asyncio.create_task(self._forward_log(log_id, epoch))
 
-    async def _pass_on(self, log_id: LogId, epoch: int) -> None:
-        told = RelayedReply()
+    async def _forward_log(self, log_id: LogId, epoch: int) -> None:
+        sent = RelayedReply()
         try:
             while self._live_text.is_followed(log_id, epoch):
                 reply = self._bus.reply(log_id)
                 if reply is not None:
-                    await self._tell(reply, epoch, told)
+                    await self._forward(reply, epoch, sent)
                 await self._clock.sleep(self._seconds)
         finally:
-            del self._passing[log_id, epoch]
+            del self._forwarding[log_id, epoch]
 
-    async def _tell(self, reply: LiveReply, epoch: int, told: "RelayedReply") -> None:
-        count, pieces = len(reply.pieces), told.news(reply)
+    async def _forward(self, reply: LiveReply, epoch: int, sent: "RelayedReply") -> None:
+        count, pieces = len(reply.pieces), sent.unsent(reply)
         if not pieces:
             return
         try:
@@ -59,7 +59,7 @@ class Relay:
         except StoreError as error:
             log.debug("what is said in log %s was not passed on yet: %s", reply.log_id, error)
         else:
-            told.take_in(reply, count)
+            sent.mark_sent(reply, count)
 
 
 class RelayedReply:
@@ -72,7 +72,7 @@ class RelayedReply:
         self._count = 0
         self._units = 0
 
-    def news(self, reply: LiveReply) -> list[TextPiece]:
+    def unsent(self, reply: LiveReply) -> list[TextPiece]:
         """Return what is new of a reply, with neighbours of a kind as one piece."""
         is_new = reply is not self._reply
         units = 0 if is_new else self._units
@@ -85,7 +85,7 @@ class RelayedReply:
                 pieces.append(_piece(reply, kind, text, units))
         return pieces
 
-    def take_in(self, reply: LiveReply, count: int) -> None:
+    def mark_sent(self, reply: LiveReply, count: int) -> None:
         """Note that the reply was passed on as far as its first `count` pieces."""
         self._reply, self._count = reply, count
         self._units = sum(len(text) for _, text in reply.pieces[:count])

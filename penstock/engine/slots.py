@@ -1,4 +1,4 @@
-"""How many runs of flows are at work at once in this process; more wait for their turn."""
+"""How many runs of flows are at work at once in this process; more wait for their waiter."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,12 +24,12 @@ class _Slot(Struct, eq=False):
     """False while it is lent."""
     calls: int = 0
     """Calls of the run that wait for other runs: while there is one, the slot is lent."""
-    coming_back: asyncio.Lock = field(default_factory=asyncio.Lock)
+    reacquiring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class _Turn(Struct, eq=False):
+class _Waiter(Struct, eq=False):
     slot: _Slot
-    has_come: "asyncio.Future[None]"
+    granted: "asyncio.Future[None]"
 
 
 class Slots:
@@ -44,15 +44,15 @@ class Slots:
             _Kind.ANY: limits.flow_runs,
             _Kind.OF_TOOLS: limits.workflow_max_concurrent,
         }
-        self._going_on: list[_Turn] = []
-        self._new: list[_Turn] = []
+        self._resuming: list[_Waiter] = []
+        self._new: list[_Waiter] = []
         self._slots: dict[TaskId, _Slot] = {}
 
     @asynccontextmanager
-    async def taken(self, run_id: TaskId, *, by_tool: bool, goes_on: bool) -> AsyncIterator[None]:
-        """Wait for the run's turn, and keep a slot for it until the block ends."""
+    async def taken(self, run_id: TaskId, *, by_tool: bool, resumes: bool) -> AsyncIterator[None]:
+        """Wait for the run's waiter, and keep a slot for it until the block ends."""
         slot = _Slot((_Kind.ANY, _Kind.OF_TOOLS) if by_tool else (_Kind.ANY,))
-        await self._take(slot, self._going_on if goes_on else self._new)
+        await self._take(slot, self._resuming if resumes else self._new)
         self._slots[run_id] = slot
         try:
             yield
@@ -76,40 +76,40 @@ class Slots:
             yield
         except BaseException:
             slot.calls -= 1
-            self._take_back(slot)
+            self._retake(slot)
             raise
         slot.calls -= 1
-        await self._come_back(slot)
+        await self._reacquire(slot)
 
-    async def _come_back(self, slot: _Slot) -> None:
+    async def _reacquire(self, slot: _Slot) -> None:
         """Wait for a slot again, unless another call of the run waits."""
-        async with slot.coming_back:
+        async with slot.reacquiring:
             if slot.calls or slot.is_held:
                 return
             try:
-                await self._take(slot, self._going_on)
+                await self._take(slot, self._resuming)
             except BaseException:
-                self._take_back(slot)
+                self._retake(slot)
                 raise
             slot.is_held = not slot.calls
             if slot.calls:
                 self._count(slot, 1)
 
-    def _take_back(self, slot: _Slot) -> None:
+    def _retake(self, slot: _Slot) -> None:
         """Take a slot without waiting, for who was cut: then there is one too many for a while."""
         if not (slot.calls or slot.is_held):
             slot.is_held = True
             self._count(slot, -1)
 
-    async def _take(self, slot: _Slot, line: list[_Turn]) -> None:
-        turn = _Turn(slot, asyncio.get_running_loop().create_future())
-        line.append(turn)
-        self._admit()
+    async def _take(self, slot: _Slot, queue: list[_Waiter]) -> None:
+        waiter = _Waiter(slot, asyncio.get_running_loop().create_future())
+        queue.append(waiter)
+        self._grant()
         try:
-            await turn.has_come
+            await waiter.granted
         except asyncio.CancelledError:
-            if turn in line:
-                line.remove(turn)
+            if waiter in queue:
+                queue.remove(waiter)
             else:
                 self._count(slot, 1)
             raise
@@ -117,16 +117,16 @@ class Slots:
     def _count(self, slot: _Slot, by: int) -> None:
         for kind in slot.kinds:
             self._free[kind] += by
-        self._admit()
+        self._grant()
 
-    def _admit(self) -> None:
-        """Let in whose turn it is; who was cut stands in line until he learns of it."""
-        for line in (self._going_on, self._new):
-            for turn in list(line):
-                if not turn.has_come.done() and all(
-                    self._free[kind] > 0 for kind in turn.slot.kinds
+    def _grant(self) -> None:
+        """Let in whose waiter it is; who was cut stands in queue until he learns of it."""
+        for queue in (self._resuming, self._new):
+            for waiter in list(queue):
+                if not waiter.granted.done() and all(
+                    self._free[kind] > 0 for kind in waiter.slot.kinds
                 ):
-                    line.remove(turn)
-                    for kind in turn.slot.kinds:
+                    queue.remove(waiter)
+                    for kind in waiter.slot.kinds:
                         self._free[kind] -= 1
-                    turn.has_come.set_result(None)
+                    waiter.granted.set_result(None)

@@ -106,9 +106,9 @@ class SessionState:
             case CallSettled():
                 task.settle(event, path, self.tick)
             case ReplyReceived():
-                task.hear(event, path, self.selected)
+                task.add_reply(event, path, self.selected)
             case AgentStarted() | AgentReminded() if path:
-                task.tell_agent(event, path)
+                task.instruct_agent(event, path)
             case FlowStarted() | StepStarted() | StepSettled() | FlowNotified():
                 task.story.append((path, event))
             case CallStarted() | CallRetried() if path:
@@ -124,7 +124,7 @@ class SessionState:
             case TaskSuspended() | TaskBlocked():
                 task.wait(event)
             case RunEnded():
-                task.hear_end(event.run_id)
+                task.end_run(event.run_id)
             case TaskResumed():
                 task.is_suspended, task.blocked_on = False, ()
             case ReplyRestarted():

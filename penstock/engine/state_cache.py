@@ -34,7 +34,7 @@ class StateCache:
         """Return the state of a log, if it is at hand."""
         return self._kept.get(log_id)
 
-    async def look_up(self, log_id: LogId) -> None:
+    async def ensure_readable(self, log_id: LogId) -> None:
         """See to it that a log is at hand or at work, if it is there at all.
 
         Raises StoreCorrupt when it does not read back.
@@ -67,7 +67,7 @@ class StateCache:
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
 
-    def hear(self, records: Sequence[Record]) -> None:
+    def observe(self, records: Sequence[Record]) -> None:
         """Take in what was committed to a log that is new, or at hand.
 
         Who takes the lease next has nothing to read then.

@@ -1,20 +1,30 @@
-"""Wait for people: what they said if the log has it, else the end of the activation."""
+"""Waiting for people and for runs: return the answer from the log, or suspend the task.
+
+A call that waits raises Suspend, which ends the activation; the process keeps no memory of it. The
+answer, or the end of the run, arrives as an outside event and makes the task pending again. Then
+the call is entered from its top and finds the answer in the log. Each question is asked once: its
+path identifies it. `park` compares counters taken before the work with the current ones: an
+answer that arrives while other calls still run must not be slept through. Shown by
+tests/engine/test_suspend.py.
+"""
 
 from penstock.core.call import is_below
+from penstock.core.clock import Clock, Moment
 from penstock.core.errors import PenstockError
 from penstock.core.events.events import QuestionAnswered, TaskSuspended
 from penstock.core.ids import QuestionId, TaskId
-from penstock.core.question import Question, QuestionStatus
+from penstock.core.question import EXPIRED, Question, QuestionStatus
 from penstock.core.signals import Suspend
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
+from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
 
 
 async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
-    """Return the answer to the question of this path; each is asked once.
+    """Return the answer to the question at this path; ask it if it was not asked before.
 
-    Raises Suspend while nobody has answered: the call is entered again when somebody has.
+    Raises Suspend while there is no answer. The call is entered again when there is one.
     """
     if answered := ledger.answer_to(question.path):
         return answered
@@ -24,9 +34,9 @@ async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
 
 
 def await_run(ledger: Ledger, run_id: TaskId) -> None:
-    """Return if the end of a run was told to the task that waits for it.
+    """Return if the log has the end of the run.
 
-    Raises Suspend while it was not: the call is entered again when it is.
+    Raises Suspend otherwise. The call is entered again when the run has ended.
     """
     task = ledger.task
     if run_id not in task.runs_over:
@@ -35,13 +45,13 @@ def await_run(ledger: Ledger, run_id: TaskId) -> None:
 
 
 def _open_at(task: TaskState, question: Question) -> QuestionId:
-    """Return the id of the question that is open at a path: it may have been asked before."""
-    ids = (each.question_id for each in task.waiting.values() if each.path == question.path)
+    """Return the id of the open question at a path, which an earlier entry may have asked."""
+    ids = (asked.question_id for asked in task.waiting.values() if asked.path == question.path)
     return next(ids, question.question_id)
 
 
 def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
-    """Close the open questions of the task, or those inside a call that is over."""
+    """Close the open questions of the task, or only those below a path."""
     for question_id, question in list(task.waiting.items()):
         if not below or is_below(question.path, below):
             event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
@@ -49,17 +59,44 @@ def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
 
 
 def park(held: HeldLog, task: TaskState, *, heard: int) -> None:
-    """Note that the task waits; not if more answers and ends of runs than `heard` came by now.
+    """Add TaskSuspended, unless an answer or an end of a run arrived since `heard` was read.
 
-    They may come while other calls are still at work: then there is something to do.
+    It may arrive while other calls still run. Then the task has work to do and must not suspend.
     """
     if task.heard > heard:
         return
     if not (task.waiting or task.awaited):
-        raise PenstockError("a tool suspended its call without a question: nobody could wake it")
+        raise PenstockError(
+            "a tool suspended its call without a question, so no answer could resume it"
+        )
     suspended = TaskSuspended(
         questions=tuple(task.waiting),
         runs=tuple(sorted(task.awaited)),
         parked=tuple(task.parked.values()),
     )
     held.add(suspended, task.task_id)
+
+
+async def expire(held: HeldLog, clock: Clock) -> None:
+    """Close open questions whose time is over; an answer that is already in the log wins."""
+    task = held.state.current
+    if task is None or not task.waiting or task.is_ended:
+        return
+    now = clock.now()
+    for question in list(task.waiting.values()):
+        if question.expires_at is not None and question.expires_at <= now:
+            event = QuestionAnswered(
+                question_id=question.question_id,
+                status=QuestionStatus.CANCELLED,
+                answer={**EXPIRED, **question.handed_back},
+            )
+            held.add(event, task.task_id)
+    await held.commit()
+
+
+def next_expiry(state: SessionState) -> Moment | None:
+    """Return when the first open question of the log expires; None if none does."""
+    if state.current is None or state.current.is_ended:
+        return None
+    times = [question.expires_at for question in state.current.waiting.values()]
+    return min((time for time in times if time is not None), default=None)

@@ -1,4 +1,4 @@
-"""How tasks end that do not end by themselves, and what they have spent."""
+"""Ends of tasks that fail, are cancelled or crash, and the usage of a task."""
 
 from penstock.core.call_errors import Cancelled
 from penstock.core.envelope import ErrorDetail
@@ -11,12 +11,12 @@ from penstock.store.logs.log import Lease
 
 
 def internal_error(message: str) -> ErrorDetail:
-    """Return the error of a task that failed by a fault of the runtime."""
+    """Return the error of a task that failed through a fault of the runtime."""
     return ErrorDetail(code=PenstockError.code, message=message, continuable=False)
 
 
 def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
-    """Return the event that ends a task that did not succeed."""
+    """Return the event that ends a failed task."""
     return TaskEnded(
         status=TaskStatus.FAILED,
         iterations=task.main.iteration,
@@ -26,7 +26,7 @@ def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
 
 
 def cancelled(task: TaskState) -> TaskEnded:
-    """Return the event that ends a task that somebody cancelled."""
+    """Return the event that ends a cancelled task."""
     return TaskEnded(
         status=TaskStatus.CANCELLED,
         iterations=task.main.iteration,
@@ -36,7 +36,7 @@ def cancelled(task: TaskState) -> TaskEnded:
 
 
 def usage_of(task: TaskState) -> Usage:
-    """Return what the task has spent."""
+    """Return the tokens, calls and cost of the task so far."""
     return Usage(
         input_tokens=task.input_tokens,
         output_tokens=task.output_tokens,
@@ -47,7 +47,7 @@ def usage_of(task: TaskState) -> Usage:
 
 
 def crashed(task: TaskState, lease: Lease) -> ErrorDetail:
-    """Return the error of a task that killed its process again and again."""
+    """Return the error of a task that killed its process repeatedly."""
     return internal_error(
         f"the process died {lease.recoveries} times in a row at the same place of this task, "
         f"{task.place}, {lease.alone} times with no other suspect at work. Look for the reason in "

@@ -56,12 +56,12 @@ class TaskState:
     """The agent that the task is for."""
     agents: dict[CallPath, Dialogue] = field(init=False)
     """Agents that work for the task, each in a frame of its own."""
-    begun_agents: dict[CallPath, AgentStarted] = field(init=False)
+    started_agents: dict[CallPath, AgentStarted] = field(init=False)
     """How the agents in frames began."""
     story: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
     """What happened in the run of a flow, for the run to be folded from."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
-    begun: dict[CallPath, int] = field(init=False)
+    entered: dict[CallPath, int] = field(init=False)
     """Write calls, and when they were entered last (a tick of the session)."""
     entries: dict[CallPath, int] = field(init=False)
     asked: dict[CallPath, int] = field(init=False)
@@ -75,7 +75,7 @@ class TaskState:
     """Runs of flows that calls wait for; what is not written yet is among them."""
     runs_over: dict[TaskId, None] = field(init=False)
     """Runs whose end was told: it may come before what says that they are awaited."""
-    ends_heard: int = 0
+    runs_ended: int = 0
     """How many of these were awaited when it was."""
     is_suspended: bool = False
     blocked_on: tuple[Missing, ...] = ()
@@ -116,7 +116,7 @@ class TaskState:
     @property
     def heard(self) -> int:
         """How often something came that a call may have waited for."""
-        return len(self.answers) + self.ends_heard
+        return len(self.answers) + self.runs_ended
 
     def awaits(self, awaited: str) -> bool:
         """Whether a question is open, or a run has not ended, that a call waits for."""
@@ -148,7 +148,9 @@ class TaskState:
         names = sorted({repr(call.name) for call in rounds[-1].open_calls})
         return f"in {' or '.join(names)}"
 
-    def hear(self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]) -> None:
+    def add_reply(
+        self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]
+    ) -> None:
         """Take in what a model said, and what that cost."""
         if self.is_command:
             self.main.rounds.append(Round(reply, selected=selected))
@@ -159,21 +161,21 @@ class TaskState:
         self.model_calls += 1
         if self.cost_usd is not None:
             self.cost_usd = None if usage.cost_usd is None else self.cost_usd + usage.cost_usd
-        self.dialogue_at(frame).hear(reply, selected)
+        self.dialogue_at(frame).add_reply(reply, selected)
 
-    def tell_agent(self, event: AgentStarted | AgentReminded, frame: CallPath) -> None:
+    def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath) -> None:
         """Begin an agent in a frame, or tell it once more what it is to do."""
         if isinstance(event, AgentReminded):
             self.agents[frame].remind(event.message)
             return
-        self.begun_agents[frame] = event
+        self.started_agents[frame] = event
         self.agents[frame] = dialogue = Dialogue(MessageList(), frame, event.system)
         dialogue.said.say(UserMessage(event.message), event.message)
 
     def enter(self, event: CallStarted | CallRetried, path: CallPath, tick: int) -> None:
         """Take in that a write begins, or that a call is tried again."""
         if isinstance(event, CallStarted):
-            self.begun[path], self.entries[path] = tick, self.entries.get(path, 0) + 1
+            self.entered[path], self.entries[path] = tick, self.entries.get(path, 0) + 1
             return
         # A crash is followed by the attempt that it cut, and not by those before it.
         entries = before.entries if (before := self.parked.get(path)) else 0
@@ -228,12 +230,12 @@ class TaskState:
         waits = all(self.awaits(each) for each in (*event.questions, *event.runs))
         self.is_suspended = waits and not self.cancel_requested
 
-    def hear_end(self, run_id: TaskId) -> None:
+    def end_run(self, run_id: TaskId) -> None:
         """Go on, if the run was waited for."""
         self.runs_over[run_id] = None
         if run_id in self.awaited:
             del self.awaited[run_id]
-            self.ends_heard += 1
+            self.runs_ended += 1
             self.is_suspended = False
 
 

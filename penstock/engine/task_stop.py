@@ -1,4 +1,11 @@
-"""The end of the work on one task that somebody wants: it hits nothing that follows."""
+"""Cancellation of the work on one task, without effects on the work that follows.
+
+`asyncio.Task.cancel` hits the next await of the activation, whatever that is. If the body finishes
+before the CancelledError is delivered, the error would interrupt the commit of the task's end, or
+the next task of the log. `absorb` waits for one pass of the event loop, takes the pending error and
+lowers the task's count of cancel requests. If requests remain, the launcher is stopping the process
+and the CancelledError is raised again. Shown by tests/engine/test_task_stop.py.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -8,7 +15,7 @@ from penstock.core.ids import TaskId
 
 
 class TaskStop:
-    """Cancels the work on one task, once, when somebody wants the task to end."""
+    """Cancels the work on one task at most once."""
 
     __slots__ = ("_here", "_task_id", "was_used")
 
@@ -18,19 +25,19 @@ class TaskStop:
         self.was_used = False
 
     def __call__(self, task_id: TaskId) -> None:
-        """Cancel the work, if it is about this task."""
+        """Cancel the work, if `task_id` is this task."""
         if task_id == self._task_id and self._here is not None and not self.was_used:
             self.was_used = True
             self._here.cancel("the task was cancelled")
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the end of all work here was asked for, and not that of the task."""
+        """Whether the whole activation is being cancelled, and not only this task."""
         return not self.was_used and self._here is not None and self._here.cancelling() > 0
 
     async def absorb(self, clock: Clock) -> None:
-        """Take the cancellation in, if it has not come yet: it must hit nothing that follows."""
+        """Consume the cancellation, if it has not been delivered yet."""
         with suppress(asyncio.CancelledError):
             await clock.sleep(0)
         if self._here is not None and self._here.uncancel():
-            raise asyncio.CancelledError  # the launcher wants to end as well
+            raise asyncio.CancelledError  # the launcher is stopping as well

@@ -77,7 +77,7 @@ class FlowWork(Struct, kw_only=True):
         # A run that a tool of another run started has a slot above it: making it wait could
         # deadlock.
         by_tool, is_resumed = brief.depth > 0, task.started is not None
-        async with self.slots.taken(task.task_id, by_tool=by_tool, goes_on=is_resumed):
+        async with self.slots.taken(task.task_id, by_tool=by_tool, resumes=is_resumed):
             await self._conduct(held, task, brief)
 
     async def refusal(self, brief: FlowRequested) -> Rejection | None:

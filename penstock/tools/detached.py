@@ -91,7 +91,7 @@ class DetachedCalls:
     def _has_started_itself(self, path: CallPath) -> bool:
         """Whether the call started under its own path before an equal one was detached."""
         task = self._ledger.task
-        return any(_is_in(open_path, path) for open_path in (*task.asked, *task.begun))
+        return any(_is_in(open_path, path) for open_path in (*task.asked, *task.entered))
 
     def _take(self, call: Call, detached: Call) -> None:
         """Record the caller. Only this caller receives the outcome."""

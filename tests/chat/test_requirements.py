@@ -86,7 +86,7 @@ async def test_what_is_missing(
         reply = ReplyReceived(
             iteration=1, base=0, text="", message_id=MessageId("msg_2"), calls=asked
         )
-        task.hear(reply, None, ())
+        task.add_reply(reply, None, ())
     async with memory_runtime(tools=[Act("here")]) as runtime:
         household = Household(runtime.parts.invoker, has_agent=has_agent)
         participants = Participants(

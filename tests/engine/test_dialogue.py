@@ -36,7 +36,7 @@ def settled(call_id: str) -> CallSettled:
 
 def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None:
     dialogue = Dialogue(MessageList())
-    dialogue.hear(said_reply("a", "b"), ())
+    dialogue.add_reply(said_reply("a", "b"), ())
     dialogue.settle(CallId("b"), settled("b"))
     assert len(dialogue.said.messages) == 1
     dialogue.settle(CallId("a"), settled("a"))
@@ -47,14 +47,14 @@ def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None
 
 def test_the_open_calls_of_a_round_are_those_without_an_outcome_in_their_order() -> None:
     dialogue = Dialogue(MessageList())
-    dialogue.hear(said_reply("a", "b", "c"), ())
+    dialogue.add_reply(said_reply("a", "b", "c"), ())
     dialogue.settle(CallId("b"), settled("b"))
     assert [each.call_id for each in dialogue.rounds[-1].open_calls] == ["a", "c"]
 
 
 def test_two_agents_of_one_task_do_not_hear_each_other() -> None:
     first, second = Dialogue(MessageList()), Dialogue(MessageList())
-    first.hear(said_reply(text="Only here."), ())
+    first.add_reply(said_reply(text="Only here."), ())
     assert second.said.messages == []
     assert second.reply is None
 

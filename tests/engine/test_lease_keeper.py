@@ -63,7 +63,7 @@ async def hold(log: MemoryLog, *, since: float) -> HeldLog:
 async def test_a_silent_lease_is_renewed_for_as_long_as_it_is_held() -> None:
     log = WatchedLog()
     held = {LOG: await hold(log, since=WORLD.clock.monotonic() - 1)}
-    LeaseKeeper(held, 0.001).look_after()
+    LeaseKeeper(held, 0.001).watch()
     assert [await log.renewed.get() for _ in range(3)] == [LOG] * 3
     held.clear()
 
@@ -73,7 +73,7 @@ async def test_a_lease_that_was_just_taken_is_left_alone() -> None:
     fresh = await hold(log, since=WORLD.clock.monotonic() + 1_000)
     other = LogId("conv_2")
     held = {LOG: fresh, other: await hold(WatchedLog(), since=0)}
-    LeaseKeeper(held, 0.001).look_after()
+    LeaseKeeper(held, 0.001).watch()
     silent = held[other]
     assert silent.is_silent(1)
     assert not fresh.is_silent(1)
@@ -86,7 +86,7 @@ async def test_work_whose_lease_is_lost_is_stopped_once() -> None:
     held = {LOG: await hold(log, since=0)}
     lost = asyncio.Event()
     held[LOG].when_lost(lost.set)
-    LeaseKeeper(held, 0.001).look_after()
+    LeaseKeeper(held, 0.001).watch()
     await lost.wait()
     asked, reason = log.renewed.qsize(), held[LOG].lost
     lost.clear()
@@ -98,10 +98,10 @@ async def test_work_whose_lease_is_lost_is_stopped_once() -> None:
 async def test_a_lease_that_cannot_be_renewed_yet_is_told_to_operators(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = "lease of log conv_1 not renewed yet: full"
+    said = "the lease of log conv_1 could not be renewed yet: full"
     log = WatchedLog(StoreError("full"))
     held = {LOG: await hold(log, since=0)}
-    LeaseKeeper(held, 0.001).look_after()
+    LeaseKeeper(held, 0.001).watch()
     await log.renewed.get()
     await log.renewed.get()
     assert said in caplog.messages
@@ -127,7 +127,7 @@ async def test_a_slow_store_is_asked_once_for_each_lease_and_waited_for_at_the_e
     other = LogId("conv_2")
     held = {LOG: await hold(log, since=0), other: await hold(looks, since=0)}
     keeper = LeaseKeeper(held, 0.001)
-    keeper.look_after()
+    keeper.watch()
     for _ in range(3):
         await looks.renewed.get()
     assert log.renewed.qsize() == 1
@@ -173,7 +173,7 @@ async def test_the_work_on_a_log_that_was_erased_stops_at_once(
     running = asyncio.ensure_future(active.run())
     await here.wait()
     log.is_lost = True
-    await active.activations.look(LOG)
+    await active.activations.refresh(LOG)
     assert await asyncio.wait_for(running, 5) is None
     assert (stopped.is_set(), running.cancelling()) == (True, 0)
     assert caplog.messages == ["the work on log conv_1 stops: log 'conv_1' was erased"]
@@ -194,7 +194,7 @@ async def test_a_queued_task_that_is_cancelled_ends_while_another_is_at_work() -
     running = asyncio.ensure_future(active.run())
     await here.wait()
     await active.log.send(LOG, [Entry(CancelRequested(), TWO)])
-    await active.activations.look(LOG)
+    await active.activations.refresh(LOG)
     task = await active.log.find_task(TWO)
     assert task is not None
     assert task.status is TaskStatus.CANCELLED
@@ -215,7 +215,7 @@ async def test_work_whose_log_another_process_took_stops_at_the_next_look() -> N
     await settle()
     active.clock.advance(60)
     assert await active.log.acquire(LOG, "other")
-    await active.activations.look(LOG)
+    await active.activations.refresh(LOG)
     await settle()
     assert run.done()
     assert active.worked == [ONE]
@@ -231,7 +231,7 @@ async def test_a_task_that_is_begun_here_is_gone_on_with_under_the_same_lease() 
     assert records is not None
     assert [record.seq for record in records] == [1, 2, 3]
     assert not await active.is_free()
-    await active.activations.look_up(LOG)
+    await active.activations.ensure_readable(LOG)
     assert await active.activations.begin(LOG, entries, head=0) is None
     await active.run()
     assert active.worked == [ONE]

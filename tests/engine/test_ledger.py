@@ -186,7 +186,7 @@ async def test_a_write_is_on_disk_as_started_before_it_runs() -> None:
     before = ledger.held.state.seq
     await ledger.start(Call(OUTER, "tool", {}), again=False)
     assert ledger.held.state.seq == before + 1
-    assert OUTER in ledger.task.begun
+    assert OUTER in ledger.task.entered
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])

@@ -174,14 +174,14 @@ async def test_what_could_not_be_written_is_written_later(scene: Scene) -> None:
 
 
 def test_what_was_told_is_not_told_again() -> None:
-    told, reply = RelayedReply(), LiveReply(LOG, TASK, 2, 3, closing=True)
+    sent, reply = RelayedReply(), LiveReply(LOG, TASK, 2, 3, closing=True)
     reply.pieces = [(TEXT, "a"), (TEXT, ""), (TEXT, "b"), (REASONING, "c")]
-    assert said(told.news(reply)) == [("text", "", 0), ("text", "ab", 2), ("reasoning", "c", 3)]
-    told.take_in(reply, 3)
-    assert said(told.news(reply)) == [("reasoning", "c", 3)]
-    told.take_in(reply, 4)
-    assert told.news(reply) == []
+    assert said(sent.unsent(reply)) == [("text", "", 0), ("text", "ab", 2), ("reasoning", "c", 3)]
+    sent.mark_sent(reply, 3)
+    assert said(sent.unsent(reply)) == [("reasoning", "c", 3)]
+    sent.mark_sent(reply, 4)
+    assert sent.unsent(reply) == []
     reply.pieces.append((REASONING, "d"))
-    (piece,) = told.news(reply)
+    (piece,) = sent.unsent(reply)
     assert (piece.spot, piece.iteration, piece.closing) == (TextPosition(2, 4), 3, True)
     assert piece.spot > NOWHERE

@@ -22,17 +22,17 @@ class Worker:
     """A run that wants to work, and the call in it that waits for another run."""
 
     def __init__(
-        self, slots: Slots, run_id: TaskId, *, by_tool: bool = True, goes_on: bool = False
+        self, slots: Slots, run_id: TaskId, *, by_tool: bool = True, resumes: bool = False
     ) -> None:
         self._slots = slots
         self._run_id = run_id
         self.is_at_work = False
         self.may_end = asyncio.Event()
         self.calls: list[asyncio.Task[None]] = []
-        self.task = asyncio.create_task(self._work(by_tool=by_tool, goes_on=goes_on))
+        self.task = asyncio.create_task(self._work(by_tool=by_tool, resumes=resumes))
 
-    async def _work(self, *, by_tool: bool, goes_on: bool) -> None:
-        async with self._slots.taken(self._run_id, by_tool=by_tool, goes_on=goes_on):
+    async def _work(self, *, by_tool: bool, resumes: bool) -> None:
+        async with self._slots.taken(self._run_id, by_tool=by_tool, resumes=resumes):
             self.is_at_work = True
             await self.may_end.wait()
             await asyncio.gather(*self.calls, return_exceptions=True)
@@ -87,7 +87,7 @@ async def test_so_many_work_at_once(
 async def test_they_come_in_turn_and_who_goes_on_comes_first() -> None:
     of = slots()
     first, new, newer = [Worker(of, each) for each in (A, B, C)]
-    again = Worker(of, D, goes_on=True)
+    again = Worker(of, D, resumes=True)
     order = []
     for each in (first, again, new, newer):
         await settle()
@@ -110,7 +110,7 @@ async def test_who_is_cancelled_in_line_leaves_it() -> None:
 
 async def test_who_is_cancelled_as_his_turn_comes_takes_nothing_along() -> None:
     of = slots()
-    async with of.taken(A, by_tool=True, goes_on=False):
+    async with of.taken(A, by_tool=True, resumes=False):
         gone, last = Worker(of, B), Worker(of, C)
         await settle()
     gone.task.cancel()

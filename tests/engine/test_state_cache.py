@@ -34,7 +34,7 @@ class Shelf:
         self.held = set(held)
         self.states = StateCache(self.log, self.held, most=most)
         if hears:
-            self.log.listen(self.states.hear)
+            self.log.listen(self.states.observe)
 
     async def say(self, log_id: LogId = LOG) -> None:
         opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
@@ -115,7 +115,7 @@ async def test_what_is_erased_between_two_parts_is_in_no_state() -> None:
     shelf.states = StateCache(log, (), most=9)
     await shelf.say()
     await log.append(await shelf.lease(), [Entry(NoteEmitted(event_type="t"), ONE)] * 4000)
-    await shelf.states.look_up(LOG)
+    await shelf.states.ensure_readable(LOG)
     state = shelf.states.find(LOG)
     assert state
     assert (log.parts, state.seq) == ([4000, 3, 4000, 3], 4003)
@@ -124,7 +124,7 @@ async def test_what_is_erased_between_two_parts_is_in_no_state() -> None:
 async def test_what_others_wrote_is_read_when_the_lease_is_taken() -> None:
     shelf = Shelf(hears=False)
     await shelf.say()
-    await shelf.states.look_up(LOG)
+    await shelf.states.ensure_readable(LOG)
     await shelf.log.send(LOG, [Entry(message(), TWO)])
     state = await shelf.states.take(await shelf.lease())
     assert (state.seq, list(state.queue)) == (3, ["task_conv_1", TWO])
@@ -143,7 +143,7 @@ async def test_the_state_that_was_put_back_first_goes_first() -> None:
 async def test_a_log_in_which_something_was_erased_is_folded_again(hears: bool) -> None:
     shelf = Shelf(hears=hears)
     await shelf.say()
-    await shelf.states.look_up(LOG)
+    await shelf.states.ensure_readable(LOG)
     before, told = shelf.states.find(LOG), TaskId(f"task_{LOG}")
     await shelf.log.send(LOG, [Entry(MessagesErased(of_task=told, user=True, answer=False))])
     assert (shelf.states.find(LOG) is None) is hears  # what is erased does not stay in memory
@@ -164,7 +164,7 @@ async def test_a_state_at_work_is_not_put_back_when_something_was_erased_meanwhi
 async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
     shelf = Shelf(LogId("b"), hears=False)
     for name in (LOG, LogId("b")):
-        await shelf.states.look_up(name)
+        await shelf.states.ensure_readable(name)
         assert shelf.states.find(name) is None
 
 
@@ -181,7 +181,7 @@ async def test_a_log_that_loses_text_while_it_is_looked_up_is_not_kept() -> None
     states = StateCache(log, (), most=1)
     opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
     await log.send(LOG, [Entry(opened), Entry(message(), ONE)])
-    await states.look_up(LOG)
+    await states.ensure_readable(LOG)
     assert states.find(LOG) is None
 
 
@@ -191,7 +191,7 @@ async def test_states_of_logs_in_which_others_erased_something_are_dropped() -> 
     names = [LogId(each) for each in ("written", "erased", "left")]
     for name in names:
         await shelf.say(name)
-        await shelf.states.look_up(name)
+        await shelf.states.ensure_readable(name)
     told = TaskId("task_erased")
     await shelf.log.send(names[0], [Entry(message(), TWO)])
     await shelf.log.send(names[1], [Entry(MessagesErased(of_task=told, user=True, answer=True))])
@@ -265,5 +265,5 @@ async def test_a_log_that_is_folded_here_is_not_folded_again_to_be_looked_up() -
     shelf = Shelf()
     await shelf.say()
     state = shelf.states.find(LOG)
-    await shelf.states.look_up(LOG)
+    await shelf.states.ensure_readable(LOG)
     assert shelf.states.find(LOG) is state

@@ -48,14 +48,14 @@ def test_a_task_that_killed_its_process_says_how_often_where_and_what_to_do(
 
 def test_the_calls_without_an_outcome_are_named() -> None:
     task = TaskState(ONE, MESSAGE, started=TaskStarted())
-    task.hear(ASKED, None, ())
+    task.add_reply(ASKED, None, ())
     assert ", in 'dig' or 'look', " in crashed(task, LEASE).message
 
 
 @pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.CANCELLED])
 def test_an_end_tells_what_was_spent(status: TaskStatus) -> None:
     task = TaskState(ONE, MESSAGE)
-    task.hear(replace(ASKED, usage=Usage(input_tokens=7, output_tokens=2)), None, ())
+    task.add_reply(replace(ASKED, usage=Usage(input_tokens=7, output_tokens=2)), None, ())
     ended = cancelled(task) if status is TaskStatus.CANCELLED else failed(task, internal_error("x"))
     assert (ended.status, ended.iterations, ended.usage) == (status, 1, usage_of(task))
     assert (ended.usage.input_tokens, ended.usage.model_calls) == (7, 1)

@@ -36,8 +36,8 @@ async def test_a_cancel_ends_the_work_and_hits_nothing_that_follows(swallows: bo
     running = asyncio.ensure_future(active.run())
     await here.wait()
     await active.log.send(LOG, [Entry(CancelRequested(), ONE)])
-    await active.activations.look(LOG)
-    await active.activations.look(LOG)
+    await active.activations.refresh(LOG)
+    await active.activations.refresh(LOG)
     await running
     ends = [each.status for each in await active.events() if isinstance(each, TaskEnded)]
     assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]

@@ -131,7 +131,10 @@ async def test_a_fault_of_the_runtime_is_an_error_and_no_cancellation() -> None:
         agents=[faulty("scout")],
     )
     result = envelope.output
-    assert (result["status"], result["reason"]) == ("error", "something went wrong here")
+    assert (result["status"], result["reason"]) == (
+        "error",
+        "the runtime failed; its log has the details",
+    )
     statuses = {name: each["status"] for name, each in result["results"].items()}
     assert statuses == {"web": "aborted", "next": "skipped"}
     assert envelope.error is not None

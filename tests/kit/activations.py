@@ -61,7 +61,7 @@ class ActiveLog:
         self.worked: list[TaskId] = []
         self._work = work
         world = World(self.clock, Limits(**limits), new_id)
-        body = TaskBody(work=self._body, end=end, tell=tell, lacks=lacks)
+        body = TaskBody(work=self._body, end=end, notify=tell, lacks=lacks)
         self.activations = Activations(self.log, body, world, owner="me")
 
     async def _body(self, held: HeldLog, task: TaskState) -> None:

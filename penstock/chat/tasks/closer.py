@@ -43,12 +43,12 @@ class TaskCloser:
             for call in reply.calls:
                 path = seen.path(call.name, spelling(call))
                 names[path] = (call.name, call.call_id)
-        for path in task.begun:
+        for path in task.entered:
             names.setdefault(path, (path.rpartition("/")[2].partition("#")[0], None))
         how = "was cancelled" if ended.status is TaskStatus.CANCELLED else "failed"
         for path, (tool_id, call_id) in names.items():
             if path not in task.settled:
-                settled = _settled(tool_id, call_id, how, is_cut=path in task.begun)
+                settled = _settled(tool_id, call_id, how, is_cut=path in task.entered)
                 held.add(settled, task.task_id, path)
 
 

@@ -31,9 +31,9 @@ class TaskStarter:
         opened = state.opened
         return opened.agent == message.agent and profile.owns(opened.profile_id, message.session_id)
 
-    async def look_up(self, log_id: LogId) -> None:
+    async def ensure_readable(self, log_id: LogId) -> None:
         """See to it that a log is at hand. Raises StoreCorrupt for one that does not read back."""
-        await self._activations.look_up(log_id)
+        await self._activations.ensure_readable(log_id)
 
     async def begin(
         self, log_id: LogId, agent: str, entries: Sequence[Entry], profile: Profile

@@ -197,7 +197,7 @@ class EndSignal:
         """Listen to a run, too: what it asks is asked of who waits for the task."""
         if run_id not in self._heard:
             self._heard.add(run_id)
-            self._bus.hear_end(run_id, self.end)
+            self._bus.watch_end(run_id, self.end)
 
     def renew(self) -> None:
         """Listen to the task anew, once it was told something."""

@@ -113,7 +113,7 @@ class AgentSessions:
 
     def agent_of(self, frame: CallPath, name: str, ledger: Ledger) -> Agent | VisitOutcome:
         """Return the agent as its session started with it, or the failure if there is none."""
-        started = ledger.task.begun_agents.get(frame)
+        started = ledger.task.started_agents.get(frame)
         current, error = None, f'the agent "{name}" is gone'
         try:
             current = self._get_agent(name)
@@ -133,7 +133,7 @@ class AgentSessions:
         # A session that has already ended needs neither its model nor its tools, which may be gone.
         if (ended := self._ended(visit, ledger)) is not None:
             return ended
-        started = ledger.task.begun_agents.get(visit.frame)
+        started = ledger.task.started_agents.get(visit.frame)
         try:
             model = self._model(visit.agent, started.model if started else visit.model)
         except ConfigError as error:

@@ -73,7 +73,7 @@ async def test_a_write_that_was_cut(effect: Effect, idempotent: bool, again: str
 async def _cut(host: Asking, asked: dict[str, Any]) -> None:
     """Send a request until it is noted on disk, and no further."""
     sending = asyncio.ensure_future(host.ask("fetch", asked))
-    while not host.bench.ledger.task.begun:
+    while not host.bench.ledger.task.entered:
         await settle(rounds=1)
     sending.cancel()
     with pytest.raises(asyncio.CancelledError):
