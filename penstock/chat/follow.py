@@ -1,4 +1,18 @@
-"""What a log holds and what happens in it now, in one order, without gap or double."""
+"""Follows a log: stored events first, then live ones, in order, without gaps or duplicates.
+
+How: LogTail subscribes to the bus before it reads the log, so that nothing falls between the two.
+Every event has a `seq`: a smaller or equal one is dropped, a jump is filled from the log. While no
+reply streams in this process, another one may hold the log, so the tail polls the log and the live
+text in the store; it polls less often the longer nothing happens. If a burst exceeds the reader's
+queue, the queue is dropped and read again from the log. A reader that does not take its items is
+cut and must reconnect with its last id.
+
+Relies on: the log is the truth and the bus may drop anything; events of a log are numbered without
+gaps. If a log were renumbered, or published before its commit, readers would lose events.
+
+Shown by tests/chat/test_follow.py, tests/chat/test_remote_replies.py and
+tests/journeys/test_sse.py.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -20,12 +34,15 @@ from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplySta
 from penstock.store.logs.log import Log
 
 PAGE = 500
+"""Events that are read from the log at once."""
 _SLOWEST_POLL = 4
+"""In units of `limits.poll_seconds`, reached after three silent seconds."""
 _QUIET_POLL = 8
+"""The same, while no task is running."""
 
 
 class LogSource(Struct, frozen=True, kw_only=True):
-    """Where readers get what they follow."""
+    """The log, the bus and the limits that a reader needs."""
 
     log: Log
     bus: Bus
@@ -33,12 +50,7 @@ class LogSource(Struct, frozen=True, kw_only=True):
 
 
 class LogTail:
-    """One reader of a log: first what is stored, then what happens.
-
-    It is subscribed before it reads, fills every gap from the log, and looks at the log now and
-    then for what another process writes. A burst that is more than its queue holds it reads again;
-    it is cut only when it was not asked for more in the meantime.
-    """
+    """One reader of a log: stored events after `after`, then live ones."""
 
     __slots__ = (
         "_log_id",
@@ -58,42 +70,42 @@ class LogTail:
         self._log_id = log_id
         self._seq = after
         self.is_stored = stored
-        """Whether the log may hold what was not read yet."""
+        """Whether the log may hold events that were not read yet."""
         self._silence = 0.0
         self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
         self._remote = RemoteReplies(source.log.live_text, log_id)
         self.is_quiet = False
-        """Set by who knows that no task is at work: then the log is looked at less often."""
+        """Set by the caller while no task is running; the log is polled less often then."""
 
     async def take(self) -> Sequence[Live] | None:
-        """Wait for more; nothing means a long silence, None that the stream is over or was cut.
+        """Wait for items. Empty after a long silence; None if the stream ended or was cut.
 
-        It is over when the log was erased, too.
+        Erasing the log also ends the stream.
         """
         if self.is_cut:
             return None
         while True:
             if self.has_more:
-                found = await self.take_ready()
-                if found is None or found:
-                    return found
+                items = await self.take_ready()
+                if items is None or items:
+                    return items
             elif not await self._reader.wait(self._patience()):
-                looked = await self.look()
-                if looked is not None:
-                    return looked
+                items = await self.look()
+                if items is not None:
+                    return items
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be something to take now."""
+        """Whether there may be items to take now."""
         return self.is_stored or self._reader.has_news
 
     @property
     def is_cut(self) -> bool:
-        """Whether more came than is kept for who does not take it."""
+        """Whether the reader was too slow and lost items."""
         return self._reader.is_cut
 
     async def take_ready(self) -> Sequence[Live] | None:
-        """Return what there is, which may be nothing after all; None when the stream is over."""
+        """Return the items that are ready, possibly none; None if the stream has ended."""
         if self.is_stored:
             return await self.catch_up()
         if self.is_cut:
@@ -104,11 +116,11 @@ class LogTail:
         return await self._without_gaps(items) if items else None
 
     async def look(self) -> Sequence[Live] | None:
-        """Look for what another process wrote; nothing: a long silence, None: a short one."""
+        """Poll for items of another process. Empty after a long silence, None after a short one."""
         limits = self._source.limits
-        if self._polls and (found := await self._elsewhere()):
+        if self._polls and (items := await self._elsewhere()):
             self._silence = 0.0
-            return found
+            return items
         if self._silence >= limits.ping_seconds:
             self._silence = 0.0
             if not await self._is_erased():
@@ -117,26 +129,27 @@ class LogTail:
         return None
 
     def more(self) -> "asyncio.Future[None]":
-        """Return what is done once there is more to take, or it is time to look for it."""
+        """Return a future that resolves when there are items or it is time to poll."""
         return self._reader.begin_to_wait(self._patience())
 
     def stop(self) -> None:
-        """End the stream: `take` gives what is there, then None."""
+        """End the stream: `take` returns the remaining items, then None."""
         self._reader.close()
 
     def close(self) -> None:
-        """Stop to follow."""
+        """Unsubscribe."""
         self._reader.end_to_wait()
         self._source.bus.unsubscribe(self._log_id, self._reader)
 
     async def catch_up(self) -> Sequence[Live]:
-        """Read the log's next page; with the last one comes the reply that is on its way."""
+        """Read the next page of the log; the last page includes the reply that is streaming."""
         records = await self._read()
         self.is_stored = len(records) == PAGE
         if self.is_stored:
             return records
-        came = [each for each in self._reader.take() if isinstance(each, Record)]
-        newer = await self._without_gaps(came)
+        # Deltas in the queue are dropped: the streaming reply below contains them.
+        queued = [item for item in self._reader.take() if isinstance(item, Record)]
+        newer = await self._without_gaps(queued)
         reply = self._source.bus.reply(self._log_id)
         if reply is None:
             return [*records, *newer]
@@ -144,20 +157,20 @@ class LogTail:
         return [*records, *newer, *so_far(reply)]
 
     async def _is_erased(self) -> bool:
-        """Whether the log is there no more; another process may have erased it."""
+        """Return whether the log was erased, perhaps by another process."""
         return await self._source.log.head(self._log_id) < self._seq
 
     async def _elsewhere(self) -> Sequence[Live]:
-        """Return what another process wrote, and after that what its model is saying."""
+        """Return events that another process wrote, then its streaming reply."""
         records = await self._read()
         self._remote.hear(records)
         if self.is_quiet or len(records) == PAGE:
             return records
-        said = await self._remote.listen()
-        return [*records, *await self._without_gaps(said)] if said else records
+        pieces = await self._remote.listen()
+        return [*records, *await self._without_gaps(pieces)] if pieces else records
 
     def _patience(self) -> float:
-        """Return how long to wait for the bus, and count that time as silence."""
+        """Return how many seconds to wait for the bus, and count them as silence."""
         limits = self._source.limits
         seconds = max(limits.ping_seconds - self._silence, 0)
         if self._polls:
@@ -170,7 +183,7 @@ class LogTail:
 
     @property
     def _polls(self) -> bool:
-        """Whether another process may be writing: not while a reply is on its way here."""
+        """Whether another process may be writing: not while a reply streams here."""
         return self._source.bus.reply(self._log_id) is None
 
     def _subscribe_again(self) -> None:
@@ -179,7 +192,7 @@ class LogTail:
         self._reader = self._source.bus.subscribe(self._log_id, self._source.limits.stream_frames)
 
     async def _without_gaps(self, items: Sequence[Live]) -> list[Live]:
-        """Return the items in order, with what is missing between them from the log."""
+        """Return the items in order; fill gaps from the log and drop known events."""
         whole: list[Live] = []
         for item in items:
             if isinstance(item, Record):
@@ -204,9 +217,9 @@ class LogTail:
 async def follow(
     source: LogSource, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
 ) -> AsyncGenerator[Live, None]:
-    """Yield what stands in a log after an event, then what happens, of one task or of all.
+    """Yield the items of a log after an event, of one task or of all.
 
-    Ends when the process stops, when the reader was too slow, or when the log was erased.
+    Ends when the process stops, the reader is too slow, or the log is erased.
     """
     tail = LogTail(source, log_id, after=after)
     try:
@@ -224,11 +237,11 @@ async def texts(
     task_id: TaskId,
     rests: Callable[[TaskSuspended], Awaitable[bool]],
 ) -> AsyncGenerator[str, None]:
-    """Yield what the agent of a task says, in pieces, until the task has ended or waits for people.
+    """Yield the text of a task's agent in pieces, until the task ends or waits for people.
 
-    What was said before is read from the log, so that nothing is missed however late this begins.
-    A reply that a failure took back is said again from its beginning. `rests` says whether the task
-    still waits where it was suspended: the log also holds questions that were answered.
+    Earlier text is read from the log, so nothing is missed however late this starts. A reply that
+    failed and restarted is yielded again from its beginning. `rests` returns whether the task still
+    waits where it was suspended, because the log also holds questions that were answered since.
     """
     saying = YieldedReply()
     async with aclosing(follow(source, log_id, task_id=task_id)) as items:
@@ -243,7 +256,7 @@ async def texts(
 
 
 class YieldedReply:
-    """What was yielded of the reply on its way, which may come live, from the log, or as both."""
+    """How much of the current reply was yielded; it may arrive live, from the log, or both ways."""
 
     def __init__(self) -> None:
         self._base: int | None = None
@@ -252,7 +265,7 @@ class YieldedReply:
         self._has_said = False
 
     def of(self, item: Live) -> str:
-        """Return the text that an item adds, perhaps none."""
+        """Return the new text in an item, possibly empty."""
         text = self._added(item)
         self._said += len(text)
         self._has_said = self._has_said or bool(text)
@@ -263,7 +276,8 @@ class YieldedReply:
     def _added(self, item: Live) -> str:
         match item:
             case ReplyStarted(reply=reply) if reply.path is None:
-                is_same = reply.base == self._base  # a reader that was too slow gets it again
+                # After its queue was dropped, a reader gets the same reply again from the start.
+                is_same = reply.base == self._base
                 self._base, self._skip = reply.base, self._said if is_same else 0
                 self._said = self._said if is_same else 0
             case Delta(kind=DeltaKind.TEXT, reply=reply, text=text) if reply.path is None:
@@ -273,12 +287,12 @@ class YieldedReply:
             case Record(event=ReplyReceived(text=text), path=None):
                 return text[self._said :]
             case Record(event=TaskEnded(content=text)) if not self._has_said:
-                return text  # of a command, which no model answers
+                return text  # the result of a command: no model replied
         return ""
 
 
 def so_far(reply: LiveReply) -> list[Live]:
-    """Return a reply on its way from its beginning, with neighbouring pieces of a kind as one."""
+    """Return a streaming reply from its start; adjacent pieces of one kind are joined."""
     items: list[Live] = [ReplyStarted(reply)]
     units, runs = 0, list[Delta]()
     for kind, text in reply.pieces:

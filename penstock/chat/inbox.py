@@ -1,4 +1,19 @@
-"""Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
+"""The inbox of conversations: messages, answers, cancels, direct calls and flow runs.
+
+Guarantees: what a method accepts is committed when it returns, and its task gets a run; a request
+that is repeated with its Idempotency-Key has the effect of one; a caller sees only what its profile
+owns, and everything else as NotFound.
+
+How: each request is one outside event, appended without the lease of the log, so it never waits for
+the task that is running. A message to a new or idle conversation takes a short way: one write
+appends it, starts its task and acquires the lease (docs/decisions/006). If the log changed in
+between, nothing is written and the message takes the ordinary way.
+
+Relies on: the store orders concurrent appends and refuses a second answer, a taken name and a
+reused key; the checks here only choose the error message. A log is read before an event is appended
+to it: otherwise a damaged log would accept events that no task can ever process. Shown by
+tests/chat/test_inbox.py and tests/contracts.
+"""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
@@ -49,12 +64,14 @@ from penstock.engine.bus import Bus
 from penstock.store.logs.log import Log
 from penstock.store.projections.projections import Page, Projections, TasksOf
 
-SPOKEN = frozenset({QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK})
+ANSWERED_BY_MESSAGE = frozenset(
+    {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK}
+)
 """Questions that the next message of a conversation answers."""
 
 
 class Inbox:
-    """Takes in what people and programs want, and tells them how it ended."""
+    """Accepts requests of people and programs, and waits for their results."""
 
     def __init__(
         self,
@@ -82,7 +99,7 @@ class Inbox:
         *,
         task_id: TaskId | None = None,
     ) -> SentMessage:
-        """Hand a message in; it is on disk, and its task queued, when this returns.
+        """Send a message. It is committed and its task queued when this returns.
 
         Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
         """
@@ -94,8 +111,9 @@ class Inbox:
             return await self._repeated.first(message, error)
 
     async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
-        """Hand a message in, and wait for the answer or for a question."""
+        """Send a message, and wait for the answer or a question."""
         task_id = TaskId(self._new_id("task"))
+        # Listen before sending: a fast task could end between the two.
         with self._waiter.expected(task_id) as end:
             sent = await self.send(message, profile, task_id=task_id)
             if sent.task_id == task_id:
@@ -103,7 +121,7 @@ class Inbox:
         return await self._waiter.reply(sent.task_id)
 
     async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
-        """Wait until the task has ended or waits for a person; None when the time was up first."""
+        """Wait until the task has ended or waits for a person; return None on timeout."""
         return await self._waiter.wait(task_id, seconds)
 
     async def call(
@@ -116,9 +134,9 @@ class Inbox:
     async def request(
         self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
     ) -> TaskId:
-        """Hand a direct call in; it is on disk, and its task queued, when this returns.
+        """Request a direct call. It is committed and its task queued when this returns.
 
-        Raises InvalidRequest for an input that no log could hold, NotFound (the session),
+        Raises InvalidRequest for an input that cannot be stored, NotFound (the session),
         SessionBusy, IdempotencyConflict, StoreCorrupt.
         """
         _check_place(call.session_id, profile)
@@ -140,9 +158,9 @@ class Inbox:
     async def start_flow(
         self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
     ) -> TaskId:
-        """Hand a run of a flow in; it is on disk, and its task queued, when this returns.
+        """Request a flow run. It is committed and its task queued when this returns.
 
-        Raises InvalidRequest for inputs that no log could hold, and IdempotencyConflict.
+        Raises InvalidRequest for inputs that cannot be stored, and IdempotencyConflict.
         """
         _check_place(None, profile)
         task_id = task_id or TaskId(self._new_id("task"))
@@ -152,24 +170,24 @@ class Inbox:
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
     ) -> QuestionRecord:
-        """Answer a question, once; the same answer again changes nothing.
+        """Answer a question. Repeating the same answer has no effect.
 
         Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
         """
-        await self._take(question_id, body, profile, RequestKey())
+        await self._record_answer(question_id, body, profile, RequestKey())
         return await self._question(question_id, profile)
 
     async def go_on(self, task_id: TaskId, profile: Profile) -> None:
-        """See to it that a task goes on, if it was left in the middle. Raises NotFound."""
+        """Wake a task that may have been left unfinished. Raises NotFound."""
         task = await self.task(task_id, profile)
         if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
             self._launcher.wake(task.log_id)
 
     async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
-        """End a task, whatever it is doing.
+        """Cancel a task, whatever it is doing.
 
-        Raises NotFound, TaskOver when it has ended, and StoreCorrupt when its log does not read
-        back: nothing can end a task then, but its log can be deleted.
+        Raises NotFound, TaskOver if it has ended, and StoreCorrupt if its log cannot be read: then
+        nothing can end the task, but its log can be deleted.
         """
         task = await self.task(task_id, profile)
         await self._starter.ensure_readable(task.log_id)
@@ -178,7 +196,7 @@ class Inbox:
         return await self.task(task_id, profile)
 
     async def task(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
-        """Return a task of this profile, or raise NotFound."""
+        """Return a task that the profile owns, or raise NotFound."""
         task = await self._projections.find_task(task_id)
         if task is None or not profile.owns(task.profile_id, task.log_id):
             raise NotFound(f"there is no task {task_id!r}")
@@ -187,7 +205,7 @@ class Inbox:
     async def _queued(
         self, log_id: LogId, task_id: TaskId, request: CallRequested | FlowRequested
     ) -> TaskId:
-        """Write what begins a task; returns it, or the one that the same request began before."""
+        """Append the request of a task; return its id, or that of the first such request."""
         try:
             entries = [Entry(request, task_id)]
             await self._log.send(log_id, entries, on_way=self._launcher.wake)
@@ -195,22 +213,22 @@ class Inbox:
             return first_task(error)
         return task_id
 
-    async def _reply_to(self, beginning: Awaitable[TaskId], task_id: TaskId) -> Reply:
-        """Begin a task that is expected under this id, and wait until it has ended or waits."""
+    async def _reply_to(self, request: Awaitable[TaskId], task_id: TaskId) -> Reply:
+        """Make a request whose task gets this id, and wait until the task ends or waits."""
         with self._waiter.expected(task_id) as end:
-            begun = await beginning
-            if begun == task_id:
+            accepted = await request
+            if accepted == task_id:
                 return await end.reply()
-        return await self._waiter.reply(begun)
+        return await self._waiter.reply(accepted)  # a repeated request: the first one's task
 
-    async def _take(
+    async def _record_answer(
         self,
         question_id: QuestionId,
         body: Mapping[str, Any],
         profile: Profile,
         idempotency: RequestKey,
     ) -> None:
-        """Take an answer in, and see to it that its task goes on."""
+        """Append an answer and wake its task."""
         asked = await self._question(question_id, profile)
         answer, problems = check_answer(asked.question, body, self._limits.json_depth)
         if problems:
@@ -234,35 +252,36 @@ class Inbox:
 
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
         is_new = message.supersedes is None and message.head is None
-        at_once = is_new and self._starter.may(message, profile)
-        if not at_once and (taken := await self._stand_in_line(message, profile)):
-            return taken
+        is_short = is_new and self._starter.may(message, profile)
+        if not is_short and (answered := await self._as_answer(message, profile)):
+            return answered
         log_id = LogId(message.session_id or self._new_id("conv"))
         entries = self._entries(message, profile, task_id)
-        if at_once:
-            if begun := await self._starter.begin(log_id, message.agent, entries, profile):
-                return _sent(log_id, begun, has_begun=True)
-            if taken := await self._stand_in_line(message, profile):
-                return taken
+        if is_short:
+            if records := await self._starter.begin(log_id, message.agent, entries, profile):
+                return _sent(log_id, records, is_started=True)
+            # The log is not as the cache has it, so the checks that were skipped are due now.
+            if answered := await self._as_answer(message, profile):
+                return answered
         wake = self._launcher.wake
         records = await self._log.send(log_id, entries, head=message.head, on_way=wake)
-        return _sent(log_id, records, has_begun=False)
+        return _sent(log_id, records, is_started=False)
 
     def _check(self, message: NewMessage) -> None:
-        most = self._limits.content_chars
+        limit = self._limits.content_chars
         if not message.content.strip():
             raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
-        if len(message.content) > most:
-            issue = f"must have at most {most} characters, has {len(message.content)}"
+        if len(message.content) > limit:
+            issue = f"must have at most {limit} characters, has {len(message.content)}"
             raise InvalidRequest([{"field": "/content", "issue": issue}])
 
-    async def _stand_in_line(self, message: NewMessage, profile: Profile) -> SentMessage | None:
-        """Look at what stands before the message; it may be the answer to that."""
+    async def _as_answer(self, message: NewMessage, profile: Profile) -> SentMessage | None:
+        """Check the session of a message; if the message answers an open question, do that."""
         if message.session_id is None:
             return None
         await self._own_session(SessionId(message.session_id), profile, message.agent)
         await self._starter.ensure_readable(LogId(message.session_id))
-        return await self._as_answer(message, profile)
+        return await self._answer_open(message, profile)
 
     async def _own_session(
         self, session_id: SessionId, profile: Profile, agent: str | None = None
@@ -276,14 +295,17 @@ class Inbox:
             whose = "there is" if agent is None else f"agent {agent!r} has"
             raise NotFound(f"{whose} no conversation {session_id!r}")
 
-    async def _as_answer(self, message: NewMessage, profile: Profile) -> SentMessage | None:
-        """Take the message as the answer to what is open, if something is."""
+    async def _answer_open(self, message: NewMessage, profile: Profile) -> SentMessage | None:
+        """Answer the open question with the message, if there is one; else return None.
+
+        Raises QuestionOpen if a message cannot answer it.
+        """
         if message.session_id is None or message.supersedes is not None:
             return None
         log_id = LogId(message.session_id)
         asked = await self._projections.open_questions(log_id)
         parked = None if asked else await self._parked_on_runs(log_id)
-        waiting = [parked.task_id] if parked else [each.task_id for each in asked]
+        waiting = [parked.task_id] if parked else [question.task_id for question in asked]
         if not waiting:
             return None
         if sent := await self._repeated.find(message, waiting[0]):
@@ -295,17 +317,17 @@ class Inbox:
             return None
         if is_informational(message.content):
             return None
-        for each in asked:
-            if each.question.kind in SPOKEN and not is_command(message.content):
-                return await self._answered(message, each, profile)
-        ids = [each.question.question_id for each in (parked.questions if parked else asked)]
+        for record in asked:
+            if record.question.kind in ANSWERED_BY_MESSAGE and not is_command(message.content):
+                return await self._answered(message, record, profile)
+        ids = [record.question.question_id for record in (parked.questions if parked else asked)]
         raise QuestionOpen(
             f"answer {', '.join(ids)} first, or send the message with cancelOpen",
             details={"questions": ids},
         )
 
     async def _parked_on_runs(self, log_id: LogId) -> Reply | None:
-        """Return how the task stands that waits for runs in which people are asked, if one does."""
+        """Return the reply of the task that waits for a run with an open question, if any."""
         of = TasksOf(status=TaskStatus.SUSPENDED)
         tasks, _ = await self._projections.tasks(log_id=log_id, of=of, page=Page(limit=1))
         reply = await self._waiter.wait(tasks[0].task_id, 0) if tasks else None
@@ -316,14 +338,14 @@ class Inbox:
     ) -> SentMessage:
         head = await self._log.head(asked.log_id)
         question = asked.question
-        said = answer_in_words(
+        answer = answer_in_words(
             text_for_model(message.content),
             kind=question.kind,
             options=question.options,
             form=question.form,
             has_schema=question.schema is not None,
         )
-        await self._take(question.question_id, said, profile, message.idempotency)
+        await self._record_answer(question.question_id, answer, profile, message.idempotency)
         return await self._repeated.sent(await self.task(asked.task_id, profile), head)
 
     def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
@@ -340,12 +362,11 @@ class Inbox:
         )
         entries = [Entry(received, task_id)]
         if message.session_id is None:
-            entries.insert(0, Entry(self._opened(message, profile)))
+            title = cut(one_line(message.content), self._limits.title_chars)
+            owner = profile.profile_id
+            opened = SessionOpened(profile_id=owner, agent=message.agent, title=title)
+            return [Entry(opened), *entries]
         return entries
-
-    def _opened(self, message: NewMessage, profile: Profile) -> SessionOpened:
-        title = cut(one_line(message.content), self._limits.title_chars)
-        return SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
 
     async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
         asked = await self._projections.find_question(question_id)
@@ -353,27 +374,27 @@ class Inbox:
             raise NotFound(f"there is no question {question_id!r}")
         needed = APPROVE if asked.question.kind is QuestionKind.APPROVAL else CHAT
         if not profile.holds(needed):
-            raise Forbidden(f"to answer this question takes the permission {needed!r}")
+            raise Forbidden(f"answering this question requires the permission {needed!r}")
         return asked
 
 
 def _check_place(session_id: str | None, profile: Profile) -> None:
-    """Raise NotFound for any place but the one conversation, where somebody has just one."""
+    """Raise NotFound if the profile is limited to another conversation."""
     if profile.session_id not in {None, session_id}:
         raise NotFound(
-            f"there is the conversation {profile.session_id!r} alone for who came by a link; "
-            "name it as conversationId"
+            f"this link opens the conversation {profile.session_id!r} only; "
+            "send its id as conversationId"
         )
 
 
-def _sent(log_id: LogId, records: Sequence[Record], *, has_begun: bool) -> SentMessage:
-    at, received = next(
+def _sent(log_id: LogId, records: Sequence[Record], *, is_started: bool) -> SentMessage:
+    record, received = next(
         (record, record.event) for record in records if isinstance(record.event, MessageReceived)
     )
     return SentMessage(
         session_id=SessionId(log_id),
-        task_id=at.task_id or TaskId(""),
+        task_id=record.task_id or TaskId(""),
         message_id=received.message_id,
-        seq=at.seq,
-        records=records if has_begun else (),
+        seq=record.seq,
+        records=records if is_started else (),
     )

@@ -1,4 +1,10 @@
-"""What a model says in another process, as items of the bus of this one."""
+"""Replies that stream in another process, as items of this process's bus.
+
+The other process writes pieces of a reply to the store while somebody follows (engine/relay). A
+reader asks for pieces after its position and gets each once, in order; a piece that does not follow
+the last one is left for the next read. A reply that also streams through the local bus, or that the
+log has already, is passed over. Shown by tests/chat/test_remote_replies.py.
+"""
 
 from collections.abc import Sequence
 
@@ -17,7 +23,7 @@ _ALL = 2**62
 
 
 class RemoteReplies:
-    """One reader's part of what is said elsewhere in a log: each piece once, and none left out."""
+    """One reader's position in the replies that another process streams."""
 
     __slots__ = ("_live_text", "_log_id", "_reply", "_spot")
 
@@ -29,21 +35,21 @@ class RemoteReplies:
 
     @property
     def is_on(self) -> bool:
-        """Whether a reply is on its way elsewhere, as far as is known."""
+        """Whether a reply is streaming in another process, as far as is known."""
         return self._reply is not None
 
     def pass_over(self, base: int) -> None:
-        """Leave out a reply that is heard otherwise, and those before it."""
+        """Skip a reply that the reader gets from the local bus, and all before it."""
         if base > self._spot.base:
             self._reply, self._spot = None, TextPosition(base, _ALL)
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Take in events of the log: some end the reply that was on its way."""
+        """Process events of the log; some end the streaming reply."""
         if self._reply and any(type(record.event) in ENDS_OF_REPLIES for record in records):
             self._reply = None
 
     async def listen(self) -> Sequence[ReplyStarted | Delta]:
-        """Return what is new, in order; what is said here already is for the bus to tell."""
+        """Return the new pieces in order."""
         items: list[ReplyStarted | Delta] = []
         for piece in await self._live_text.read(self._log_id, after=self._spot):
             reply = self._reply_of(piece)

@@ -1,4 +1,12 @@
-"""Runs of flows that tools want: each is a task of its own, and a call finds its run again."""
+"""Flow runs that tools start: each is a task of its own, and a call finds its run again.
+
+The id of a run is derived from the call, so a call that is entered again after a crash or a wait
+finds the run that it started; the store refuses a second run of the same name. While a call waits,
+its task lends its slot. RunNotifier sends the end of a run to the waiting task, and cancels runs
+that a finished task no longer needs. Both happen after the end is committed and before the lease is
+released; after a crash in between they are repeated, which is harmless, because the store refuses
+events for a task that has ended. Shown by tests/chat/test_runs.py.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,27 +25,25 @@ from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Log
 from penstock.tools.callbacks import FlowRequest
 
-Look = Callable[[str], object]
-"""Looks for a flow by its command. Raises NotFound."""
+FindFlow = Callable[[str], object]
+"""Finds a flow by its command. Raises NotFound."""
 
 
 class ToolRuns:
-    """Begins runs for calls, and waits for them while they are at work."""
+    """Starts runs for calls, and waits for them."""
 
-    def __init__(self, inbox: Inbox, look: Look, slots: Slots) -> None:
+    def __init__(self, inbox: Inbox, find_flow: FindFlow, slots: Slots) -> None:
         self._inbox = inbox
-        self._look = look
+        self._find_flow = find_flow
         self._slots = slots
 
     async def begin(self, request: FlowRequest) -> TaskId:
-        """Begin a run, or return the one that the same call began before. Raises NotFound.
-
-        The name of the run comes from the call, so that this holds however long people take.
-        """
+        """Start a run, or return the one that the same call started before. Raises NotFound."""
         run_id = TaskId(f"task_{request.key}")
-        if await self._has_begun(run_id, request.profile):
+        # Looked up before the flow: a run that exists must continue even if its flow is gone.
+        if await self._resumed(run_id, request.profile):
             return run_id
-        self._look(request.command)
+        self._find_flow(request.command)
         run = NewRun(
             command=request.command,
             task=request.task,
@@ -51,9 +57,9 @@ class ToolRuns:
         return run_id
 
     async def end(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:
-        """Wait while a run is at work; returns its outcome, None while only people bring it on.
+        """Wait while a run works; return its outcome, or None if it waits for people.
 
-        The task that waits has lent its slot meanwhile, if it is a run itself.
+        A waiting task that is a run itself lends its slot meanwhile.
         """
         async with self._slots.lent(waiter):
             reply = await self._inbox.wait(run_id)
@@ -62,12 +68,12 @@ class ToolRuns:
         return _outcome(reply) if reply.status.is_final else None
 
     async def abort(self, task_id: TaskId, profile: Profile) -> None:
-        """End a run, unless it has ended."""
+        """Cancel a run, unless it has ended."""
         with suppress(TaskOver, NotFound):
             await self._inbox.cancel(task_id, profile)
 
-    async def _has_begun(self, run_id: TaskId, profile: Profile) -> bool:
-        """Whether there is the run; it goes on then, if who began it left it in the middle."""
+    async def _resumed(self, run_id: TaskId, profile: Profile) -> bool:
+        """Return whether the run exists; if it was left unfinished, wake it."""
         with suppress(NotFound):
             await self._inbox.go_on(run_id, profile)
             return True
@@ -75,14 +81,14 @@ class ToolRuns:
 
 
 class RunNotifier:
-    """Tells a task that waits for a run of the end of that, and runs that nobody waits any more."""
+    """Reports the end of a run to the task that waits, and cancels runs that nothing awaits."""
 
     def __init__(self, log: Log, wake: Callable[[LogId], None]) -> None:
         self._log = log
         self._wake = wake
 
     async def tell(self, held: HeldLog, task: TaskState) -> None:
-        """Tell whom it concerns that a task has ended; more than once does no harm."""
+        """Report the end of a task to its waiters. Repeating this is harmless."""
         brief = task.brief
         if isinstance(brief, FlowRequested) and brief.waiter_log and brief.waiter:
             await self._send(brief.waiter_log, RunEnded(run_id=task.task_id), brief.waiter)
@@ -90,7 +96,7 @@ class RunNotifier:
             await self._send(LogId(run_id), CancelRequested(), run_id)
 
     async def _send(self, log_id: LogId, event: Event, task_id: TaskId) -> None:
-        """Say something in a log; nothing if the task in it has ended, or was erased."""
+        """Append an event to a log, unless its task has ended or was erased."""
         with suppress(TaskOver, NotFound):
             await self._log.send(log_id, [Entry(event, task_id)], on_way=self._wake)
 
@@ -98,5 +104,5 @@ class RunNotifier:
 def _outcome(reply: Reply) -> Envelope:
     if reply.envelope is not None:
         return reply.envelope
-    wrong = ErrorDetail(code=PenstockError.code, message=f"the run ended as {reply.status.value}")
-    return Envelope(Status.FAILED, None, reply.error or wrong)
+    error = ErrorDetail(code=PenstockError.code, message=f"the run ended as {reply.status.value}")
+    return Envelope(Status.FAILED, None, reply.error or error)

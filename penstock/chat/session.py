@@ -1,4 +1,13 @@
-"""A conversation at work: the body of a chat activation."""
+"""The body of a chat activation: answers one message of a conversation.
+
+`work` may be entered many times for one task: after a crash, an answer, or the end of a run. It
+builds everything from the log (the agent, its model, the tools that were offered at the start) and
+runs the agent loop, which continues after the last event. What the task started with is fixed in
+TaskStarted, so a change of settings does not reach a running task. Errors of the model or the
+settings end the task with a reason; a missing part is checked before, by chat/requirements.
+
+Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
+"""
 
 from collections.abc import Callable
 
@@ -39,12 +48,12 @@ from penstock.tools.access.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.invoker import Invoker
 
 GetSessionAgent = Callable[[LogId, str], Agent]
-"""The agent of a session, by name. Raises NotFound."""
+"""Return the agent of a session by name. Raises NotFound."""
 FindInvoker = Callable[[Agent], Invoker]
 
 
 class Participants:
-    """Who takes part: agents, their tools, their models, their skills."""
+    """The agents of conversations, with their tools, models and skills."""
 
     __slots__ = ("agent", "invoker", "model", "prompt_prefix", "skills")
 
@@ -62,10 +71,10 @@ class Participants:
         self.model = model
         self.skills = skills
         self.prompt_prefix = prompt_prefix
-        """What the project says first; None is nothing."""
+        """The project's prompt prefix; None means none."""
 
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
-        """Use the preface of a newer edition of the project from now on."""
+        """Use the prompt prefix of a reloaded project from now on."""
         self.prompt_prefix = prompt_prefix
 
 
@@ -80,7 +89,7 @@ class ChatWork:
         self._closer = TaskCloser(key)
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
-        """Go on with the task of one message until it has ended or waits."""
+        """Run the task of one message until it ends or waits."""
         brief = task.brief
         message = brief if isinstance(brief, MessageReceived) else None
         heard = task.heard
@@ -106,7 +115,7 @@ class ChatWork:
     def start(
         self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
     ) -> TaskStarted | None:
-        """Return how the task of a message to an agent starts; None when it cannot."""
+        """Return the start event for a message to an agent; None if its parts are not available."""
         try:
             agent = self._participants.agent(log_id, name)
             return self._started(
@@ -131,7 +140,7 @@ class ChatWork:
     def _begin(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
     ) -> Model:
-        """Start the task if it has not started; returns its model."""
+        """Add TaskStarted if the task has not started; return its model."""
         started = task.started
         wanted = started.model if started else message.model if message else None
         model = self._participants.model(agent, wanted)
@@ -187,7 +196,7 @@ class ChatWork:
 
 
 def detail(error: PenstockError) -> ErrorDetail:
-    """Return an error that ends a task as its event keeps it: a model's, or one of its own."""
+    """Return the detail of an error that ends a task, for its TaskEnded event."""
     retryable = isinstance(error, ModelError) and error.retryable
     code = error.code
     if isinstance(error, ConfigError):
@@ -205,6 +214,6 @@ def detail(error: PenstockError) -> ErrorDetail:
 
 
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:
-    """Return for whom the task is done, with what that one was allowed when asking."""
+    """Return the profile of a task, with the permissions it had when the message was sent."""
     profile_id = state.opened.profile_id if state.opened else LOCAL
     return Profile.from_noted(profile_id, message.permissions if message else ())

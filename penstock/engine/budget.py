@@ -1,4 +1,15 @@
-"""What a tree of calls may spend: reserved before the work, settled after it."""
+"""The budget of a task and of all calls below it.
+
+Work reserves before it starts and settles after it ends, so parallel calls cannot each spend the
+same remainder. Spent amounts are read from the task's state, which is the fold of the log, so a
+restart cannot reset them. Reservations exist in memory only: a crash drops them together with the
+work. The order matters: the event with the real figures is added to the log first, then the
+reservation is settled; in between both count, so the limit can be reached early but not exceeded.
+
+Seconds count only while the task is in an activation. The start time is moved back by the active
+time from earlier activations, and forward by the waits that the runtime's own retries ask for.
+Shown by tests/engine/test_budget.py.
+"""
 
 from msgspec import Struct
 
@@ -8,27 +19,24 @@ from penstock.core.errors import ConfigError
 from penstock.engine.task_state import TaskState
 
 NO_PRICE = (
-    "budget_cost_usd bounds what a task may cost, and its model has no price: give it input_price "
-    "and output_price, or bound budget_tokens"
+    "budget_cost_usd limits what a task may cost, but its model has no price: set input_price and "
+    "output_price for the model, or limit budget_tokens instead"
 )
 
 
 class Allowance(Struct, frozen=True, kw_only=True):
-    """What one task may spend, with all that it starts. None is no bound."""
+    """The limits of one task, including everything it starts. None means no limit."""
 
     tool_calls: int = 10_000
     model_calls: int = 1_000
     tokens: int | None = None
     cost_usd: float | None = None
     seconds: float = 1_800
-    """Time in activations; waiting for people is free."""
+    """Time in activations; waiting for people does not count."""
 
 
 class Budget:
-    """An Allowance, and what is spent and reserved of it.
-
-    What is spent stands in the log; what is reserved belongs to work in flight.
-    """
+    """An Allowance with the amounts spent (from the log) and reserved (by running work)."""
 
     __slots__ = (
         "_allowance",
@@ -52,10 +60,10 @@ class Budget:
         self._tokens = 0
         self._cost = 0.0
         self.rested = 0.0
-        """Seconds that do not count, though the task was in an activation."""
+        """Seconds in activations that do not count."""
 
     def reserve_call(self) -> None:
-        """Set one tool call aside, or raise BudgetExceeded."""
+        """Reserve one tool call, or raise BudgetExceeded."""
         if self._task.tool_calls + self._calls >= self._allowance.tool_calls:
             raise BudgetExceeded(
                 f"the budget of {self._allowance.tool_calls} tool calls is used up"
@@ -65,11 +73,11 @@ class Budget:
         self._calls += 1
 
     def settle_call(self) -> None:
-        """Give the reservation of one tool call back: the log has it now, or it did not run."""
+        """Release the reservation of a tool call that is in the log now or did not run."""
         self._calls -= 1
 
     def spent(self) -> bool:
-        """Whether nothing is left of something: no further call can follow."""
+        """Return whether any limit is used up, so that no further call can follow."""
         task, allowance = self._task, self._allowance
         tokens, cost = allowance.tokens, allowance.cost_usd
         return (
@@ -81,9 +89,9 @@ class Budget:
         )
 
     def reserve_model(self, tokens: int, cost_usd: float | None = None) -> bool:
-        """Set one model call of about so many tokens aside; False when that is too much.
+        """Reserve one model call of about `tokens` tokens; return False if it exceeds a limit.
 
-        Raises ConfigError when money is bounded, and the model has no price.
+        Raises ConfigError if the cost is limited and the model has no price.
         """
         task, allowance = self._task, self._allowance
         if task.model_calls + self._models >= allowance.model_calls or self.seconds_left() <= 0:
@@ -103,16 +111,16 @@ class Budget:
         return True
 
     def settle_model(self, tokens: int, cost_usd: float | None = None) -> None:
-        """Give the reservation of one model call back: the log has the real figures."""
+        """Release the reservation of a model call whose real figures are in the log."""
         self._models -= 1
         self._tokens -= tokens
         self._cost -= cost_usd or 0.0
 
     def rest(self, seconds: float) -> None:
-        """Take in that the task only waited, for time that its own retry asked for."""
+        """Exclude seconds in which the task only waited for a retry."""
         self._begun += seconds
         self.rested += seconds
 
     def seconds_left(self) -> float:
-        """Return how long the task may still be at work."""
+        """Return how many seconds the task may still work."""
         return self._allowance.seconds - (self._clock.monotonic() - self._begun)

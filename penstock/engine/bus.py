@@ -1,4 +1,17 @@
-"""What happens now, to readers in this process: committed events, and replies on their way."""
+"""Live events for readers in this process: committed events, and replies while they stream.
+
+Guarantees: a reader gets the items of its log in order; a slow reader costs bounded memory and
+delays nobody else; an erased text is not delivered after the erase.
+
+How: each reader has a bounded list. When it is full, the list is dropped and the reader is cut; it
+must reconnect with its last id and read the gap from the log. So the bus may drop anything at any
+time. Readers that wait share timers in steps of 20 ms: a thousand idle streams would otherwise hold
+a thousand timers. Replies are not stored until they end; `reply` lets a late reader start with the
+part that has streamed so far.
+
+Relies on: the log's listener calls `publish` after the commit, in log order, on the event loop, so
+no locks are needed. Shown by tests/engine/test_bus.py.
+"""
 
 import asyncio
 import math
@@ -13,69 +26,69 @@ from penstock.core.events.events import Record, TaskBlocked, TaskEnded, TaskSusp
 from penstock.core.ids import LogId, TaskId
 
 _ENDS = (TaskEnded, TaskSuspended, TaskBlocked)
-"""Events with which nothing more happens in a task by itself, for now."""
+"""Events after which a task does nothing until something arrives from outside."""
 
 
 class DeltaKind(StrEnum):
-    """What a piece of a reply is a piece of."""
+    """The kind of text in a piece of a reply."""
 
     REASONING = "reasoning"
     TEXT = "text"
 
 
 class LiveReply(Struct):
-    """A reply on its way: all of it so far."""
+    """A reply that is streaming, with all pieces so far."""
 
     log_id: LogId
     task_id: TaskId
     base: int
-    """The newest event before it; stream ids count its units from there."""
+    """`seq` of the newest event before it; stream ids count its units from there."""
     iteration: int
     closing: bool = False
     path: CallPath | None = None
-    """The frame of the agent that speaks; None for the agent that the task is for."""
+    """The frame of the agent that replies; None for the task's main agent."""
     units: int = 0
     """Characters so far, of reasoning and text together."""
     pieces: list[tuple[DeltaKind, str]] = field(default_factory=list)
 
 
 class ReplyStarted(Struct, frozen=True):
-    """A model is about to be asked."""
+    """A request to a model is about to be sent."""
 
     reply: LiveReply
 
 
 class Delta(Struct, frozen=True):
-    """A piece of a reply."""
+    """One streamed piece of a reply."""
 
     reply: LiveReply
     kind: DeltaKind
     text: str
     units: int
-    """Of the reply, this piece included."""
+    """Characters of the reply so far, including this piece."""
 
 
 Live = Record | ReplyStarted | Delta
 _MOMENT = 0.02
-"""Seconds by which who waits may be woken late."""
+"""A waiter may be woken this many seconds late."""
 
 
 class SharedTimer:
-    """Wakes who waits, all whose time is up within a moment with one timer: a thousand wait."""
+    """Wakes waiters by timeout; all that are due within 20 ms share one timer."""
 
     def __init__(self) -> None:
         self._due: dict[int, set[asyncio.Future[Any]]] = {}
 
     def set(self, waiter: asyncio.Future[Any], seconds: float) -> set[asyncio.Future[Any]]:
-        """Wake a waiter when its time is up; returns with whom, to be taken out again."""
+        """Wake a waiter after `seconds`; return the set to remove it from when it stops waiting."""
         loop = waiter.get_loop()
         due = math.ceil((loop.time() + seconds) / _MOMENT)
-        found = self._due.get(due)
-        if found is None:
-            found = self._due[due] = set()
+        waiters = self._due.get(due)
+        if waiters is None:
+            waiters = self._due[due] = set()
             loop.call_at(due * _MOMENT, self._ring, due)
-        found.add(waiter)
-        return found
+        waiters.add(waiter)
+        return waiters
 
     def _ring(self, due: int) -> None:
         for waiter in self._due.pop(due):
@@ -83,7 +96,7 @@ class SharedTimer:
 
 
 class Subscription:
-    """What one reader has not taken yet; bounded, and cut when it falls too far behind."""
+    """Items that one reader has not taken yet: bounded, and cut if the reader is too slow."""
 
     __slots__ = ("_items", "_limit", "_others", "_timer", "_waiter", "is_closed", "is_cut")
 
@@ -93,13 +106,13 @@ class Subscription:
         self._limit = limit
         self._waiter: asyncio.Future[None] | None = None
         self._others: set[asyncio.Future[Any]] | None = None
-        """Who is woken with the waiter when its time is up."""
+        """The set in the shared timer that contains the waiter."""
         self.is_cut = False
-        """The reader was too slow: it must come back with the last id it has."""
+        """The reader was too slow. It must reconnect with its last id."""
         self.is_closed = False
 
     def put(self, item: Live) -> None:
-        """Hand an item over."""
+        """Add an item for the reader."""
         if self.is_cut:
             return
         if len(self._items) >= self._limit:
@@ -110,21 +123,21 @@ class Subscription:
         self._wake()
 
     def drop(self) -> None:
-        """Take back all that was not taken yet: readers fill the gap from the log."""
+        """Drop all items that were not taken; the reader fills the gap from the log."""
         self._items.clear()
 
     def close(self) -> None:
-        """End the stream after what is already in it."""
+        """End the stream after the items already in it."""
         self.is_closed = True
         self._wake()
 
     def take(self) -> list[Live]:
-        """Return all there is now, perhaps nothing."""
+        """Return all pending items, possibly none."""
         items, self._items = self._items, []
         return items
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for an item or the end; False when the time was up first."""
+        """Wait for an item or the end; return False on timeout."""
         if self.has_news:
             return True
         try:
@@ -134,20 +147,20 @@ class Subscription:
         return self.has_news
 
     def begin_to_wait(self, seconds: float) -> asyncio.Future[None]:
-        """Return what is done with the next item, at the end, or when the time is up."""
+        """Return a future that resolves at the next item, at the end, or on timeout."""
         self._waiter = waiter = asyncio.get_running_loop().create_future()
         self._others = self._timer.set(waiter, seconds)
         return waiter
 
     def end_to_wait(self) -> None:
-        """Forget who waits."""
+        """Remove the waiter from the shared timer."""
         if self._waiter is not None and self._others is not None:
             self._others.discard(self._waiter)
             self._waiter = self._others = None
 
     @property
     def has_news(self) -> bool:
-        """Whether there is an item, or the end."""
+        """Whether there is an item, or the stream has ended."""
         return bool(self._items) or self.is_cut or self.is_closed
 
     def _wake(self) -> None:
@@ -170,10 +183,10 @@ class Bus:
         self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
         self._closed = False
         self.timer = SharedTimer()
-        """For all who wait for something here, at most so long."""
+        """Shared by everything that waits on this bus with a timeout."""
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Tell readers what was committed; the log's listener."""
+        """Deliver committed events to readers. Called by the log's listener."""
         for record in records:
             for reader in self._readers.get(record.log_id, ()):
                 reader.put(record)
@@ -183,14 +196,14 @@ class Bus:
                         waiter.set_result(record)
 
     def subscribe(self, log_id: LogId, limit: int) -> Subscription:
-        """Begin to follow a log; give it back with `unsubscribe`."""
+        """Follow a log, until `unsubscribe`."""
         reader = Subscription(limit, self.timer)
         reader.is_closed = self._closed
         self._readers.setdefault(log_id, []).append(reader)
         return reader
 
     def unsubscribe(self, log_id: LogId, reader: Subscription) -> None:
-        """Stop to follow a log."""
+        """Stop following a log."""
         readers = self._readers.get(log_id, [])
         if reader in readers:
             readers.remove(reader)
@@ -198,17 +211,17 @@ class Bus:
             self._readers.pop(log_id, None)
 
     def end_of(self, task_id: TaskId) -> "asyncio.Future[Record]":
-        """Return what will be the event that ends or parks the task, if this process commits it."""
+        """Return a future of the event that ends or suspends the task, if committed here."""
         waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
         self.watch_end(task_id, waiter)
         return waiter
 
     def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
-        """Let who waits for something else hear of the end of this task, too."""
+        """Resolve an existing future with the end of this task, too."""
         self._ends.setdefault(task_id, []).append(waiter)
 
     def forget_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
-        """Stop to wait for the end of a task."""
+        """Stop waiting for the end of a task."""
         waiters = self._ends.get(task_id, [])
         if waiter in waiters:
             waiters.remove(waiter)
@@ -216,14 +229,14 @@ class Bus:
             self._ends.pop(task_id, None)
 
     def begin(self, reply: LiveReply) -> None:
-        """Say that a model is about to be asked."""
+        """Announce a request to a model."""
         if reply.path is None:
             self._replies[reply.log_id] = reply
         for reader in self._readers.get(reply.log_id, ()):
             reader.put(ReplyStarted(reply))
 
     def say(self, reply: LiveReply, kind: DeltaKind, text: str) -> None:
-        """Pass a piece of a reply on."""
+        """Deliver a piece of a reply."""
         reply.units += len(text)
         reply.pieces.append((kind, text))
         readers = self._readers.get(reply.log_id)
@@ -233,20 +246,20 @@ class Bus:
                 reader.put(delta)
 
     def end(self, reply: LiveReply) -> None:
-        """Say that a reply is whole, or cut: from now on the log has it, or nothing does."""
+        """Forget a reply that is complete or was aborted: from now on only the log may have it."""
         if self._replies.get(reply.log_id) is reply:
             del self._replies[reply.log_id]
 
     def reply(self, log_id: LogId) -> LiveReply | None:
-        """Return the reply of a task's own agent that is on its way, as far as it has come."""
+        """Return the streaming reply of the task's main agent, with all pieces so far."""
         return self._replies.get(log_id)
 
     def is_followed(self, log_id: LogId) -> bool:
-        """Whether anybody in this process reads the log live."""
+        """Return whether a reader in this process follows the log."""
         return log_id in self._readers
 
     def forget(self, log_id: LogId) -> None:
-        """Take back what readers of a log have not taken yet, because something was erased."""
+        """Drop the pending items of a log in which something was erased."""
         for reader in self._readers.get(log_id, ()):
             reader.drop()
 
@@ -257,7 +270,7 @@ class Bus:
             reader.close()
 
     def close(self) -> None:
-        """End every subscription, also those that are still to come."""
+        """End every subscription, including future ones."""
         self._closed = True
         for readers in self._readers.values():
             for reader in readers:

@@ -1,4 +1,10 @@
-"""One agent at work: what was said to it, and the turns it took."""
+"""The dialogue of one agent: its messages, and the rounds of calls that its replies asked for.
+
+A reply with calls opens a round. The tool messages of a round are added together, in the order of
+the calls, when its last call is settled: providers refuse a history in which a call has no result,
+and the order of completion must not change the prompt. All state follows from events, so a restart
+rebuilds the same messages. Shown by tests/engine/test_dialogue.py.
+"""
 
 from msgspec import Struct, field
 
@@ -11,26 +17,26 @@ from penstock.core.text import estimate_tokens
 
 
 class Round(Struct):
-    """One reply that asked for calls, and what became of them."""
+    """One reply that asked for calls, with their outcomes."""
 
     reply: ReplyReceived
     settled: dict[CallId, CallSettled] = field(default_factory=dict)
     selected: tuple[str, ...] = ()
-    """What the session had selected when the model asked for them."""
+    """The skills selected in the session when the model asked for the calls."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether every call has its outcome."""
+        """Whether every call has an outcome."""
         return len(self.settled) == len(self.reply.calls)
 
     @property
     def open_calls(self) -> list[ToolCall]:
-        """The calls without an outcome, in the order in which they were asked for."""
+        """The calls without an outcome, in the order of the reply."""
         return [call for call in self.reply.calls if call.call_id not in self.settled]
 
 
 class TaskBoundary(Struct):
-    """Where a task's messages begin, and how many tokens stand before them."""
+    """Where a task's messages begin, and how many tokens precede them."""
 
     task_id: TaskId
     index: int
@@ -38,25 +44,25 @@ class TaskBoundary(Struct):
 
 
 class Trimming(Struct):
-    """What was left out of the newest request, and how far its estimate was off."""
+    """Which messages the newest request left out, and the error of its token estimate."""
 
     start: int = 0
     """The oldest message that is kept."""
     boundary: int = 0
-    """The first boundary behind it."""
+    """The first boundary after it."""
     dropped: int = 0
     """Tokens before it, by estimate."""
     estimate: int = 0
-    """Of the request that the provider counted last, for as much of it as is kept."""
+    """Estimated tokens of the kept part of the request that the provider counted last."""
     excess: int = 0
-    """How many tokens more than the estimate that are."""
+    """Tokens that the provider counted above this estimate."""
 
     def copy(self) -> "Trimming":
-        """Return the same, to be gone on with."""
+        """Return an independent copy."""
         return Trimming(self.start, self.boundary, self.dropped, self.estimate, self.excess)
 
     def drop(self, until: TaskBoundary) -> None:
-        """Leave out what stands before a boundary, and its part of the excess."""
+        """Leave out the messages before a boundary, with their share of the excess."""
         part = min(until.tokens - self.dropped, self.estimate)
         if part:
             self.excess -= self.excess * part // self.estimate
@@ -65,28 +71,28 @@ class Trimming(Struct):
 
 
 class MessageList(Struct):
-    """Messages in their order."""
+    """Messages in order, with the figures that trimming needs."""
 
     messages: list[Message] = field(default_factory=list)
     boundaries: list[TaskBoundary] = field(default_factory=list)
     tokens: int = 0
-    """Of all messages, by estimate."""
+    """Estimated tokens of all messages."""
     requests: list[tuple[int, int, int]] = field(default_factory=list)
-    """Of each reply: the messages before it, their tokens, and the provider's count of these."""
+    """Per reply: messages before it, their estimated tokens, and the provider's count."""
     known: tuple[tuple[int, int], int, Trimming] | None = None
-    """What was trimmed up to a request, for whom: it follows from the requests before that."""
+    """A cached trimming: its key, the number of requests included, and the result."""
 
     def begin(self, task_id: TaskId) -> None:
-        """Note that what follows belongs to a task."""
+        """Record that the following messages belong to a task."""
         self.boundaries.append(TaskBoundary(task_id, len(self.messages), self.tokens))
 
     def say(self, message: Message, text: str) -> None:
-        """Add a message; `text` is all that a model reads of it."""
+        """Add a message; `text` is everything that a model reads of it."""
         self.messages.append(message)
         self.tokens += estimate_tokens(text)
 
     def forget(self, task_id: TaskId) -> bool:
-        """Drop a task's messages with all after them; false when they are not here."""
+        """Drop a task's messages and all after them; return False if the task has none here."""
         for number, boundary in enumerate(self.boundaries):
             if boundary.task_id == task_id:
                 del self.messages[boundary.index :], self.boundaries[number:]
@@ -98,24 +104,24 @@ class MessageList(Struct):
 
 
 class Dialogue(Struct):
-    """The turns of one agent in one task, and what it reads."""
+    """The turns of one agent in one task, and the messages that it reads."""
 
     said: MessageList
     path: CallPath | None = None
-    """The frame it works in; None for the agent that the task is for."""
+    """The frame that the agent works in; None for the task's main agent."""
     system: str = ""
-    """What the agent in a frame is told before anything else."""
+    """The system prompt of an agent in a frame."""
     iteration: int = 0
     reply: ReplyReceived | None = None
-    """The newest whole reply, until the round it opened is settled."""
+    """The newest complete reply, until its round is settled."""
     rounds: list[Round] = field(default_factory=list)
     spent: list[Usage] = field(default_factory=list)
-    """What each reply cost."""
+    """The usage of each reply."""
     reminders: int = 0
-    """How often the agent was told to finish."""
+    """How often the agent was reminded to finish."""
 
     def add_reply(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
-        """Take in what the model said."""
+        """Add a reply of the model."""
         said = self.said
         self.iteration, self.reply = reply.iteration, reply
         self.spent.append(reply.usage)
@@ -123,17 +129,17 @@ class Dialogue(Struct):
         if reply.calls:
             self.rounds.append(Round(reply, selected=selected))
         if reply.calls or reply.text.strip():
-            asked = "".join(each.arguments_text or compact(each.arguments) for each in reply.calls)
+            asked = "".join(call.arguments_text or compact(call.arguments) for call in reply.calls)
             said.say(AssistantMessage(reply.text, reply.calls), reply.text + asked)
 
     def remind(self, text: str) -> None:
-        """Take in that an agent which called nothing was told to go on."""
+        """Add a reminder to an agent whose reply called no tool."""
         self.reply = None
         self.reminders += 1
         self.said.say(UserMessage(text), text)
 
     def settle(self, call_id: CallId, settled: CallSettled) -> None:
-        """Take in the outcome of a call; once all have theirs, the model may read them."""
+        """Add the outcome of a call; the last one of a round adds all its tool messages."""
         if not self.rounds:
             return
         now = self.rounds[-1]
@@ -147,12 +153,12 @@ class Dialogue(Struct):
 
 
 def back_to(task_id: TaskId, past: list[MessageList], said: MessageList) -> MessageList:
-    """Return what was said before a message that is answered anew.
+    """Return the messages before a task that is superseded.
 
-    When it stands before a fresh start, the past ends there too.
+    If the task is older than a fresh start, `past` is cut to that point, too.
     """
-    for depth, each in reversed(list(enumerate([*past, said]))):
-        if each.forget(task_id):
+    for depth, messages in reversed(list(enumerate([*past, said]))):
+        if messages.forget(task_id):
             del past[depth:]
-            return each
+            return messages
     return said

@@ -1,4 +1,16 @@
-"""Passes replies on their way on to readers in other processes, while there are any."""
+"""Forwards live replies to readers in other processes, through the store.
+
+Guarantees: a reader in another process gets the pieces of a reply in order, each once; nothing is
+written and no task runs while no other process follows the log; a process that has lost a log
+cannot forward for it any more.
+
+How: a follower registers in the store, and the holder of the log is notified. One task per log and
+epoch then writes new pieces every `limits.live_text_seconds`, until the follower's registration
+expires. A failed write is repeated with everything since: `mark_sent` runs only after success.
+
+Relies on: pieces of a reply are only appended; the store refuses writes of an old epoch. Loss is
+harmless, because the log gets the whole reply at its end. Shown by tests/engine/test_relay.py.
+"""
 
 import asyncio
 import logging
@@ -14,10 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Relay:
-    """Writes what the bus carries of a log, now and then, for as long as the log is followed.
-
-    Nothing here runs, and nobody asks it anything, while nobody follows from another process.
-    """
+    """Writes live replies of followed logs to the store."""
 
     def __init__(self, live_text: LiveText, bus: Bus, world: World) -> None:
         self._live_text = live_text
@@ -28,14 +37,14 @@ class Relay:
         live_text.listen(self._begin)
 
     async def close(self) -> None:
-        """Pass nothing on any more."""
+        """Stop forwarding."""
         forwarding = [*self._forwarding.values()]
         for task in forwarding:
             task.cancel()
         await asyncio.gather(*forwarding, return_exceptions=True)
 
     def _begin(self, log_id: LogId, epoch: int) -> None:
-        """Pass a log on, unless that is being done."""
+        """Start forwarding a log, unless it is being forwarded."""
         if (log_id, epoch) not in self._forwarding:
             self._forwarding[log_id, epoch] = asyncio.create_task(self._forward_log(log_id, epoch))
 
@@ -51,19 +60,20 @@ class Relay:
             del self._forwarding[log_id, epoch]
 
     async def _forward(self, reply: LiveReply, epoch: int, sent: "RelayedReply") -> None:
+        # Counted before the write: pieces that arrive during it belong to the next one.
         count, pieces = len(reply.pieces), sent.unsent(reply)
         if not pieces:
             return
         try:
             await self._live_text.write(reply.log_id, epoch, pieces)
         except StoreError as error:
-            log.debug("what is said in log %s was not passed on yet: %s", reply.log_id, error)
+            log.debug("the live reply of log %s was not forwarded yet: %s", reply.log_id, error)
         else:
             sent.mark_sent(reply, count)
 
 
 class RelayedReply:
-    """How much of which reply was passed on."""
+    """How much of which reply was forwarded."""
 
     __slots__ = ("_count", "_reply", "_units")
 
@@ -73,20 +83,20 @@ class RelayedReply:
         self._units = 0
 
     def unsent(self, reply: LiveReply) -> list[TextPiece]:
-        """Return what is new of a reply, with neighbours of a kind as one piece."""
+        """Return the new pieces of a reply; adjacent pieces of one kind are joined."""
         is_new = reply is not self._reply
         units = 0 if is_new else self._units
         pieces = [_piece(reply, DeltaKind.TEXT, "", 0)] if is_new else []
         new = reply.pieces[0 if is_new else self._count :]
-        for kind, run in groupby(new, key=lambda each: each[0]):
-            text = "".join(each[1] for each in run)
+        for kind, run in groupby(new, key=lambda piece: piece[0]):
+            text = "".join(piece_text for _, piece_text in run)
             units += len(text)
             if text:
                 pieces.append(_piece(reply, kind, text, units))
         return pieces
 
     def mark_sent(self, reply: LiveReply, count: int) -> None:
-        """Note that the reply was passed on as far as its first `count` pieces."""
+        """Record that the first `count` pieces of the reply were forwarded."""
         self._reply, self._count = reply, count
         self._units = sum(len(text) for _, text in reply.pieces[:count])
 

@@ -1,4 +1,16 @@
-"""How many runs of flows are at work at once in this process; more wait for their waiter."""
+"""Slots: how many flow runs work at once in this process.
+
+Guarantees: at most `limits.flow_runs` runs work at once, and at most
+`limits.workflow_max_concurrent` of those started by tools. Runs that wait for each other cannot
+deadlock: a run lends its slot while one of its calls waits for another run. Resumed runs go before
+new ones, each queue in order of arrival.
+
+Hard part: cancellation. A waiter that is cancelled after its slot was granted, but before it
+resumed, still owns the slot and returns it. A call that fails while its slot is lent cannot wait
+for a slot, because its error must propagate at once: it retakes one immediately, and for a while
+one run more than the limit works. Two calls of one run may end together; a lock per slot lets only
+one of them reacquire it. Shown by tests/engine/test_slots.py.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,13 +29,13 @@ class _Kind(Enum):
 
 
 class _Slot(Struct, eq=False):
-    """What one run takes up while it is at work."""
+    """The slot of one run."""
 
     kinds: tuple[_Kind, ...]
     is_held: bool = True
-    """False while it is lent."""
+    """False while the slot is lent."""
     calls: int = 0
-    """Calls of the run that wait for other runs: while there is one, the slot is lent."""
+    """Calls of the run that wait for other runs; the slot is lent while there are any."""
     reacquiring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -33,11 +45,7 @@ class _Waiter(Struct, eq=False):
 
 
 class Slots:
-    """Lets runs work, at most so many at once, and fewer that were begun by tools.
-
-    A run in which a call waits for another run has lent its slot: of runs that start each other
-    one is at work, and none waits for what another holds. Those that go on are before new ones.
-    """
+    """Limits the flow runs that work at once, with a lower limit for runs started by tools."""
 
     def __init__(self, limits: Limits) -> None:
         self._free = {
@@ -50,7 +58,7 @@ class Slots:
 
     @asynccontextmanager
     async def taken(self, run_id: TaskId, *, by_tool: bool, resumes: bool) -> AsyncIterator[None]:
-        """Wait for the run's waiter, and keep a slot for it until the block ends."""
+        """Wait for a slot and hold it for the run until the block ends."""
         slot = _Slot((_Kind.ANY, _Kind.OF_TOOLS) if by_tool else (_Kind.ANY,))
         await self._take(slot, self._resuming if resumes else self._new)
         self._slots[run_id] = slot
@@ -63,7 +71,7 @@ class Slots:
 
     @asynccontextmanager
     async def lent(self, task_id: TaskId) -> AsyncIterator[None]:
-        """Let others have the slot of a task while a call in it waits; a chat has none to lend."""
+        """Lend the slot of a run while one of its calls waits. A chat has no slot to lend."""
         slot = self._slots.get(task_id)
         if slot is None:
             yield
@@ -82,7 +90,7 @@ class Slots:
         await self._reacquire(slot)
 
     async def _reacquire(self, slot: _Slot) -> None:
-        """Wait for a slot again, unless another call of the run waits."""
+        """Wait for a slot, unless another call of the run still waits."""
         async with slot.reacquiring:
             if slot.calls or slot.is_held:
                 return
@@ -96,7 +104,7 @@ class Slots:
                 self._count(slot, 1)
 
     def _retake(self, slot: _Slot) -> None:
-        """Take a slot without waiting, for who was cut: then there is one too many for a while."""
+        """Take a slot without waiting, after an error; the limit is exceeded for a while."""
         if not (slot.calls or slot.is_held):
             slot.is_held = True
             self._count(slot, -1)
@@ -110,7 +118,7 @@ class Slots:
         except asyncio.CancelledError:
             if waiter in queue:
                 queue.remove(waiter)
-            else:
+            else:  # granted before the cancellation arrived
                 self._count(slot, 1)
             raise
 
@@ -120,7 +128,7 @@ class Slots:
         self._grant()
 
     def _grant(self) -> None:
-        """Let in whose waiter it is; who was cut stands in queue until he learns of it."""
+        """Grant free slots in order. A cancelled waiter stays queued until it resumes."""
         for queue in (self._resuming, self._new):
             for waiter in list(queue):
                 if not waiter.granted.done() and all(

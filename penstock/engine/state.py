@@ -1,4 +1,17 @@
-"""What a log amounts to. Nothing else in the runtime remembers anything."""
+"""The state of a session: the fold of its log.
+
+Guarantees: the state depends on the events alone, so every process that folds a log gets the same
+state, and resuming after a crash is folding again. `apply` costs the same for event 10 and event
+10,000: it changes in place, because copying a dict per event would be quadratic.
+
+Events of the current task go through `apply`, events of the session and of queued tasks through
+`_apply_elsewhere`; both end in `assert_never`, so mypy reports an event without a case. The holder
+applies its own events before they are written and outside events when it reads them, so outside
+events must commute with the holder's. `seq` is the position in the log, `tick` the order of
+application, which also orders events that have no `seq` yet.
+
+Shown by tests/engine/test_state.py; tests/engine/test_held_log.py folds each log again.
+"""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -48,7 +61,7 @@ from penstock.engine.task_state import TaskState
 
 
 class SessionState:
-    """A log after some events. Only `apply` changes it, each time at the same cost."""
+    """A log after some events. Only `apply` changes it, at constant cost."""
 
     __slots__ = (
         "current",
@@ -66,27 +79,28 @@ class SessionState:
     def __init__(self, log_id: LogId) -> None:
         self.log_id = log_id
         self.seq = 0
-        """The newest event of the log that is known to be in here, with all before it."""
+        """Number of the newest event that is applied together with all events before it."""
         self.tick = 0
-        """How many events were applied: an order for what has no `seq` yet."""
+        """Number of applied events; orders events that have no `seq` yet."""
         self.last_at = 0
         self.opened: SessionOpened | None = None
         self.selected: tuple[str, ...] = ()
-        """Skills that were selected for the whole session; another tuple when there are more."""
+        """Skills selected for the session. Replaced when it grows, so rounds can keep the old one.
+        """
         self.queue: dict[TaskId, TaskState] = {}
-        """Tasks whose turn has not come, oldest first."""
+        """Tasks that wait for the current one, oldest first."""
         self.current: TaskState | None = None
         self.said = MessageList()
         self.past: list[MessageList] = []
-        """What was said before each fresh start."""
+        """The messages before each fresh start."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no task runs, waits for its turn, or waits for a person."""
+        """Whether no task is running, queued or suspended."""
         return not self.queue and (self.current is None or self.current.is_ended)
 
     def next_task(self) -> TaskState | None:
-        """Return the task that has something to do now."""
+        """Return the task to run next: the current one, or a queued one that may run now."""
         current = self.current
         if current is None or current.is_ended:
             return next(iter(self.queue.values()), None)
@@ -95,7 +109,7 @@ class SessionState:
         return current
 
     def apply(self, event: Event, task_id: TaskId | None, path: CallPath | None, at: int) -> None:
-        """Take in the next event."""
+        """Apply the next event."""
         self.tick += 1
         task = self.current
         if task is None or task.task_id != task_id:
@@ -146,7 +160,7 @@ class SessionState:
                 assert_never(event)
 
     def _spend(self, task: TaskState, event: Event, at: int) -> None:
-        """Count the time since the last event, unless the task waited in it."""
+        """Add the time since the last event to the task's active time, unless it waited."""
         waits = task.is_suspended or task.blocked_on
         if not (waits or type(event) in (TaskResumed, TaskBlocked)):
             task.active_ms += at - self.last_at
@@ -193,11 +207,13 @@ class SessionState:
 
     def _start(self, event: TaskStarted, task_id: TaskId, at: int) -> None:
         if self.current is not None and not self.current.is_ended and task_id in self.queue:
-            self.queue[task_id].started = event  # it was cancelled in line, or may pass
+            # A queued task that was cancelled, or a slash command, may start before its turn.
+            self.queue[task_id].started = event
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
         task.started, self.last_at = event, at
-        if event.is_fresh:  # what was said comes back when a message of it is answered anew
+        # Kept in `past`: superseding an older message restores the messages before it.
+        if event.is_fresh:
             self.past.append(self.said)
             self.said, self.selected = MessageList(), ()
         brief = task.brief
@@ -219,14 +235,14 @@ class SessionState:
 
 
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:
-    """Return the state after all events of a log."""
+    """Return the state after the given events of a log."""
     state = SessionState(log_id)
     catch_up(state, records)
     return state
 
 
 def catch_up(state: SessionState, records: Iterable[Record]) -> None:
-    """Apply the events that follow those of a state."""
+    """Apply stored events that follow those in the state."""
     for record in records:
         state.apply(record.event, record.task_id, record.path, record.at)
         state.seq = record.seq

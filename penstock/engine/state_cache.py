@@ -1,4 +1,18 @@
-"""Folded logs that nobody works on just now, kept at hand."""
+"""A bounded cache of folded logs that no activation works on.
+
+Guarantees: `take` returns exactly the state at the head of the lease; a cached state never contains
+text that was erased; a damaged log raises StoreCorrupt before anything is appended to it.
+
+How: a cached state follows the commits of this process, so a next turn folds nothing. If another
+process wrote in between, the rest of the log is applied on top. A log that is erased while it is
+held or being folded is marked stale, and `keep` refuses its state. A fold reads at most 4,000
+events or 8 MiB at a time, so that one long log does not block the event loop (docs/decisions/015).
+
+Relies on: `observe` receives every commit of this process, in the order of each log; `drop_erased`
+runs in every sweep, since an erase by another process changes text without adding to the head.
+
+Shown by tests/engine/test_state_cache.py.
+"""
 
 from collections import OrderedDict
 from collections.abc import Container, Sequence
@@ -10,34 +24,33 @@ from penstock.engine.state import SessionState, catch_up, fold
 from penstock.store.logs.log import Lease, Log
 
 _AT_ONCE = 4_000
-"""Events that are in memory together while a long log is folded."""
+"""Events in memory at once while a long log is folded."""
 _SIZE_AT_ONCE = 8 * MIB
-"""Characters of their bodies, without the last."""
+"""Characters of their bodies, not counting the last one."""
 
 
 class StateCache:
-    """States of logs, at most so many; the one that was put back first goes first."""
+    """States of at most `most` logs; the state that was kept longest is dropped first."""
 
     def __init__(self, log: Log, held: Container[LogId], *, most: int) -> None:
         self._log = log
         self._held = held
-        """The logs at work."""
+        """Logs with an activation in this process."""
         self._reading: set[LogId] = set()
-        """Logs that are being folded to be at hand."""
+        """Logs that `ensure_readable` is folding."""
         self._stale: set[LogId] = set()
-        """Logs at work, or being folded, in which something was erased: their states are not kept.
-        """
+        """Held or folding logs in which something was erased; their states are not kept."""
         self._most = most
         self._kept: OrderedDict[LogId, SessionState] = OrderedDict()
 
     def find(self, log_id: LogId) -> SessionState | None:
-        """Return the state of a log, if it is at hand."""
+        """Return the cached state of a log."""
         return self._kept.get(log_id)
 
     async def ensure_readable(self, log_id: LogId) -> None:
-        """See to it that a log is at hand or at work, if it is there at all.
+        """Fold a log into the cache, unless it is cached, held or empty.
 
-        Raises StoreCorrupt when it does not read back.
+        Raises StoreCorrupt if the log cannot be read.
         """
         if self._is_here(log_id):
             return
@@ -50,7 +63,7 @@ class StateCache:
             self.keep(state)
 
     async def take(self, lease: Lease) -> SessionState:
-        """Return the state of a log as of its lease, to be worked on; it is not at hand then."""
+        """Remove and return the state of a log at the head of its lease."""
         log_id = lease.log_id
         self._stale.discard(log_id)
         state = self._kept.pop(log_id, None)
@@ -59,7 +72,7 @@ class StateCache:
         return await self._folded(log_id, lease.head, state)
 
     def keep(self, state: SessionState) -> None:
-        """Have the state at hand from now on, unless something in it was erased meanwhile."""
+        """Cache a state, unless something in its log was erased meanwhile."""
         if state.log_id in self._stale:
             self._stale.discard(state.log_id)
             return
@@ -68,9 +81,9 @@ class StateCache:
             self._kept.popitem(last=False)
 
     def observe(self, records: Sequence[Record]) -> None:
-        """Take in what was committed to a log that is new, or at hand.
+        """Apply committed events to the cached state; cache the state of a new log.
 
-        Who takes the lease next has nothing to read then.
+        The next activation then has nothing to read.
         """
         log_id, first = records[0].log_id, records[0].seq
         if first == 1:
@@ -81,13 +94,13 @@ class StateCache:
             catch_up(state, records)
 
     def forget(self, log_id: LogId) -> None:
-        """Drop the state of a log, because something in it was erased."""
+        """Drop the state of a log in which something was erased."""
         self._kept.pop(log_id, None)
         if log_id in self._held or log_id in self._reading:
             self._stale.add(log_id)
 
     async def drop_erased(self) -> None:
-        """Drop the states of logs that another process deleted, or in which it erased something."""
+        """Drop states of logs that another process deleted or in which it erased something."""
         known = {log_id: state.seq for log_id, state in self._kept.items()}
         for log_id in await self._log.erased(known) if known else ():
             self.forget(log_id)
@@ -95,11 +108,12 @@ class StateCache:
     async def _folded(
         self, log_id: LogId, head: int, known: SessionState | None = None
     ) -> SessionState:
-        """Fold a log to its head, from what is known, a part at a time: others have their turn.
+        """Fold a log to its head, starting from `known`, in parts with other work in between.
 
-        Text erased meanwhile may be in a part that was read before: then folding restarts. Raises
-        StoreCorrupt for a log that does not read back, or of which an event is missing.
+        If text is erased during the fold, it may be in a part that was already read, so the fold
+        restarts. Raises StoreCorrupt if the log cannot be read or misses an event.
         """
+        # `read` is the newest event read before a restart: an erase up to there is already known.
         state, read = (SessionState(log_id), head) if known is None else (known, known.seq)
         part = await self._part(state)
         while part:

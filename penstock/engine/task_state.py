@@ -1,4 +1,14 @@
-"""One task, folded: its agents, its calls, its questions, and what it has spent."""
+"""The state of one task: the fold of its events.
+
+It holds the agents' dialogues, calls, questions, awaited runs, and spent amounts. SessionState
+routes events here; each method applies one kind of event at a cost that does not grow with the
+history. `tick` numbers order what has no place in the log yet.
+
+A process holds thousands of waiting tasks, so fields that few tasks need are created on first
+access (`_first_use`): a thousand waiting tasks then take a megabyte less. Answers and ends of runs
+may arrive before the event that says the task waits for them, so both are remembered and `wait`
+compares. Shown by tests/engine/test_task_state.py and test_state.py.
+"""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -36,7 +46,7 @@ Brief = MessageReceived | CallRequested | FlowRequested
 
 
 def _first_use(task: "TaskState", name: str) -> dict[Any, Any] | list[Any]:
-    """Make what few tasks have when it is first looked at: thousands of them wait at once."""
+    """Create a rarely used field on first access."""
     if name not in _SELDOM:
         raise AttributeError(name, name=name, obj=task)
     made: dict[Any, Any] | list[Any] = [] if name == "story" else {}
@@ -46,43 +56,43 @@ def _first_use(task: "TaskState", name: str) -> dict[Any, Any] | list[Any]:
 
 @dataclass(slots=True)
 class TaskState:
-    """One task after some events."""
+    """One task after the events applied so far."""
 
     task_id: TaskId
     brief: Brief | None
-    """None when it was erased."""
+    """The event that requested the task; None if it was erased."""
     started: TaskStarted | None = None
     main: Dialogue = field(default_factory=lambda: Dialogue(MessageList()))
-    """The agent that the task is for."""
+    """The dialogue of the task's main agent."""
     agents: dict[CallPath, Dialogue] = field(init=False)
-    """Agents that work for the task, each in a frame of its own."""
+    """Dialogues of agents that work for the task, by frame."""
     started_agents: dict[CallPath, AgentStarted] = field(init=False)
-    """How the agents in frames began."""
+    """How the agents in frames were started."""
     story: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
-    """What happened in the run of a flow, for the run to be folded from."""
+    """Events of a flow run, from which the run's own state is folded."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
     entered: dict[CallPath, int] = field(init=False)
-    """Write calls, and when they were entered last (a tick of the session)."""
+    """Write calls, with the session's tick of their last entry."""
     entries: dict[CallPath, int] = field(init=False)
     asked: dict[CallPath, int] = field(init=False)
-    """Calls with a question, and when it was asked or answered (a tick of the session)."""
+    """Calls with a question, with the session's tick at which it was asked or answered."""
     waiting: dict[QuestionId, Question] = field(default_factory=dict)
     answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
     questions: dict[QuestionId, CallPath] = field(init=False)
     parked: dict[CallPath, ParkedCall] = field(init=False)
-    """Calls that waited when they were left, or are tried again; those not written yet, too."""
+    """Calls that wait or will be retried, including those not written to the log yet."""
     awaited: dict[TaskId, None] = field(init=False)
-    """Runs of flows that calls wait for; what is not written yet is among them."""
+    """Flow runs that calls wait for, including those not written to the log yet."""
     runs_over: dict[TaskId, None] = field(init=False)
-    """Runs whose end was told: it may come before what says that they are awaited."""
+    """Runs that have ended. RunEnded may arrive before the event that says they are awaited."""
     runs_ended: int = 0
-    """How many of these were awaited when it was."""
+    """How many runs were awaited when their end arrived."""
     is_suspended: bool = False
     blocked_on: tuple[Missing, ...] = ()
-    """What the last process that tried to go on with it lacked."""
+    """What the last process that tried to resume the task lacked."""
     cancel_requested: bool = False
     cancelled_by: ProfileId | None = None
-    """Who wanted the end; None if nobody said so, or the runtime did."""
+    """Who requested the cancel; None if there was no request or it came from the runtime."""
     is_ended: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
@@ -91,52 +101,52 @@ class TaskState:
     cost_usd: float | None = 0.0
     active_ms: int = 0
     delivered: dict[CallPath, tuple[int, int]] = field(init=False)
-    """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
+    """Calls of scripts: the tick at which they settled, and the script's clock then."""
     notes: dict[tuple[CallPath, str], int] = field(init=False)
-    """How many events of an author each call wrote, by type, and by what they say."""
+    """How many author's events each call emitted, by type and by line."""
     values: dict[tuple[str, str], StateWritten] = field(init=False)
-    """What tools put into their state, by tool and key."""
+    """Values in the state of tools, by tool and key."""
     secrets: dict[SecretGiven, None] = field(init=False)
-    """Which secrets tools were given, in the order of the first time."""
+    """Secrets that tools received, in order of first use."""
     prompt_prefix: str | None = None
-    """What the project's script says in the system prompt; None while it was not asked."""
+    """Text of the project's prompt script; None until it has run."""
 
     __getattr__ = _first_use
 
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:
-        """Return the agent that works in a frame; without one, the agent that the task is for."""
+        """Return the dialogue of the agent in a frame; without a frame, of the main agent."""
         return self.main if frame is None else self.agents[frame]
 
     def dialogue_of(self, path: CallPath | None) -> Dialogue:
-        """Return the agent whose model asked for a call."""
+        """Return the dialogue whose model asked for a call."""
         if not self.agents or path is None:
             return self.main
         return self.agents.get(frame_above(path), self.main)
 
     @property
     def heard(self) -> int:
-        """How often something came that a call may have waited for."""
+        """How many answers and ends of runs have arrived; `park` compares two readings."""
         return len(self.answers) + self.runs_ended
 
     def awaits(self, awaited: str) -> bool:
-        """Whether a question is open, or a run has not ended, that a call waits for."""
+        """Return whether this id is an open question or an unfinished run that a call awaits."""
         return awaited in self.waiting or awaited in self.awaited
 
     @property
     def may_pass(self) -> bool:
-        """Whether it goes on before its turn, while the one at work waits for a person."""
+        """Whether it may run before its turn while the current task waits for a person."""
         brief = self.brief
         is_aside = isinstance(brief, MessageReceived) and is_informational(brief.content)
         return self.cancel_requested or is_aside
 
     @property
     def is_command(self) -> bool:
-        """Whether a slash command is at work, and no model."""
+        """Whether the task is a slash command, without a model."""
         return self.started is not None and bool(self.started.command)
 
     @property
     def place(self) -> str:
-        """What the task is doing, for people who look for the reason of a crash."""
+        """What the task is doing, in words, for the report of a crash."""
         brief, rounds = self.brief, self.main.rounds
         if isinstance(brief, FlowRequested):
             return f"in the flow {brief.command!r}"
@@ -151,7 +161,7 @@ class TaskState:
     def add_reply(
         self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]
     ) -> None:
-        """Take in what a model said, and what that cost."""
+        """Add a model's reply and its usage."""
         if self.is_command:
             self.main.rounds.append(Round(reply, selected=selected))
             return
@@ -164,7 +174,7 @@ class TaskState:
         self.dialogue_at(frame).add_reply(reply, selected)
 
     def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath) -> None:
-        """Begin an agent in a frame, or tell it once more what it is to do."""
+        """Start an agent in a frame, or add a reminder to it."""
         if isinstance(event, AgentReminded):
             self.agents[frame].remind(event.message)
             return
@@ -173,16 +183,16 @@ class TaskState:
         dialogue.said.say(UserMessage(event.message), event.message)
 
     def enter(self, event: CallStarted | CallRetried, path: CallPath, tick: int) -> None:
-        """Take in that a write begins, or that a call is tried again."""
+        """Record that a write starts or a call is retried."""
         if isinstance(event, CallStarted):
             self.entered[path], self.entries[path] = tick, self.entries.get(path, 0) + 1
             return
-        # A crash is followed by the attempt that it cut, and not by those before it.
+        # After a crash the attempt that was cut is resumed, not an earlier one.
         entries = before.entries if (before := self.parked.get(path)) else 0
         self.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
 
     def settle(self, settled: CallSettled, path: CallPath | None, tick: int) -> None:
-        """Take in the outcome of a call."""
+        """Record the outcome of a call."""
         if path is not None:
             self.settled[path] = settled
             if settled.clock_ms is not None:
@@ -195,24 +205,25 @@ class TaskState:
             self.dialogue_of(path).settle(settled.call_id, settled)
 
     def ask(self, question: Question, tick: int) -> None:
-        """Take in a question."""
+        """Record an open question."""
         self.waiting[question.question_id] = question
         self.questions[question.question_id] = question.path
         self.asked[question.path] = tick
 
     def answer(self, event: QuestionAnswered, tick: int) -> None:
-        """Take in what was said to a question, or that nobody waits for that any more."""
+        """Record the answer to a question, or that it was closed without one."""
         self.is_suspended = False
         self.waiting.pop(event.question_id, None)
         path = self.questions.get(event.question_id)
         if path and path not in self.answers and is_withdrawn(event.status, event.answer):
-            self.asked.pop(path, None)  # who still needs it asks anew
-        elif path and (event.by is not None or path not in self.answers):  # a person was first
+            self.asked.pop(path, None)  # a call that still needs the answer asks again
+        # The first answer of a person wins over an expiry that this process added at the same time.
+        elif path and (event.by is not None or path not in self.answers):
             self.answers[path] = event
             self.asked[path] = tick
 
     def keep(self, event: PromptResolved | SecretGiven | StateWritten) -> None:
-        """Take in what code said, was given or put down."""
+        """Record a stored value, a secret that was used, or the prompt prefix."""
         if isinstance(event, StateWritten):
             self.values[event.tool_id, event.key] = event
         elif isinstance(event, SecretGiven):
@@ -221,17 +232,17 @@ class TaskState:
             self.prompt_prefix = event.text
 
     def wait(self, event: TaskSuspended | TaskBlocked) -> None:
-        """Take in that nothing moves until somebody answers, a run has ended, or elsewhere."""
+        """Record that the task waits for answers or runs, or that this process lacks something."""
         if isinstance(event, TaskBlocked):
             self.blocked_on = event.blocked_on
             return
-        self.parked.update((each.path, each) for each in event.parked)
+        self.parked.update((call.path, call) for call in event.parked)
         self.awaited.update((run, None) for run in event.runs if run not in self.runs_over)
-        waits = all(self.awaits(each) for each in (*event.questions, *event.runs))
+        waits = all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
         self.is_suspended = waits and not self.cancel_requested
 
     def end_run(self, run_id: TaskId) -> None:
-        """Go on, if the run was waited for."""
+        """Record the end of a run; the task resumes if it waited for it."""
         self.runs_over[run_id] = None
         if run_id in self.awaited:
             del self.awaited[run_id]

@@ -80,7 +80,7 @@ def test_money_in_flight_is_shared_as_well() -> None:
 def test_money_cannot_be_bounded_where_nothing_has_a_price() -> None:
     """The page: "a model without a price refuses this setting"."""
     budget = Budget(Allowance(cost_usd=1), task_with(), FakeClock())
-    with pytest.raises(ConfigError, match=r"budget_cost_usd .* no price: give it input_price"):
+    with pytest.raises(ConfigError, match=r"budget_cost_usd .* no price: set input_price"):
         budget.reserve_model(1, None)
 
 

@@ -1,4 +1,11 @@
-"""Ends a task that was cancelled or cannot go on: whatever is open gets its outcome."""
+"""Ends a task early (cancelled or failed) and settles everything that is open in it.
+
+Every open call gets an outcome before TaskEnded, because a provider refuses a history with an
+unanswered call. A write that had started may have happened, so it is INTERRUPTED; every other call
+is CANCELLED. Open questions are closed. Paths of calls that the model asked for but that never
+started are computed as the agent loop would, so a call is never settled under two paths.
+Shown by tests/chat/tasks/test_closer.py.
+"""
 
 from msgspec.structs import replace
 
@@ -17,17 +24,13 @@ from penstock.engine.task_state import TaskState
 
 
 class TaskCloser:
-    """Ends tasks before their time: cancelled, or failed with calls still open."""
+    """Ends tasks that are cancelled or that fail with open calls."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
-        """Close open questions and calls, and end the task like this.
-
-        A write that had begun may or may not have happened: it settles INTERRUPTED, all else
-        CANCELLED.
-        """
+        """Close open questions and calls, and add the given end."""
         if task.started is None:
             held.add(TaskStarted(), task.task_id)
         withdraw(held, task)

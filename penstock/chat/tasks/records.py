@@ -1,4 +1,8 @@
-"""The events of one task, read from its log and held against what the lists say of the task."""
+"""Reads the events of one task from its log, and checks them against the row of the task.
+
+The row has the first and the last `seq`. If the log does not begin and end the task there, an event
+was lost or the row is damaged; StoreCorrupt is raised instead of returning a part as the whole.
+"""
 
 from penstock.core.errors import StoreCorrupt
 from penstock.core.events.events import Record, TaskEnded
@@ -8,10 +12,10 @@ from penstock.store.rows import REBUILD
 
 
 async def records_of(log: Log, task: TaskRecord) -> list[Record]:
-    """Return what happened in a task so far; nothing if its log was deleted meanwhile.
+    """Return the events of a task so far; none if its log was deleted meanwhile.
 
-    Raises StoreCorrupt where an event is missing or does not read back, and where the task does not
-    begin or end as the lists say.
+    Raises StoreCorrupt if an event is missing or unreadable, or if the task does not begin and end
+    where its row says.
     """
     before = task.first_seq - 1
     limit = None if task.ended_seq is None else max(task.ended_seq - before, 1)
@@ -27,18 +31,18 @@ async def records_of(log: Log, task: TaskRecord) -> list[Record]:
 
 
 async def first_record(log: Log, task: TaskRecord) -> Record:
-    """Return the event that asked for a task.
+    """Return the event that requested a task.
 
-    Raises StoreCorrupt where there is none, also if the log was deleted meanwhile.
+    Raises StoreCorrupt if there is none, also if the log was deleted meanwhile.
     """
-    found = await log.read(task.log_id, after=task.first_seq - 1, limit=1)
-    if not found or found[0].task_id != task.task_id:
+    records = await log.read(task.log_id, after=task.first_seq - 1, limit=1)
+    if not records or records[0].task_id != task.task_id:
         raise unfit(task)
-    return found[0]
+    return records[0]
 
 
 def unfit(task: TaskRecord) -> StoreCorrupt:
-    """Return the error of a task that is in the lists otherwise than in its log."""
+    """Return the error of a task whose row does not match its log."""
     ends = "" if task.ended_seq is None else f" and end with event {task.ended_seq}"
     return StoreCorrupt(
         f"task {task.task_id!r} is {task.status.value} in the lists, and should begin with event "

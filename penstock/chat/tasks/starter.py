@@ -1,4 +1,11 @@
-"""Tasks that begin with their message: where nothing stands before it, one write does for both."""
+"""Starts a task together with its message, in one write, where nothing precedes the message.
+
+For a new conversation, or one that is cached and idle, `Log.begin` appends the message and
+TaskStarted and acquires the lease: one commit instead of three, each of which the reader would wait
+for (docs/decisions/006). What the cache believes may be wrong, because another process has written
+to the log. So the expected head is part of the statement: if it differs, or the log is held,
+nothing is written and the caller takes the ordinary way. Shown by tests/chat/tasks/test_starter.py.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -10,11 +17,11 @@ from penstock.engine.activation import Activations
 from penstock.engine.launcher import Launcher
 
 Start = Callable[[LogId, str, MessageReceived, Profile], TaskStarted | None]
-"""How a task of an agent starts; None when that takes a longer look, as at a missing model."""
+"""Return the start event of a task; None if that needs more checks, as for a missing model."""
 
 
 class TaskStarter:
-    """Begins tasks at once, where a conversation is new, or at hand with nothing left to do."""
+    """Starts tasks of conversations that are new, or cached and idle."""
 
     def __init__(self, activations: Activations, launcher: Launcher, start: Start) -> None:
         self._activations = activations
@@ -22,7 +29,7 @@ class TaskStarter:
         self._start = start
 
     def may(self, message: NewMessage, profile: Profile) -> bool:
-        """Whether a message of this profile has nothing to wait for, as far as is known here."""
+        """Return whether nothing precedes a message of this profile, as far as the cache knows."""
         if message.session_id is None:
             return True
         state = self._activations.find(LogId(message.session_id))
@@ -32,15 +39,16 @@ class TaskStarter:
         return opened.agent == message.agent and profile.owns(opened.profile_id, message.session_id)
 
     async def ensure_readable(self, log_id: LogId) -> None:
-        """See to it that a log is at hand. Raises StoreCorrupt for one that does not read back."""
+        """Fold a log into the cache. Raises StoreCorrupt if it cannot be read."""
         await self._activations.ensure_readable(log_id)
 
     async def begin(
         self, log_id: LogId, agent: str, entries: Sequence[Entry], profile: Profile
     ) -> Sequence[Record] | None:
-        """Write a message, the last of the entries, and the start of its task; then go on with it.
+        """Write a message (the last entry) with the start of its task, and wake the launcher.
 
-        None, with nothing written, when it has to wait after all. Raises what `Log.send` raises.
+        Returns None, with nothing written, if the message has to wait. Raises what `Log.send`
+        raises.
         """
         received, task_id = entries[-1].event, entries[-1].task_id
         assert isinstance(received, MessageReceived)  # noqa: S101

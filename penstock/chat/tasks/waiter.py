@@ -1,4 +1,16 @@
-"""How tasks end: waits for it, whoever is at work on them."""
+"""Waits until a task has ended or waits for a person, in this process or another.
+
+How: an EndSignal resolves when this process commits an event that ends or suspends the task.
+Another process may hold the log, so the waiter also polls the store: first after
+`limits.poll_seconds`, then with doubling pauses up to `limits.sweep_seconds`. The signal is set
+before the store is read; otherwise an end between the two would be missed until the next poll.
+
+A task that waits for runs rests only if each run rests too, and some question is open: otherwise it
+is about to resume. Questions of its runs are reported as its own. The lists say that a task rests,
+and the log says how; if they disagree, StoreCorrupt names the repair.
+
+Shown by tests/chat/tasks/test_waiter.py.
+"""
 
 import asyncio
 import math
@@ -25,14 +37,14 @@ from penstock.store.logs.log import Log
 from penstock.store.projections.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
-"""Events after which a task stands otherwise than before."""
+"""Events that change the status of a task."""
 _RESTS = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
 IsBlocked = Callable[[LogId], bool]
-"""Whether a log was left to others because something that it needs is missing here."""
+"""Return whether the log's task needs something that this process lacks."""
 
 
 class TaskWaiter:
-    """Tells how tasks stand when nothing more happens in them by itself."""
+    """Returns the reply of a task once it has ended or waits."""
 
     def __init__(
         self, log: Log, projections: Projections, bus: Bus, world: World, *, is_blocked: IsBlocked
@@ -45,7 +57,7 @@ class TaskWaiter:
         self._limits = world.limits
 
     def expected(self, task_id: TaskId) -> "PendingEnd":
-        """Begin to listen for the end of a task that does not exist yet."""
+        """Listen for the end of a task that does not exist yet."""
         return PendingEnd(self, self._bus, task_id)
 
     async def reply(self, task_id: TaskId) -> Reply:
@@ -56,14 +68,14 @@ class TaskWaiter:
         return reply
 
     async def wait(self, task_id: TaskId, seconds: float | None) -> Reply | None:
-        """Wait until the task has ended or waits for a person; None when the time was up first."""
+        """Wait until the task has ended or waits for a person; return None on timeout."""
         with EndSignal(self._bus, task_id) as signal:
             if (reply := await self._settled(task_id, signal)) is not None:
                 return reply
             return await self.until(signal, seconds)
 
     async def until(self, signal: "EndSignal", seconds: float | None) -> Reply | None:
-        """Wait for the end, and look now and then: another process may be at work on the task."""
+        """Wait for the signal, and poll: another process may run the task."""
         now, timer = self._clock.monotonic, self._bus.timer
         until = now() + (math.inf if seconds is None else seconds)
         pause, task_id = self._limits.poll_seconds, signal.task_id
@@ -85,16 +97,16 @@ class TaskWaiter:
             pause = min(2 * pause, self._limits.sweep_seconds)
 
     async def _settled(self, task_id: TaskId, signal: "EndSignal") -> Reply | None:
-        """Return how a task stands; None while it works, or is about to go on with an answer."""
+        """Return the reply of a task; None while it runs or is about to resume."""
         task = await self._projections.find_task(task_id)
         if task is None:
             raise NotFound(f"there is no task {task_id!r}")
         if not (task.status.is_final or task.status in _RESTS):
             return None
-        own = [each.event for each in await records_of(self._log, task)]
-        points = [each for each in own if isinstance(each, _TURNING_POINTS)]
-        if not own:
-            return None  # it was deleted just now
+        events = [record.event for record in await records_of(self._log, task)]
+        points = [event for event in events if isinstance(event, _TURNING_POINTS)]
+        if not events:
+            return None  # the log was deleted since the list was read
         if not points or (task.status.is_final and not isinstance(points[-1], TaskEnded)):
             raise unfit(task)
         return await self._reply(task.log_id, task_id, points[-1], signal)
@@ -102,7 +114,7 @@ class TaskWaiter:
     async def _reply(
         self, log_id: LogId, task_id: TaskId, event: Any, signal: "EndSignal"
     ) -> Reply | None:
-        """Return how a task stands after an event; None when there is something to do in it."""
+        """Return the reply of a task after an event; None if the task has work to do."""
         if isinstance(event, TaskEnded):
             return Reply(
                 session_id=SessionId(log_id),
@@ -123,7 +135,7 @@ class TaskWaiter:
         return await self._suspended(log_id, task_id, event, signal)
 
     def _blocked(self, log_id: LogId, task_id: TaskId, event: TaskBlocked) -> Reply | None:
-        """Return what is missing for a task; None when it is missing elsewhere, and not here."""
+        """Return the reply of a blocked task; None if this process has what is missing."""
         if not self._is_blocked(log_id):
             return None
         return Reply(
@@ -142,7 +154,7 @@ class TaskWaiter:
         if event.runs:
             inside = [each for run in event.runs if (each := await self._run(run, signal))]
             if any(each.status.is_final for each in inside):
-                return None  # what waits for it is about to go on
+                return None  # the run has ended, so the task is about to resume
             asked += [question for each in inside for question in each.questions]
             if len(inside) < len(event.runs) and not asked:
                 return None
@@ -155,8 +167,8 @@ class TaskWaiter:
         )
 
     async def _run(self, run_id: TaskId, signal: "EndSignal") -> Reply | None:
-        """Return how a run stands; None while it works. One that was erased waits for nobody."""
-        signal.hear(run_id)
+        """Return the reply of a run; None while it runs. An erased run has no questions."""
+        signal.watch(run_id)
         try:
             return await self._settled(run_id, signal)
         except NotFound:
@@ -165,48 +177,48 @@ class TaskWaiter:
 
 
 def awaited_runs(events: Sequence[Event]) -> tuple[TaskId, ...]:
-    """Return the runs of flows that a task waits for after these events of its own."""
-    points = [each for each in events if isinstance(each, _TURNING_POINTS)]
+    """Return the flow runs that a task waits for after these events of the task."""
+    points = [event for event in events if isinstance(event, _TURNING_POINTS)]
     if not (points and isinstance(points[-1], TaskSuspended)):
         return ()
-    over = {each.run_id for each in events if isinstance(each, RunEnded)}
-    return tuple(each for each in points[-1].runs if each not in over)
+    ended = {event.run_id for event in events if isinstance(event, RunEnded)}
+    return tuple(run_id for run_id in points[-1].runs if run_id not in ended)
 
 
 class EndSignal:
-    """Tells that a task has ended or waits, or a run that it waits for, if this process did it."""
+    """Resolves when this process ends or suspends a task, or a run that the task waits for."""
 
-    __slots__ = ("_bus", "_heard", "end", "task_id")
+    __slots__ = ("_bus", "_watched", "end", "task_id")
 
     def __init__(self, bus: Bus, task_id: TaskId) -> None:
         self._bus = bus
         self.task_id = task_id
         self.end: asyncio.Future[Any] = bus.end_of(task_id)
-        self._heard = {task_id}
+        self._watched = {task_id}
 
     def __enter__(self) -> Self:
         """Listen."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop to listen."""
-        for each in self._heard:
-            self._bus.forget_end(each, self.end)
+        """Stop listening."""
+        for task_id in self._watched:
+            self._bus.forget_end(task_id, self.end)
 
-    def hear(self, run_id: TaskId) -> None:
-        """Listen to a run, too: what it asks is asked of who waits for the task."""
-        if run_id not in self._heard:
-            self._heard.add(run_id)
+    def watch(self, run_id: TaskId) -> None:
+        """Listen to a run, too: its questions are reported to whoever waits for the task."""
+        if run_id not in self._watched:
+            self._watched.add(run_id)
             self._bus.watch_end(run_id, self.end)
 
     def renew(self) -> None:
-        """Listen to the task anew, once it was told something."""
+        """Listen again, with a new future, after the signal was resolved."""
         self.__exit__()
-        self.end, self._heard = self._bus.end_of(self.task_id), {self.task_id}
+        self.end, self._watched = self._bus.end_of(self.task_id), {self.task_id}
 
 
 class PendingEnd:
-    """The end of a task that is about to be asked for."""
+    """The end of a task that is about to be requested."""
 
     __slots__ = ("_signal", "_waiter")
 
@@ -219,7 +231,7 @@ class PendingEnd:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop to listen."""
+        """Stop listening."""
         self._signal.__exit__()
 
     async def reply(self) -> Reply:
