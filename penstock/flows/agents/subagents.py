@@ -38,7 +38,7 @@ class Subagents:
         `finish`, BudgetExceeded, and Suspend if it waits for a person.
         """
         agent = self._catalog.find(request.agent)
-        if (started := ledger.task.entered_agents.get(request.path)) is not None:
+        if (started := ledger.task.started_agents.get(request.path)) is not None:
             agent = kept_agent(started, agent)
         if agent is None:
             raise invalid(SUBAGENT, [Problem("/agent", self._unknown(request.agent))])
