@@ -33,7 +33,7 @@ class DisplayCard(Struct, frozen=True, kw_only=True):
 
 
 class ArchitectNotes(Struct, frozen=True, kw_only=True):
-    """What who designs a flow is told of the agent."""
+    """Notes about the agent that the flow architect sees."""
 
     use_when: str = ""
     """The description, where the file does not say it."""
@@ -43,17 +43,17 @@ class ArchitectNotes(Struct, frozen=True, kw_only=True):
 
 
 class AgentProfile(Struct, frozen=True, kw_only=True):
-    """What an agent file says of its agent, besides what a chat takes from it."""
+    """The settings of an agent file that a chat does not use."""
 
     tier: Tier = Tier.LOCAL
     file: str = ""
-    """Where it stands, of a local one relative to the project; empty if the agent has no file."""
+    """Path of the file, relative to the project if it is local; empty if there is no file."""
     content_hash: str = ""
     """SHA-256 of the whole text."""
     thinking: str | None = None
     """None: what the suffix of the model says, or the model itself."""
     tools: tuple[str, ...] = ()
-    """As declared: the only ones a guard lets through, besides those of the context."""
+    """The declared tools. A guard allows only these and those of the context."""
     handbooks: tuple[str, ...] = ()
     inputs: tuple[AgentInput, ...] = ()
     body_inputs: frozenset[str] = frozenset()
@@ -73,4 +73,4 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
 
 
 NO_FILE = AgentProfile()
-"""Of an agent that no file says."""
+"""The profile of an agent without a file."""

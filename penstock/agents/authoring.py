@@ -20,7 +20,7 @@ _LEFT_OUT = ".chain.md"
 
 
 class WrittenAgent(Struct, frozen=True, kw_only=True):
-    """What became of an agent that was to be written."""
+    """The result of writing an agent."""
 
     path: str
     """Relative to the project; as it was given, if that leads nowhere."""
@@ -70,7 +70,7 @@ def _place(files: ProjectFiles, path: str) -> tuple[ProjectPath | None, str]:
 
 
 def _with_suffix(name: str) -> str:
-    """Return a file's name: one that is told without a suffix gets ours."""
+    """Return the file's name. A name without a suffix gets `.md`."""
     return name if "." in name else f"{name}{SUFFIX}"
 
 

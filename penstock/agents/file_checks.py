@@ -28,15 +28,15 @@ _TOP = SourceRange(line=1, column=1)
 
 
 class KnownNames(Struct, frozen=True, kw_only=True):
-    """What there is in a project for agent files to name; None: nobody looks."""
+    """What a project has that agent files can name; None: not checked."""
 
     tools: Collection[str] | None = None
-    """Besides the standard ones."""
+    """In addition to the standard ones."""
     skills: Collection[str] | None = None
     """The ids of skills that can be selected in a chat."""
     handbooks: Collection[str] | None = None
     roles: Collection[str] | None = None
-    """Besides those that are always known."""
+    """In addition to those that are always known."""
     families: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Families of built-in tools, for the hint to one who names a family as a tool."""
 
@@ -58,7 +58,7 @@ def check_names(node: Node, name: str, known: KnownNames) -> None:
 
 
 def check_body(matter: FrontMatter, agent_profile: AgentProfile) -> None:
-    """Note what the instructions read in vain, each once."""
+    """Report inputs that the instructions read but nothing declares, each once."""
     declared = {each.name for each in agent_profile.inputs}
     template = parse(matter.body)
     singles = {each.text: each for each in reversed([*single_braces(matter.body)])}

@@ -1,4 +1,4 @@
-"""What may stand in an agent file, as a table: each field, what it may be, and what it means."""
+"""The fields of an agent file as a table: each field, its kind, and its meaning."""
 
 import re
 from typing import Any
@@ -58,7 +58,7 @@ FIELDS = (
         required=True,
         default="",
     ),
-    _row("description", _TEXT, "One line, for lists and for who designs flows.", ""),
+    _row("description", _TEXT, "One line, for lists and for the flow architect.", ""),
     _row(
         "model",
         Text(wanted="a model name", least=1),
@@ -66,7 +66,9 @@ FIELDS = (
         "Else the default of the project.",
     ),
     _row(
-        "thinking", OneOf(words=THINKING), "How much it thinks; beats what stands behind the model."
+        "thinking",
+        OneOf(words=THINKING),
+        "Level of thinking; wins over the suffix of the model.",
     ),
     _row(
         "tools",
@@ -79,7 +81,7 @@ FIELDS = (
         "Handbooks of which it reads the index.",
         (),
     ),
-    _row("inputs", Inputs(), "What a step gives it: `${{input.NAME}}`.", ()),
+    _row("inputs", Inputs(), "What a step passes to it: `${{input.NAME}}`.", ()),
     _row("outputs", Outputs(), "What it hands on with `finish`.", ()),
     _row("interactive", Boolean(), "Whether it may ask a person.", default=True),
     _row("output", _TEXT, "A hint what the file of its result is called.", ""),
@@ -96,7 +98,7 @@ FIELDS = (
     _row(
         "architect",
         LenientRecord(fields=PURPOSE, build=ArchitectNotes),
-        "For who designs flows.",
+        "Notes for the flow architect.",
         ArchitectNotes(),
     ),
     _row(

@@ -1,4 +1,4 @@
-"""What the fields of agent files may be, besides what those of flows may be."""
+"""The kinds of values in agent files, in addition to those of flows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -61,7 +61,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> Sequence[Field]:
-        """What may stand in it."""
+        """The field's kind."""
         return SETTINGS
 
     def read(self, node: Node) -> dict[str, Any] | Invalid:

@@ -13,7 +13,7 @@ DATA_IS_NOT_ORDERS = (
 
 
 def system_prompt(agent: Agent, skills: str = "", *, prompt_prefix: Sequence[str] = ()) -> str:
-    """Return what the model is told before anything else.
+    """Return the system prompt.
 
     `preface` stands before the agent's instructions, what the selected `skills` say after them.
     """

@@ -21,7 +21,7 @@ MOST_CHARACTERS = 2000
 
 
 class PromptPrefix:
-    """What stands before the instructions of every agent of a project."""
+    """The text before the instructions of every agent of a project."""
 
     def __init__(self, preamble: str, script: "PromptScript | None" = None) -> None:
         self._preamble = preamble

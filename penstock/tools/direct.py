@@ -51,7 +51,7 @@ class DirectTools:
     def check(self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()) -> None:
         """Raise InvalidInput, with every problem, unless the tool takes the input.
 
-        `unread` is what is wrong with how it is written.
+        `unread` holds the errors of its syntax.
         """
         self._invoker.check_input(tool, input, unread)
 

@@ -94,7 +94,7 @@ class FunctionTool(Generic[P, R]):
 
     @property
     def line(self) -> int:
-        """Where the function stands in its file."""
+        """The function's line in its file."""
         return self._signature.line
 
     @property
@@ -208,7 +208,7 @@ class FunctionTool(Generic[P, R]):
         return {names[field]: getattr(made, field) for field in made.model_fields_set}
 
     def _decoded(self, text: Any, path: tuple[str | int, ...]) -> Any:
-        """Return the bytes that a text stands for. Raises InvalidInput."""
+        """Return the bytes of a base64 text. Raises InvalidInput."""
         if not isinstance(text, str):
             return text
         try:

@@ -31,7 +31,7 @@ PythonTool = FunctionTool[Any, Any]
 
 
 class LoadedTools(Struct, frozen=True, kw_only=True):
-    """What was found in a folder; what is broken stands in `diagnostics` and takes no part."""
+    """The tools of a folder. Broken ones are in `diagnostics` and are not loaded."""
 
     tools: tuple[PythonTool, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -98,7 +98,7 @@ def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
 
 
 def _odd(file: Path) -> Diagnostic | None:
-    """Return what is wrong with a name that is no file to import: to open a pipe would wait."""
+    """Return why a name cannot be imported. It is not opened: a pipe would block."""
     read = read_bounded(file, _MOST_BYTES)
     if not isinstance(read, UnreadReason):
         return None
@@ -123,7 +123,7 @@ def _take(
     found: dict[str, PythonTool],
     reserved: Mapping[str, str],
 ) -> Iterable[Diagnostic]:
-    """Add the module's tools to those found; yield what is wrong with the others."""
+    """Add the module's tools, and yield the errors of the others."""
     tools = tools_in(module)
     if not tools:
         message = "no function in this file has the decorator @tool; a name with _ is not looked at"

@@ -55,47 +55,47 @@ class Retry(Struct, frozen=True):
 
 
 class Options(TypedDict, total=False):
-    """What `@tool` takes. The defaults are those of a tool that nothing is known about."""
+    """The arguments of `@tool`. The defaults assume the most dangerous tool."""
 
     id: str
-    """The tool's name for callers; without it the function's."""
+    """The tool's id for callers; default: the function's name."""
     description: str
-    """Without it the docstring, but for what it says of parameters: that goes into the schema."""
+    """Default: the docstring without its parameters, which go into the schema."""
     effect: Literal["none", "read", "write"]
-    """What it does to the world, and so what a crash in the middle means; without it `write`."""
+    """Its effect, which decides what happens after a crash; default `write`."""
     idempotent: bool
     """A write that may run again with the same `idempotency_key`."""
     requires_approval: bool | Json
-    """A person must say yes; `{"when": schema}` only if the input matches."""
+    """A person must approve the call; `{"when": schema}`: only if the input matches."""
     direct_call: bool
     """Callable by people and programs, and by any script."""
     requires_permissions: Sequence[str]
-    """What the profile must hold, all of it."""
+    """Permissions that the profile must hold, all of them."""
     labels: Sequence[str]
     """For filters and rules."""
     timeout: float
-    """Seconds of one attempt; without it 60."""
+    """Seconds of one attempt; default 60."""
     retry: Retry | None
-    """How often a failure that may pass is tried again, such as `Retry(attempts=3)`."""
+    """How often a temporary failure is retried, such as `Retry(attempts=3)`."""
     exclusive: Exclusive
     """True: runs alone in its reply. A key, or a function from input to key: runs in turn."""
     output_schema: Json | None
-    """Without it, that of the return hint: JSON, a dataclass, a pydantic model or a struct."""
+    """Default: the schema of the return hint (JSON, a dataclass, a pydantic model, a struct)."""
     egress: bool
     """It sends data out. Has no effect yet."""
     trust: Literal["off", "ask", "deny"] | None
-    """What happens to a call that would send out what strangers wrote. Has no effect yet."""
+    """What happens to a call that would send out untrusted text. Has no effect yet."""
     trusted_source: bool
-    """What it returns is no stranger's text. Has no effect yet."""
+    """Whether its output is trusted text. Has no effect yet."""
 
 
 def retry_policy(retry: Retry | None) -> RetryPolicy:
-    """Return the retries of a tool that has perhaps none."""
+    """Return the retry policy of a tool; None means one attempt."""
     return ONCE if retry is None else retry.policy()
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return which options have no meaning, and what would have one."""
+    """Return the invalid options, each with what would be valid."""
     given = ((each, options[each[0]]) for each in _CHECKS if each[0] in options)
     return {name: said for (name, said, fits), value in given if not fits(value)}
 

@@ -30,7 +30,7 @@ class GivenSchema:
             raise TypeError(f"not a JSON Schema (2020-12): {error}") from None
 
     def problems(self, value: Any) -> list[Problem]:
-        """Return what is wrong with a value. Raises TypeError if that would take too long."""
+        """Return the problems of a value. Raises TypeError if the check would take too long."""
         if self._characters * len(compact(value)) > MOST_WORK:
             raise TypeError(
                 f"a schema of {self._characters} characters is too large for so large a value: "

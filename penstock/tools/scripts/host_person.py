@@ -32,7 +32,7 @@ class PersonCalls:
     def wait(self, arguments: Any) -> Answer:
         """Open a question and park; what was answered is returned at once.
 
-        Raises NotPermitted where nobody may be asked, also if there is a timeout.
+        Raises NotPermitted if no person may be asked, even with a timeout.
         """
         question = self._question(arguments)
         if (found := self._recording.find(question.path)) is not None:
@@ -124,7 +124,7 @@ class ContextCalls:
 
 
 def _said(answered: QuestionAnswered, arguments: Any) -> dict[str, Any]:
-    """Return what the wait gives: the payload as it was given, or as the answer replaced it."""
+    """Return the result of the wait: the given payload, or the one in the answer."""
     answer = answered.answer
     payload = answer if "resume_payload" in answer else arguments
     kept = {"resume_payload": payload["resume_payload"]} if "resume_payload" in payload else {}

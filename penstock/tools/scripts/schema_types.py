@@ -20,7 +20,7 @@ _OF_ARRAYS = {"items", "prefixItems"}
 
 
 class SchemaTypes:
-    """The types of many schemas; what they refer to gets names that are told apart."""
+    """The types of many schemas; referenced types get unique names."""
 
     def __init__(self) -> None:
         self._named: dict[str, str] = {}
@@ -106,7 +106,7 @@ class _Schema:
             yield from (self._type(each, indent, depth + 1) for each in schema["allOf"])
 
     def _own(self, schema: Json, indent: str, depth: int) -> _Type:
-        """Return the type by what stands in the schema itself."""
+        """Return the type from the schema itself."""
         if "const" in schema:
             return _literal(schema["const"])
         if isinstance(schema.get("enum"), list):
