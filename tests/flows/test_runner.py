@@ -188,7 +188,7 @@ RETRY_BESIDE = """
 
 
 async def started(runtime: Runtime) -> list[tuple[str, int]]:
-    """Return which visits were begun, in their order."""
+    """Return the visits that were started, in order."""
     events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
     return [(each.step_id, each.visit) for each in events if isinstance(each, StepStarted)]
 
@@ -352,7 +352,7 @@ AFTER = """
 
 
 async def test_questions_of_an_aborted_nested_step_are_withdrawn() -> None:
-    """P11: running steps are aborted; nobody is to answer what one of them asked."""
+    """P11: running steps are aborted; their open questions are withdrawn."""
     gate = Gate()
     agents = [*WORKERS, worker("asker"), worker("slower", tools=("slow",))]
     no, go = finish("no", status="error"), call("slow")

@@ -14,7 +14,7 @@ STEPS = "steps:\n  - {id: a, agent: x}\n"
 INPUTS = "inputs: {n: {type: number, required: true}}\n"
 
 
-def begun(text: str, *, no_shell: str = "", **asked: Any) -> RunStart | Rejection:
+def start_of(text: str, *, no_shell: str = "", **asked: Any) -> RunStart | Rejection:
     source = FlowSource(path="flows/f.yaml", texts={"flows/f.yaml": HEAD + text})
     request = FlowRequested(command="f", profile_id=ProfileId("ann"), **asked)
     return begin(source, request, FlowSettings(config={"k": "v"}), no_shell=no_shell)
@@ -22,7 +22,7 @@ def begun(text: str, *, no_shell: str = "", **asked: Any) -> RunStart | Rejectio
 
 def test_a_run_keeps_the_texts_that_it_started_with() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
-    found = begun(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
+    found = start_of(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
     assert isinstance(found, RunStart)
     started = found.started
     assert started.texts == {"flows/f.yaml": HEAD + INPUTS + STEPS}
@@ -34,7 +34,7 @@ def test_a_run_keeps_the_texts_that_it_started_with() -> None:
 @pytest.mark.parametrize(("why", "begins"), [("shell steps are off", False), ("", True)])
 def test_a_flow_with_a_shell_step_needs_shell_steps_on(why: str, begins: bool) -> None:
     """Rejected: the run never began: … shell switched off (section 18)."""
-    found = begun("steps:\n  - {id: a, agent: x}\n  - {id: sh, command: make}\n", no_shell=why)
+    found = start_of("steps:\n  - {id: a, agent: x}\n  - {id: sh, command: make}\n", no_shell=why)
     assert isinstance(found, RunStart) is begins
     if isinstance(found, Rejection):
         assert found.code == "FLOW_INVALID"
@@ -69,7 +69,7 @@ def test_a_run_that_cannot_start_has_a_reason(
     text: str, asked: dict[str, Any], code: str, reason: str
 ) -> None:
     """Rejected: the run never began."""
-    found = begun(text, **asked)
+    found = start_of(text, **asked)
     assert isinstance(found, Rejection)
     assert found.code == code
     assert found.reason.startswith(reason)

@@ -183,7 +183,7 @@ def _unread(record: Record) -> Record:
 
 @pytest.mark.parametrize("wanted", ["an answer", "an end"])
 async def test_a_run_with_an_unreadable_stored_flow_ends(wanted: str) -> None:
-    """A later penstock may read flows otherwise; no run is left that nobody can end."""
+    """A later version may parse flows differently; every run can still be ended."""
     clock = SystemClock()
     log = Unreadable(clock)
     place = MemoryStorage(clock=clock, log=log, flows=flows_of(demo=steps(ASKS)))

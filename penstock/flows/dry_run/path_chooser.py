@@ -97,6 +97,8 @@ class PathChooser:
 
     def _choose(self, step: AnyStep, choices: Sequence[Choice]) -> Choice:
         step_id = step.step_id
+        # Once a run repeats a loop to its limit, it does so until the limit: a mixture would never
+        # reach it.
         if step_id in self._capped:
             return next(each for each in choices if each.is_cap)
         if len(choices) == 1:

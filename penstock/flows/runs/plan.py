@@ -142,6 +142,7 @@ class Plan:
 
     def start(self, step_id: str) -> int:
         """Record that a visit or an attempt starts. Return the number of the visit."""
+        # A step that is already running starts its next attempt; it left `_ready` at its first.
         if step_id not in self.running:
             self.running.add(step_id)
             self._ready.remove(self._order[step_id])

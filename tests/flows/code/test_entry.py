@@ -27,7 +27,7 @@ STEP = Code(step_id="count", outputs=(Output(name="n"),))
 GOOD = "export default ({ n }) => ({ n });"
 
 
-async def begun(module: str, *tools: Tool, **limits: Any) -> Workbench:
+async def workbench_for(module: str, *tools: Tool, **limits: Any) -> Workbench:
     bench = await open_workbench(*tools, limits=Limits(**limits))
     texts = {"flows/demo.yaml": "", "flows/handlers/demo/count.js": module}
     run = CallPath(bench.ledger.task.task_id)
@@ -54,7 +54,7 @@ async def pursue(
 
 async def test_a_visit_is_settled_once(code_environment: CodeEnvironment) -> None:
     """What follows from a crash between the module's end and that of its step."""
-    bench = await begun(GOOD)
+    bench = await workbench_for(GOOD)
     ended = [await pursue(code_environment, bench) for _ in range(2)]
     assert [each.result.outputs for each in ended] == [{"n": 1}, {"n": 1}]
     own = [each for each in await bench.settled() if each.tool_id == "code:count"]
@@ -62,7 +62,7 @@ async def test_a_visit_is_settled_once(code_environment: CodeEnvironment) -> Non
 
 
 async def test_each_visit_is_a_separate_call(code_environment: CodeEnvironment) -> None:
-    bench = await begun(GOOD)
+    bench = await workbench_for(GOOD)
     await pursue(code_environment, bench)
     again = CallPath(f"{bench.ledger.task.task_id}/count/2")
     ended = await pursue(code_environment, bench, frame=again, inputs={"n": 2})
@@ -74,7 +74,7 @@ async def test_a_budget_that_is_used_up_ends_the_flow(
     code_environment: CodeEnvironment, allowance: Allowance
 ) -> None:
     """Budget of the task tree: hard, `budget`."""
-    bench = await begun(GOOD)
+    bench = await workbench_for(GOOD)
     task = bench.ledger.task
     budget = Budget(allowance, task, bench.world.clock)
     ended = await pursue(
@@ -87,7 +87,7 @@ async def test_a_module_that_makes_too_many_calls_fails_itself(
     code_environment: CodeEnvironment,
 ) -> None:
     asks = "for (;;) await flo.task.getProfile();"
-    bench = await begun(f"export default async () => {{ {asks} }}", host_calls=5)
+    bench = await workbench_for(f"export default async () => {{ {asks} }}", host_calls=5)
     ended = await pursue(code_environment, bench)
     assert (ended.source, ended.outcome) == ("code_node", Outcome.SOFT)
     assert "more than 5 host calls" in ended.text
@@ -98,7 +98,7 @@ async def test_a_module_runs_with_the_profile_of_the_run(
 ) -> None:
     call = "(await flo.callTool({ tool_id: 'send', input: {} })).error.code"
     send = Act("send", is_global=True, requires_permissions=frozenset({"p.send"}))
-    bench = await begun(f"export default async () => ({{ n: {call} }});", send)
+    bench = await workbench_for(f"export default async () => ({{ n: {call} }});", send)
     profile = Profile.from_noted(LOCAL_PROFILE.profile_id, ())
     ended = await pursue(code_environment, bench, profile=profile)
     assert ended.result.outputs == {"n": "NOT_PERMITTED"}
@@ -106,7 +106,7 @@ async def test_a_module_runs_with_the_profile_of_the_run(
 
 
 async def test_inputs_that_are_too_large_fail_the_step(code_environment: CodeEnvironment) -> None:
-    bench = await begun(GOOD)
+    bench = await workbench_for(GOOD)
     ended = await pursue(code_environment, bench, inputs={"n": "x" * (2 << 20)})
     assert (ended.source, ended.outcome) == ("code_node", Outcome.SOFT)
 
@@ -114,7 +114,7 @@ async def test_inputs_that_are_too_large_fail_the_step(code_environment: CodeEnv
 async def test_a_module_keeps_nothing_in_the_project(code_environment: CodeEnvironment) -> None:
     """No vault or state bindings."""
     asks = "flo.state.put({ scope_kind: 'shared', key: 'k', value: 1 })"
-    bench = await begun(f"export default async () => {{ await {asks} }}")
+    bench = await workbench_for(f"export default async () => {{ await {asks} }}")
     ended = await pursue(code_environment, bench)
     assert ended.source == "code_node"
     puts = [each for each in await bench.settled() if each.tool_id == "state.put"]

@@ -27,7 +27,7 @@ def world() -> World:
 
 
 class Hurry(SystemClock):
-    """A clock on which a tenth of a second goes by whenever somebody looks."""
+    """A clock that advances by a tenth of a second at each reading."""
 
     def __init__(self) -> None:
         self._looks = 0

@@ -26,7 +26,7 @@ ONE_BY_ONE = """
   - {id: tell, agent: writer, task: tell}
 """
 WRITES = 12
-"""How often this run is written to, when nobody dies."""
+"""Number of writes of this run without a crash."""
 
 
 class Cast:

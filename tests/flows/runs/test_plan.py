@@ -32,7 +32,7 @@ def test_the_next_step_starts_as_soon_as_one_is_over() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
 def test_a_fold_of_what_happened_is_the_plan_that_made_it_happen(example: Any) -> None:
-    """A plan that is fed the starts and outcomes of another stands where that one stands."""
+    """A plan that folds the starts and outcomes of another is in the same state."""
     _, steps, answers, lasts, _ = example
     first, again = Plan(flow(*steps)), Plan(flow(*steps))
     for what, step_id, visit in re.findall(r"([-+!])(\w+)/(\d+)", run(first, answers, lasts)):

@@ -15,13 +15,13 @@ def settled(step_id: str, **more: Any) -> StepSettled:
     return StepSettled(step_id=step_id, visit=1, **given | more)
 
 
-def begun(*steps: Any) -> Run:
+def run_of(*steps: Any) -> Run:
     return Run(flow(*steps), "the task")
 
 
 def test_the_choice_of_a_fork_is_that_of_its_target_until_that_has_run() -> None:
     """On that visit only: fork id, question, answer, note, and who decided."""
-    run = begun(*W4)
+    run = run_of(*W4)
     run.start(StepStarted(step_id="choose", visit=1))
     run.settle(settled("choose", targets=("quick",), answer="quick", notes="n", decided_by="judge"))
     choice = run.choices["quick"]
@@ -35,7 +35,7 @@ def test_the_choice_of_a_fork_is_that_of_its_target_until_that_has_run() -> None
 def test_a_choice_dropped_by_a_jump_reaches_no_agent() -> None:
     """7.3: "an `on_error` or branch jump drops the rest" of several targets."""
     fork, unit, *rest = W10
-    run = begun(fork, replace(unit, on_error="report"), *rest)
+    run = run_of(fork, replace(unit, on_error="report"), *rest)
     run.start(StepStarted(step_id="which", visit=1))
     run.settle(settled("which", targets=("unit", "load"), answer="Unit, Load"))
     assert set(run.choices) == {"unit", "load"}
@@ -46,7 +46,7 @@ def test_a_choice_dropped_by_a_jump_reaches_no_agent() -> None:
 
 
 def test_every_step_of_the_flow_has_an_entry_when_the_run_is_over() -> None:
-    run = begun(*W8)
+    run = run_of(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     run.start(StepStarted(step_id="side", visit=1))
     run.settle(settled("fetch", outcome=Outcome.HARD, text="no key"))
@@ -61,7 +61,7 @@ def test_every_step_of_the_flow_has_an_entry_when_the_run_is_over() -> None:
 
 
 def test_a_failed_try_is_counted_and_the_step_is_not_over() -> None:
-    run = begun(*W8)
+    run = run_of(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     assert run.settle(settled("fetch", outcome=Outcome.SOFT, will_retry=True)) == ()
     assert (run.tries, run.between_tries) == ({"fetch": 1}, {"fetch"})
@@ -71,7 +71,7 @@ def test_a_failed_try_is_counted_and_the_step_is_not_over() -> None:
 
 
 def inside(results: dict[str, StepResult]) -> Run:
-    run = begun(*W4)
+    run = run_of(*W4)
     run.results |= results
     run.plan.visits["sum"] = 2
     return run
@@ -79,7 +79,7 @@ def inside(results: dict[str, StepResult]) -> Run:
 
 def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
     """7.7: `STEP`, flat, only if no step of the parent and no other flow-ref of it has that id."""
-    run = begun(*W4)
+    run = run_of(*W4)
     run.adopt("a", inside({"sum": StepResult(summary="1"), "quick": StepResult(summary="inner")}))
     assert run.results["sum"].summary == "1"
     assert "quick" not in run.results
@@ -95,7 +95,7 @@ def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
 
 
 def test_a_result_is_not_flat_where_another_reference_may_bring_its_id() -> None:
-    run = begun(*W4)
+    run = run_of(*W4)
     run.promised = {"sum": frozenset({"a", "b"}), "own": frozenset({"a"})}
     run.adopt("a", inside({"sum": StepResult(), "own": StepResult()}))
     assert {"a.sum", "own"} <= set(run.results)
@@ -103,7 +103,7 @@ def test_a_result_is_not_flat_where_another_reference_may_bring_its_id() -> None
 
 
 def test_a_failure_without_a_text_still_has_a_reason() -> None:
-    run = begun(*W8)
+    run = run_of(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     run.settle(settled("fetch", outcome=Outcome.HARD))
     assert run.failure == "step 'fetch' failed and did not say why"
