@@ -1,4 +1,4 @@
-"""What is attached to an answer: small media that its tools sent along."""
+"""The attachments of an answer: small media that its tools sent."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from penstock.chat.representations import LinkTo
 from penstock.core.events.events import CallSettled, StoredFile
 
 TOOL = "send_media_attachment"
-"""Its calls attach something, at any depth."""
+"""Calls of this tool add attachments, at any depth."""
 MOST = 20
-"""So many an answer has."""
+"""An answer has at most this many."""
 
 
 class Attachments:
@@ -20,7 +20,7 @@ class Attachments:
         self._files: dict[str, StoredFile] = {}
 
     def add(self, settled: CallSettled) -> None:
-        """Take in the outcome of a call, whatever it was."""
+        """Add the attachment of a settled call, if it has one."""
         output = settled.envelope.output
         if settled.tool_id != TOOL or not settled.files or not isinstance(output, dict):
             return
@@ -29,7 +29,7 @@ class Attachments:
             self._files.setdefault(output["media_id"], settled.files[0])
 
     def parts(self, link_to: LinkTo) -> list[dict[str, Any]]:
-        """Return them as people get them; the links are signed now."""
+        """Return the attachments for readers, with freshly signed links."""
         return [
             {
                 "mediaId": media_id,

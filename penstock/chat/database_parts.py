@@ -1,4 +1,4 @@
-"""What of conversations, and around them, is kept in a database alone."""
+"""The parts of the runtime that need a database: keys, links, metrics, vault, erasure."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from penstock.store.repair.health import look
 
 
 class DatabaseParts:
-    """The keys, the vault, links and sign-ins, and what finds and erases what was said."""
+    """Keys, links, sign-ins and the vault; search, metrics and erasure of conversations."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class DatabaseParts:
         permissions: PermissionCatalog | None = None,
     ) -> None:
         self.look = partial(look, database, blobs)
-        """Tries whether the store works."""
+        """Checks whether the store works."""
         self.keys = Keys(database, clock, catalog=permissions)
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)

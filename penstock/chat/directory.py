@@ -1,4 +1,4 @@
-"""The conversations of a profile: list, begin, delete."""
+"""The conversations of a profile: list, create, delete."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,7 +25,7 @@ _MANY = Page(limit=200)
 
 
 class Directory:
-    """Lists conversations, begins them, and makes them as if they had never been."""
+    """Lists, creates and deletes conversations."""
 
     def __init__(self, log: Log, projections: Projections, launcher: Launcher, *, bus: Bus) -> None:
         self._log = log
@@ -34,7 +34,7 @@ class Directory:
         self._bus = bus
 
     async def get(self, session_id: SessionId, agent: str, profile: Profile) -> SessionRecord:
-        """Return a conversation of this profile with this agent, or raise NotFound."""
+        """Return a conversation of this profile and agent, or raise NotFound."""
         session = await self._projections.find_session(session_id)
         is_own = session is not None and profile.owns(session.profile_id, session_id)
         if session is None or session.agent != agent or not is_own:
@@ -42,7 +42,7 @@ class Directory:
         return session
 
     async def newest(self, agent: str, profile: Profile) -> SessionRecord | None:
-        """Return the conversation that was used last."""
+        """Return the most recently used conversation."""
         if profile.session_id is not None:
             return await self.get(profile.session_id, agent, profile)
         found, _ = await self._projections.sessions(
@@ -59,7 +59,7 @@ class Directory:
         search: str = "",
         sort: SessionSort = SessionSort.UPDATED,
     ) -> tuple[Sequence[SessionRecord], int]:
-        """Return conversations with this agent, usually newest first, and how many there are."""
+        """Return conversations with this agent, newest first by default, and their number."""
         return await self._projections.sessions(
             profile_id=profile.profile_id, agent=agent, search=search, sort=sort, page=page
         )
@@ -67,7 +67,7 @@ class Directory:
     async def begin(
         self, agent: str, profile: Profile, title: str | None, *, limits: Limits, new_id: NewId
     ) -> SessionRecord:
-        """Begin a conversation in which nothing was said yet."""
+        """Create an empty conversation."""
         session_id = SessionId(new_id("conv"))
         text = cut(one_line(title or ""), limits.title_chars) or UNTITLED
         opened = SessionOpened(profile_id=profile.profile_id, agent=agent, title=text)
@@ -75,7 +75,7 @@ class Directory:
         return await self.get(session_id, agent, profile)
 
     async def delete(self, session: SessionRecord, erasure: Erasure) -> None:
-        """End what runs in a conversation or for it, erase it, and end the streams of it.
+        """Cancel the work of a conversation, erase it, and end its streams.
 
         The runs of flows that its calls began go with it.
         """
@@ -96,7 +96,7 @@ class Directory:
             self._bus.part_with(log_id)
 
     async def _stop(self, session: SessionRecord) -> None:
-        """Cancel what runs in a conversation, and the runs of flows that it waits for."""
+        """Cancel the tasks of a conversation, and the flow runs that they wait for."""
         log_id = LogId(session.session_id)
         tasks, _ = await self._projections.tasks(log_id=log_id, page=_MANY)
         at_work = [task for task in tasks if not task.status.is_final]
@@ -107,7 +107,7 @@ class Directory:
                 await self._cancel(run)
 
     async def _runs_for(self, session: SessionRecord) -> Sequence[TaskRecord]:
-        """Return the runs of flows that calls of a conversation began: it cannot end them later."""
+        """Return the flow runs of a conversation; nothing could end them after its erasure."""
         log_id, found = LogId(session.session_id), list[TaskRecord]()
         for status in (each for each in TaskStatus if not each.is_final):
             runs, _ = await self._projections.tasks(
@@ -117,7 +117,7 @@ class Directory:
         return found
 
     async def _waiter_of(self, run: TaskRecord) -> LogId | None:
-        """Return the log in which a call waits for a run; None for one that does not read back."""
+        """Return the log that waits for a run; None if the run cannot be read."""
         with suppress(StoreCorrupt):
             for record in await self._log.read(run.log_id, limit=1):
                 if isinstance(record.event, FlowRequested):
@@ -131,7 +131,7 @@ class Directory:
 
 
 def conversation(session: SessionRecord) -> dict[str, Any]:
-    """Return a conversation as lists show it."""
+    """Return a conversation as an item of a list."""
     return {
         "id": session.session_id,
         "title": session.title or UNTITLED,

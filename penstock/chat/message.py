@@ -1,4 +1,4 @@
-"""A message or a direct call on its way in, and how its task ended."""
+"""Requests for tasks (message, direct call, flow run), and the reply of a task."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +19,12 @@ from penstock.core.task import Missing, TaskStatus
 
 
 class RequestKey(Struct, frozen=True):
-    """The sender's own name for a request, and what the request was."""
+    """The Idempotency-Key of a request, and a hash of the request."""
 
     key: str | None = None
-    """None where the sender gave none."""
+    """None if the sender sent none."""
     request_hash: str | None = None
-    """Of the whole request: another one under the same key is refused."""
+    """Hash of the whole request; a different request with the same key is refused."""
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     """The conversation to continue; None starts one."""
     model: str | None = None
-    """`provider:model` or a configured name, for this task; None is the agent's."""
+    """`provider:model` or a configured name, for this task; None means the agent's model."""
     enable_tools: bool = True
     """Whether the model is offered tools in this task."""
     selected_skills: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     head: int | None = None
     """The `seq` of the last event that the sender has seen. A newer event refuses the message."""
     message_id: MessageId | None = None
-    """The message that is answered again; None is a new message."""
+    """The message that is answered again; None means a new message."""
     idempotency: RequestKey = RequestKey()
     """A key under which the same request is accepted once."""
 
@@ -70,19 +70,19 @@ class NewRun(Struct, frozen=True, kw_only=True):
     """
 
     command: str
-    """The flow's, without the slash."""
+    """The command of the flow, without the slash."""
     task: str | None = None
     """What the run is about, in words; agents of its steps can read it."""
     inputs: Json = field(default_factory=dict)
     """Values of the flow's `inputs`, by name."""
     autonomous: bool | None = None
-    """Whether nobody is asked; None is the project's default."""
+    """Whether the run asks no person; None means the project's default."""
     max_concurrent: int | None = None
-    """How many steps run at once; None is what the flow says."""
+    """How many steps run at once; None means the flow's setting."""
     depth: int = 0
-    """How many calls of tools started it, each in a run that the one before started."""
+    """Nesting depth: the number of tool calls above it, each in a run started by the one before."""
     waiter: tuple[LogId, TaskId] | None = None
-    """Where a call waits for the end of the run: a log, and a task in it."""
+    """The log and the task in which a call waits for the end of the run."""
     idempotency: RequestKey = RequestKey()
     """A key under which the same request is accepted once."""
 
@@ -97,19 +97,20 @@ class NewCall(Struct, frozen=True, kw_only=True):
     """
 
     tool_id: str
-    """The tool."""
+    """The id of the tool."""
     input: dict[str, Any]
-    """What it takes, as its `input_schema` says."""
+    """The input, which must match the tool's `input_schema`."""
     session_id: str | None = None
-    """Where it takes its turn, with what is selected there; None is a session that no list has."""
+    """The conversation in which the call is queued, with its selected skills; None creates an
+    unlisted one."""
     selected_skills: tuple[str, ...] = ()
-    """Skills for this call alone, in addition to those of the session."""
+    """Skills for this call only, in addition to those of the session."""
     idempotency: RequestKey = RequestKey()
     """A key under which the same request is accepted once."""
 
 
 class SentMessage(Struct, frozen=True, kw_only=True):
-    """A message that is on disk, as `Runtime.send` returns it.
+    """A message that was stored, as `Runtime.send` returns it.
 
     Example:
         >>> import asyncio
@@ -132,9 +133,9 @@ class SentMessage(Struct, frozen=True, kw_only=True):
     message_id: MessageId
     """The message's own id, in the conversation's history."""
     seq: int
-    """Of the event that holds the message."""
+    """`seq` of the event with the message."""
     records: Sequence[Record] = ()
-    """What was written, if that is all there is of the task; nothing is at work on it yet."""
+    """The written events, if the task has no others yet; empty otherwise."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -173,15 +174,15 @@ class Reply(Struct, frozen=True, kw_only=True):
     envelope: Envelope | None = None
     """The outcome of a direct call."""
     questions: tuple[QuestionRecord, ...] = ()
-    """The open ones, when it is suspended; with those of the runs that it waits for."""
+    """Open questions of a suspended task, including those of the runs that it waits for."""
     runs: tuple[TaskId, ...] = ()
-    """Runs of flows that it waits for, when it is suspended."""
+    """Flow runs that a suspended task waits for."""
     blocked_on: tuple[Missing, ...] = ()
-    """What is missing in this process, when it is blocked."""
+    """What a blocked task needs and this process lacks."""
 
 
 def call_requested(call: NewCall, profile: Profile, depth: int) -> CallRequested:
-    """Return a direct call as an event. Raises InvalidRequest for input that no log could hold."""
+    """Return a direct call as an event. Raises InvalidRequest if the input cannot be stored."""
     return CallRequested(
         tool_id=call.tool_id,
         input=_stored(call.input, "/input", depth),
@@ -194,7 +195,7 @@ def call_requested(call: NewCall, profile: Profile, depth: int) -> CallRequested
 
 
 def run_requested(run: NewRun, profile: Profile, depth: int) -> FlowRequested:
-    """Return a run as an event. Raises InvalidRequest for inputs that no log could hold."""
+    """Return a run as an event. Raises InvalidRequest if the inputs cannot be stored."""
     waiter_log, waiter = run.waiter or (None, None)
     return FlowRequested(
         command=run.command,
@@ -213,7 +214,7 @@ def run_requested(run: NewRun, profile: Profile, depth: int) -> FlowRequested:
 
 
 def _stored(value: Json, field: str, depth: int) -> Json:
-    """Return JSON as the log keeps it: what is at work has the same as whoever reads the log."""
+    """Return JSON in stored form, so that a running task and a reader of the log see the same."""
     if is_deeper(value, depth):
         issue = f"must have at most {depth} levels of nesting"
         raise InvalidRequest([{"field": field, "issue": issue}])

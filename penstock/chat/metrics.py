@@ -1,4 +1,4 @@
-"""What tools were used for, and how that went: counted from the logs."""
+"""Usage of tools: calls, outcomes, times and tokens, counted from the logs."""
 
 import logging
 from collections import Counter, defaultdict
@@ -26,14 +26,14 @@ from penstock.store.tables import events, logs
 log = logging.getLogger(__name__)
 
 PAGE = 200
-"""Events that are in memory at once."""
+"""Events in memory at once."""
 _COLUMNS = ("seq", "at", "task_id", "path", "kind", "body", "blob_id")
-"""As `Rows` reads them."""
+"""In the form that `Rows` reads."""
 _KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
 
 
 class MetricsRange(Struct, frozen=True, kw_only=True):
-    """Which agent, and from when until when."""
+    """The agent and the period to count."""
 
     agent: str
     since: Moment
@@ -41,20 +41,20 @@ class MetricsRange(Struct, frozen=True, kw_only=True):
 
 
 class DurationHistogram(Struct):
-    """How long calls took, in buckets: a million of them take no more room than a hundred."""
+    """Durations of calls in buckets, so that memory does not grow with the number of calls."""
 
     buckets: Counter[int] = field(default_factory=Counter)
     total: int = 0
     longest: int = 0
 
     def add(self, duration_ms: int) -> None:
-        """Count a call that took so long."""
+        """Count a call by its duration."""
         self.buckets[_bucket(duration_ms)] += 1
         self.total += duration_ms
         self.longest = max(self.longest, duration_ms)
 
     def to_wire(self) -> dict[str, float | None]:
-        """Return the usual and the longest times; what is between is 5 % off at most."""
+        """Return percentiles (at most 5 % off) and the exact maximum."""
         if not (count := self.buckets.total()):
             return dict.fromkeys(("mean", "p50", "p95", "max"))
         return {
@@ -73,32 +73,32 @@ class DurationHistogram(Struct):
 
 
 def _bucket(duration_ms: int) -> int:
-    """Return the middle of the times that begin with the same two digits."""
+    """Return the middle of a bucket: the times with the same two leading digits."""
     scale: int = 10 ** max(len(str(duration_ms)) - 2, 0)
     return duration_ms // scale * scale + scale // 2
 
 
 class ToolMetrics(Struct):
-    """What is known about one tool."""
+    """The counters of one tool."""
 
     calls: int = 0
     succeeded: int = 0
     failed: int = 0
     blocked: int = 0
-    """By the loop guard; not among the failed."""
+    """Refused by the loop guard; not counted as failed."""
     rejected: int = 0
-    """By a person; not among the failed."""
+    """Refused by a person; not counted as failed."""
     times: DurationHistogram = field(default_factory=DurationHistogram)
     arguments: int = 0
     """Tokens that models wrote to call it."""
     results: int = 0
-    """Tokens that models read of it."""
+    """Tokens of its results that models read."""
     definitions: int = 0
-    """Tokens that it took to offer it."""
+    """Tokens of its description in requests to models."""
     errors: Counter[str] = field(default_factory=Counter)
 
     def settle(self, settled: CallSettled) -> None:
-        """Count a call that has its outcome."""
+        """Count a settled call."""
         self.calls += 1
         error = settled.envelope.error
         if error is None:
@@ -135,7 +135,7 @@ class ToolMetrics(Struct):
 
 
 class Metrics:
-    """Counts what happened in the logs of an agent."""
+    """Counts events in the logs of an agent."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
@@ -197,12 +197,12 @@ class MetricsCounter:
         self._subagents: defaultdict[str | None, SubagentFilter] = defaultdict(SubagentFilter)
 
     def turn_page(self) -> None:
-        """Forget about tasks: what follows is of another log."""
+        """Reset the state of tasks, before another log."""
         self._offered.clear()
         self._subagents.clear()
 
     def take(self, task_id: str | None, path: CallPath | None, event: Event) -> None:
-        """Take in the next event."""
+        """Count the next event."""
         if self._subagents[task_id].has(event, path):
             return
         match event:
@@ -221,14 +221,14 @@ class MetricsCounter:
                 pass
 
     def found(self) -> dict[str, ToolMetrics]:
-        """Return what there is of each tool, by its name."""
+        """Return the counters by tool."""
         return dict(sorted(self._tallies.items()))
 
 
 def count(
     happened: Iterable[tuple[str | None, CallPath | None, Event]], definitions: Mapping[str, int]
 ) -> dict[str, ToolMetrics]:
-    """Count what happened in one log."""
+    """Count the events of one log."""
     count = MetricsCounter(definitions)
     for task_id, path, event in happened:
         count.take(task_id, path, event)
@@ -236,10 +236,10 @@ def count(
 
 
 def _is_of_host(settled: CallSettled) -> bool:
-    """Whether code asked its host (for its state, for a note): what succeeded without running."""
+    """Return whether a call only asked the host (state, notes): it succeeded without running."""
     return settled.envelope.ok and not settled.ran
 
 
 def tokens(text: str) -> int:
-    """Return about how many tokens a text has."""
+    """Return an estimate of the tokens in a text."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)

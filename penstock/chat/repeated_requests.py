@@ -1,4 +1,4 @@
-"""Requests that come again under the Idempotency-Key of one that was taken: where that stands."""
+"""Repeated requests: finds the task of the first request with the same Idempotency-Key."""
 
 from collections.abc import AsyncIterator
 
@@ -13,14 +13,14 @@ from penstock.store.projections.projections import Projections
 
 
 class RepeatedRequests:
-    """Finds what became of a request that was sent before."""
+    """Finds the task of a request that was accepted before."""
 
     def __init__(self, log: Log, projections: Projections) -> None:
         self._log = log
         self._projections = projections
 
     async def find(self, message: NewMessage, task_id: TaskId) -> SentMessage | None:
-        """Return where a message stands, if it began this task or was an answer in it.
+        """Return a repeated message, if it started this task or answered a question in it.
 
         Raises IdempotencyConflict when another request had its key.
         """
@@ -42,14 +42,14 @@ class RepeatedRequests:
         return None
 
     async def first(self, message: NewMessage, error: IdempotencyConflict) -> SentMessage:
-        """Return where the request stands that had this key first, if it was the same one."""
+        """Return the first request with this key; raise the error if it was a different request."""
         task = await self._projections.find_task(first_task(error))
         if task is None:
             raise NotFound("the conversation that this request began was deleted")
         return await self.find(message, task.task_id) or await self.sent(task, task.first_seq)
 
     async def sent(self, task: TaskRecord, seq: int) -> SentMessage:
-        """Return where a request stands: in a task, at an event."""
+        """Return the position of a request: its task and event."""
         began = await first_record(self._log, task)
         return SentMessage(
             session_id=SessionId(task.log_id),
@@ -59,14 +59,14 @@ class RepeatedRequests:
         )
 
     async def _records(self, task: TaskRecord) -> AsyncIterator[Record]:
-        """Yield the events of a task, the first one before the others are read."""
+        """Yield the events of a task; the first one before the others are read."""
         yield await first_record(self._log, task)
         for record in (await records_of(self._log, task))[1:]:
             yield record
 
 
 def first_task(error: IdempotencyConflict) -> TaskId:
-    """Return the task of the request that had the key first. Raises it, if that was another."""
+    """Return the task of the first request with the key. Raises the error if that differs."""
     details = error.details or {}
     if not details.get("same"):
         raise IdempotencyConflict from None

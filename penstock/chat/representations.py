@@ -1,4 +1,4 @@
-"""The parts that doors show alike: calls, results, questions, tasks, events."""
+"""Wire forms that the HTTP API and the CLI share: calls, results, questions, tasks, events."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -14,7 +14,7 @@ from penstock.core.task import Missing, TaskRecord, blocked
 from penstock.store.logs.quarantine import QuarantinedLog
 
 LinkTo = Callable[[StoredFile], str]
-"""Makes a link to a stored file that works for a while."""
+"""Returns a temporary link to a stored file."""
 
 
 def call_part(call: ToolCall) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def result_part(settled: CallSettled, link_to: LinkTo) -> dict[str, Any]:
 
 
 def question_part(question: Question) -> dict[str, Any]:
-    """Return what a person is asked."""
+    """Return a question for a person."""
     part: dict[str, Any] = {
         "id": question.question_id,
         "kind": question.kind.value,
@@ -64,7 +64,7 @@ def question_part(question: Question) -> dict[str, Any]:
 
 
 def question_record(record: QuestionRecord) -> dict[str, Any]:
-    """Return a question and what became of it, as lists and answers show it."""
+    """Return a question with its status and answer."""
     part = question_part(record.question) | {
         "status": standing(record.status, record.answer),
         "taskId": record.task_id,
@@ -82,7 +82,7 @@ def question_record(record: QuestionRecord) -> dict[str, Any]:
 
 
 def task_part(task: TaskRecord) -> dict[str, Any]:
-    """Return how a task stands; a direct call has no conversation."""
+    """Return the status of a task."""
     return {
         "id": task.task_id,
         "kind": task.kind,
@@ -96,13 +96,13 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
 
 
 def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:
-    """Return what a task is blocked on, if it is, and what to do."""
+    """Return what a blocked task lacks, and what to do."""
     named = [each.to_wire() for each in missing]
     return {"blockedOn": named, "message": blocked(missing)} if named else {}
 
 
 def quarantine_part(suspect: QuarantinedLog) -> dict[str, Any]:
-    """Return why a task is in quarantine, and whether it is at work there."""
+    """Return why a task is in quarantine, and whether it is running."""
     return {
         "crashes": suspect.deaths,
         "alone": suspect.alone,
@@ -116,7 +116,7 @@ def conversation_of(log_id: LogId, task_id: TaskId) -> LogId | None:
 
 
 def envelope_part(envelope: Envelope) -> dict[str, Any]:
-    """Return an envelope as programs get it: what a model is advised to do next is not theirs."""
+    """Return an envelope for programs, without the advice for models."""
     part = envelope.to_wire()
     if "error" in part:
         part["error"].pop("suggestion", None)
@@ -135,7 +135,7 @@ def event_part(record: Record) -> dict[str, Any]:
 
 
 def note_part(note: NoteEmitted, path: CallPath | None) -> dict[str, Any]:
-    """Return what a tool told on its way: a `note` frame."""
+    """Return a tool's note: a `note` frame."""
     tools = tools_on(path) if path else ()
     optional = {
         "toolName": tools[-1] if tools else None,

@@ -1,4 +1,4 @@
-"""Skills that a request names: those that nobody there can select are refused before the task."""
+"""Checks the skills that a request selects, before its task is accepted."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from penstock.tools.access.skills import Skills, TaskSkills
 def unknown_skills(
     names: Sequence[str], skills: Skills, agent: Agent, profile: Profile
 ) -> list[Problem]:
-    """Return which of the named skills the agent may not select for this profile, or are none."""
+    """Return the named skills that do not exist or that this agent and profile may not select."""
     if not names:
         return []
     nothing = SessionState(LogId(""))

@@ -1,4 +1,4 @@
-"""What agents say and call that a chat put to work: it stands in its log, and is not its own."""
+"""Separates events of subagents from those of the chat; both are in the chat's log."""
 
 from penstock.core.call import CallPath, is_below
 from penstock.core.events.events import (
@@ -12,7 +12,7 @@ from penstock.core.events.flow_events import AgentReminded, AgentStarted
 
 
 class SubagentFilter:
-    """Tells, event by event of one task, what is not the chat's own."""
+    """Recognizes events of subagents; it must receive every event of a task in order."""
 
     __slots__ = ("_frames",)
 
@@ -20,7 +20,7 @@ class SubagentFilter:
         self._frames: dict[str, None] = {}
 
     def has(self, event: Event, path: CallPath | None) -> bool:
-        """Whether an event is about an agent in a frame; the call around it is the chat's."""
+        """Return whether an event belongs to a subagent; the call that started it is the chat's."""
         match event:
             case AgentStarted():
                 self._frames[path or ""] = None
@@ -33,5 +33,5 @@ class SubagentFilter:
                 return False
 
     def covers(self, path: CallPath) -> bool:
-        """Whether something stands in the frame of an agent: the chat has no call of that name."""
+        """Return whether a path is inside the frame of a subagent."""
         return any(is_below(path, frame) for frame in self._frames)

@@ -1,4 +1,4 @@
-"""Whether an answer fits its question, and the one spelling in which the log keeps it."""
+"""Checks answers to questions, and converts them to the one form that the log stores."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from penstock.core.json_values.schema import Schema, json_problems
 from penstock.core.question import Option, Question, QuestionKind
 
 OTHER = "Other (describe)"
-"""The last option of a question that also takes words of one's own."""
+"""The last option of a question that also accepts free text."""
 ANSWER_CHARACTERS = 10_000
 
 Normal = dict[str, Any]
@@ -19,11 +19,11 @@ Outcome = tuple[Normal, Problems]
 _YES_NO = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 _SAID = ("value", "text", "answer")
 _WAYS = ("cancel", "decide")
-"""What may stand in place of an answer: the question is given up, or an agent decides."""
+"""Replies instead of an answer: give the question up, or let an agent decide."""
 
 
 def check_answer(question: Question, body: object, depth: int) -> Outcome:
-    """Return the answer as the log keeps it, and what is wrong with it; one of them is empty.
+    """Return the stored form of an answer, or its problems; one of the two is empty.
 
     `depth` is how deep its values may be nested.
     """
@@ -52,7 +52,7 @@ def answer_in_words(
     form: Mapping[str, Any] | None = None,
     has_schema: bool = False,
 ) -> Normal:
-    """Return the body of the answer that a person wrote as a line, in a chat or at a terminal.
+    """Return the answer body for a line that a person typed in a chat or terminal.
 
     There `yes`, `no`, `y` and `n` answer a confirm, an option is meant by its number, its name or
     an alias, and commas separate several. The API takes none of this: `check_answer` judges the
@@ -168,7 +168,7 @@ def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
 
 
 def _said(question: Question, said: Any, field: str) -> tuple[Normal, str]:
-    """Return what the person said, or why it does not do."""
+    """Return the chosen form of the answer, or its problem."""
     if question.form is not None:
         value, issue = _typed(question, question.form, said)
         return {"value": value}, issue
@@ -194,7 +194,7 @@ def _shaped(schema: Schema, said: Any, *, is_text: bool) -> tuple[Normal, str]:
 
 
 def _chosen(options: tuple[Option, ...], said: Any, *, is_text: bool) -> tuple[Normal, str]:
-    """Return the option; words that name none are no mistake but another answer."""
+    """Return the option; text that names none is an answer in free text."""
     if is_text:
         if not isinstance(said, str) or not said.strip():
             known = ", ".join(option.value for option in options)
@@ -224,7 +224,7 @@ def _typed(question: Question, form: Mapping[str, Any], said: Any) -> tuple[Any,
 
 
 def _one(options: Sequence[str], said: Any, wanted: str, *, is_open: bool) -> str:
-    """Return why something is neither an option nor, where that may be, a text of one's own."""
+    """Return why a value is neither an option nor, where allowed, free text."""
     if said in options:
         return ""
     if not is_open or not isinstance(said, str):

@@ -3,8 +3,9 @@
 Work reserves before it starts and settles after it ends, so parallel calls cannot each spend the
 same remainder. Spent amounts are read from the task's state, which is the fold of the log, so a
 restart cannot reset them. Reservations exist in memory only: a crash drops them together with the
-work. The order matters: the event with the real figures is added to the log first, then the
-reservation is settled; in between both count, so the limit can be reached early but not exceeded.
+work. No await may separate the release of a reservation from the event with the real figures if
+the release comes first: in such a gap another call could spend the same remainder. In the other
+order both count for a moment, so a limit may be reached early but is not exceeded.
 
 Seconds count only while the task is in an activation. The start time is moved back by the active
 time from earlier activations, and forward by the waits that the runtime's own retries ask for.

@@ -1,4 +1,4 @@
-"""What the fields of flows and agents may be: lists as people write them, and what is warned of."""
+"""Kinds of fields in flows and agents: lists as people write them, and warnings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,26 +11,26 @@ from penstock.manifest.fields import OWN, WRONG, Invalid, Kind, Node, quoted
 from penstock.manifest.yaml.source import SourceRange
 
 MOST_UNKNOWN = 100
-"""Keys of one mapping that are named; of the others their number is told."""
+"""Unknown keys of one mapping that are named; the others are counted."""
 Item = tuple[str, SourceRange]
-"""A text of a list, and where it stands."""
+"""A string of a list, with its position."""
 
 
 class AuthoredInteger(kinds.Integer, frozen=True, kw_only=True):
-    """A whole number between two others, in the words of flows and agents."""
+    """An integer in a range, with the wording of flows and agents."""
 
     noun: str = "a whole number"
 
 
 class Names(Struct, frozen=True, kw_only=True):
-    """Some texts: a list of them, or one text that is split at commas."""
+    """A list of strings, or one string that is split at commas."""
 
     wanted: str
     item_wanted: str = "text"
     is_split: bool = True
 
     def read(self, node: Node) -> tuple[str, ...] | Invalid:
-        """Return the texts that could be read; nothing at all is none."""
+        """Return the valid strings; null means none."""
         if node.value is None or (self.is_split and isinstance(node.value, str)):
             return tuple(text for text, _ in named_items(node))
         if not isinstance(node.value, list):
@@ -42,7 +42,7 @@ class Names(Struct, frozen=True, kw_only=True):
 
 
 class AuthoredChoice(Struct, frozen=True, kw_only=True):
-    """One of some words; the words are told as a sentence has them."""
+    """One of several words; messages list them as a sentence."""
 
     words: Sequence[str]
     wanted: str = field(default="text")
@@ -55,7 +55,7 @@ class AuthoredChoice(Struct, frozen=True, kw_only=True):
 
 
 def named_items(node: Node) -> list[Item]:
-    """Return the texts of a list, or of one text split at commas, each with its place."""
+    """Return the strings of a list, or of one string split at commas, with their positions."""
     if isinstance(node.value, str):
         texts = (each.strip() for each in node.value.split(","))
         return [(text, node.key_place) for text in texts if text]
@@ -64,7 +64,7 @@ def named_items(node: Node) -> list[Item]:
 
 
 def part(node: Node, key: str, kind: Kind, default: Any) -> Any:
-    """Return what stands under a key of a mapping; its default where it is missing, or wrong."""
+    """Return the value of a key; its default if it is missing or invalid."""
     if key not in node.value:
         return default
     value = kind.read(node.at(key))
@@ -72,7 +72,7 @@ def part(node: Node, key: str, kind: Kind, default: Any) -> Any:
 
 
 def warn_unknown(node: Node, known: Sequence[str], title: str) -> None:
-    """Note the keys of a mapping that mean nothing there, each with the nearest that does."""
+    """Warn of unknown keys of a mapping, each with the nearest known one."""
     unknown = [key for key in node.value if key not in known and not key.startswith(OWN)]
     for key in unknown[:MOST_UNKNOWN]:
         said = f"unknown field {quoted(key)} in {title}"
@@ -83,11 +83,11 @@ def warn_unknown(node: Node, known: Sequence[str], title: str) -> None:
 
 
 def warn(node: Node, code: str, message: str, suggestion: str | None = None) -> None:
-    """Note a warning at the key of a value."""
+    """Add a warning at the key of a value."""
     severity = Severity.WARNING
     node.document.problem(code, message, node.key_place, suggestion, severity=severity)
 
 
 def meant(near: str | None) -> str | None:
-    """Return the question whether the nearest name was meant."""
+    """Return the suggestion of the nearest name."""
     return None if near is None else f'did you mean "{near}"?'

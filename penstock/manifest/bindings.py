@@ -1,4 +1,4 @@
-"""`vault` and `state` of a tool: which secrets and which durable values its script may reach."""
+"""`vault` and `state` of a tool: the secrets and the durable values that its script may use."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ class StateBinding(Struct, frozen=True, kw_only=True):
     key_prefix: str
     scope_kind: str
     scope_id: str | None = None
-    """Of a shared scope alone."""
+    """Only for a shared scope."""
 
 
 def _state_binding(node: Node, values: dict[str, Any]) -> StateBinding:
@@ -44,7 +44,7 @@ def _state_binding(node: Node, values: dict[str, Any]) -> StateBinding:
 
 
 def refuse_overlaps(state: Node) -> None:
-    """Note where one prefix of a scope kind begins with another."""
+    """Report prefixes of one scope kind that start with another one."""
     bindings = state.value[:MOST] if isinstance(state.value, list) else []
     before: list[tuple[str, str, str]] = []
     for number, binding in enumerate(bindings):

@@ -1,4 +1,4 @@
-"""`execution` of a tool: the script that runs, in the manifest or in a file beside it."""
+"""`execution` of a tool: the script that runs, in the manifest or in a separate file."""
 
 from typing import Any
 
@@ -15,23 +15,24 @@ ENTRYPOINT = "run"
 
 
 class Execution(Struct, frozen=True, kw_only=True):
-    """What runs when the tool is called: a source in the manifest, or a file beside it."""
+    """The script of a tool: source in the manifest, or a file."""
 
     script: str | None = None
-    """The source, if it stands in the manifest."""
+    """The source, if it is in the manifest."""
     script_file: str | None = None
     """Relative to the folder of the manifest."""
     entrypoint: str = ENTRYPOINT
     """The function that is called."""
     engine: str | None = None
-    """The engine it wants; None is the project's."""
+    """The requested engine; None means the project's."""
     script_at: SourceRange
-    """Where the first character of the source, or the path of the file, stands."""
+    """Position of the first character of the source, or of the file's path."""
     is_verbatim: bool = True
-    """The lines of the source are lines of the manifest; else only its beginning has a place."""
+    """The lines of the source are lines of the manifest; otherwise only its start has a position.
+    """
 
     def place_of(self, line: int, column: int) -> SourceRange:
-        """Return where a character of the source stands in the manifest."""
+        """Return the position in the manifest of a character of the source."""
         at = self.script_at
         if not self.is_verbatim:
             return at

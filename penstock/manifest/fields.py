@@ -1,4 +1,10 @@
-"""The fields of a manifest as tables: each is read by its kind, and what is wrong is noted."""
+"""The fields of a manifest as tables of rows, each read by its kind.
+
+Reading never stops at a mistake: a kind returns a value, or adds a diagnostic at the value's line
+and returns WRONG; then the field's default is used. So one pass reports every mistake in a file. A
+Node carries a value with its path, so that every diagnostic has a position and a name like
+`state[0].key_prefix`. The same tables generate the reference for authors.
+"""
 
 import json
 from collections.abc import Sequence
@@ -13,54 +19,54 @@ from penstock.manifest.yaml.source import Document, SourceRange, YamlPath
 
 FOUND_CHARACTERS = 60
 OWN = "x-"
-"""Keys that begin so are an author's own, and ignored."""
+"""Prefix of an author's own keys, which are ignored."""
 _TOP = SourceRange(line=1, column=1)
 
 
 class Invalid:
-    """Stands for a value that could not be read; its problem is noted."""
+    """The type of WRONG: a value that could not be read; its diagnostic was added."""
 
 
 WRONG: Final = Invalid()
 
 
 class Node(Struct, kw_only=True):
-    """One value of a manifest: what it is, where it stands, and how it is named to its author."""
+    """One value of a manifest, with its path and position."""
 
     document: Document
     home: ManifestFolder
     what: str
-    """The whole manifest as its author knows it: `a tool manifest`."""
+    """The manifest's name in messages: `a tool manifest`."""
     value: Any
     path: YamlPath = ()
 
     @property
     def name(self) -> str:
-        """Return the path as authors read it: `state[0].key_prefix`."""
-        parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.path)
+        """Return the path as authors write it: `state[0].key_prefix`."""
+        parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path)
         return "".join(parts).removeprefix(".")
 
     @property
     def title(self) -> str:
-        """Return what a mapping is called in messages: `a tool manifest`, `"state[0]"`."""
+        """Return the name of a mapping in messages: `a tool manifest`, `"state[0]"`."""
         return f'"{self.name}"' if self.path else self.what
 
     @property
     def place(self) -> SourceRange:
-        """Return where the value stands."""
+        """Return the position of the value."""
         return self.document.values.get(self.path, _TOP)
 
     @property
     def key_place(self) -> SourceRange:
-        """Return where its key stands; of an item of a list, the item."""
+        """Return the position of the key; for an item of a list, of the item."""
         return self.document.keys.get(self.path, self.place)
 
     def line_of(self, key: str) -> int:
-        """Return the line in which a value stands, or where the mapping begins that lacks it."""
+        """Return the line of a value, or of this mapping if the key is missing."""
         return (self.at(key) if key in self.value else self).place.line
 
     def at(self, *keys: str | int) -> "Node":
-        """Return a value inside this one; None where there is none."""
+        """Return the node at a path below this one; its value is None if nothing is there."""
         value = self.value
         for key in keys:
             if isinstance(value, dict):
@@ -85,24 +91,24 @@ class Node(Struct, kw_only=True):
         at: SourceRange | None = None,
         suggestion: str | None = None,
     ) -> Invalid:
-        """Note an error at the value, or at the place."""
+        """Add an error at the value, or at the given position."""
         self.document.problem(code, message, at or self.place, suggestion)
         return WRONG
 
     def warn(self, code: str, message: str, *, at: SourceRange | None = None) -> None:
-        """Note a warning at the value, or at the place."""
+        """Add a warning at the value, or at the given position."""
         self.document.problem(code, message, at or self.place, severity=Severity.WARNING)
 
     def wrong_type(self, wanted: str) -> Invalid:
-        """Note that the value is of another type."""
+        """Add the error that the value has the wrong type."""
         return self._unfit("wrong-type", wanted, found(self.value))
 
     def bad_value(self, wanted: str, seen: str | None = None) -> Invalid:
-        """Note that the value is of the right type, and wrong."""
+        """Add the error that a value of the right type is not valid."""
         return self._unfit("bad-value", wanted, seen or found(self.value))
 
     def too_long(self, wanted: str, most: int) -> Invalid:
-        """Note that the value is a list of more items than may be."""
+        """Add the error that a list has more than `most` items."""
         hint = f"it has {len(self.value)} items, the limit is {most}"
         return self._unfit("bad-value", wanted, found(self.value), hint)
 
@@ -112,15 +118,15 @@ class Node(Struct, kw_only=True):
 
 
 class Kind(Protocol):
-    """What a value may be.
+    """The type of a field.
 
-    Contract: `read` returns the value as the runtime wants it, or notes what is wrong and returns
-    WRONG; it never raises, whatever the value is.
+    Contract: `read` returns the value in the runtime's form, or adds a diagnostic and returns
+    WRONG. It never raises, whatever the value is.
     """
 
     @property
     def wanted(self) -> str:
-        """What it must be, as messages and pages say it."""
+        """The expected value, in the words of messages and pages."""
         ...
 
     def read(self, node: Node) -> Any:
@@ -134,20 +140,20 @@ class Field(Struct, frozen=True, kw_only=True):
     key: str
     kind: Kind
     meaning: str
-    """For the page of authors."""
+    """Text for the authors' page."""
     required: bool = False
     default: Any = None
-    """What stands for it where it is left out, or wrong."""
+    """Used if the field is missing or invalid."""
 
 
 def read_fields(node: Node, fields: Sequence[Field]) -> dict[str, Any]:
-    """Return every field of a mapping; what is wrong is noted, and its default stands for it."""
-    refuse_unknown(node, [each.key for each in fields])
-    return {each.key: _read_field(node, each) for each in fields}
+    """Return every field of a mapping; a missing or invalid one has its default."""
+    refuse_unknown(node, [field.key for field in fields])
+    return {field.key: _read_field(node, field) for field in fields}
 
 
 def refuse_unknown(node: Node, known: Sequence[str]) -> None:
-    """Note every key that is neither known nor the author's own, with the nearest."""
+    """Add an error for every unknown key that does not start with `x-`, with a suggestion."""
     for key in node.value:
         if key in known or key.startswith(OWN):
             continue
@@ -161,7 +167,7 @@ def refuse_unknown(node: Node, known: Sequence[str]) -> None:
 
 
 def found(value: Any) -> str:
-    """Return a JSON type and the beginning of the value, as messages show it."""
+    """Return the JSON type and the start of the value, for messages."""
     if value is None:
         return "null"
     kinds = {str: "string", bool: "boolean", int: "number", float: "number", list: "array"}
@@ -169,7 +175,7 @@ def found(value: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return a value as JSON, cut to what fits into a message."""
+    """Return a value as JSON, shortened for messages."""
     shown = cut(value, FOUND_CHARACTERS) if isinstance(value, str) else value
     text = json.dumps(shown, ensure_ascii=False)
     return text if isinstance(value, str) else cut(text, FOUND_CHARACTERS)

@@ -1,4 +1,4 @@
-"""What the fields of manifests may be: texts, numbers, choices, lists, mappings."""
+"""The kinds of fields in manifests: strings, numbers, choices, lists, mappings, JSON Schemas."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class Text(Struct, frozen=True, kw_only=True):
-    """A text of some length, or of some form."""
+    """A string with limits on its length and form."""
 
     wanted: str = "a string"
     least: int = 0
@@ -25,7 +25,7 @@ class Text(Struct, frozen=True, kw_only=True):
     form: re.Pattern[str] | None = None
 
     def read(self, node: Node) -> str | Invalid:
-        """Return the text."""
+        """Return the string."""
         text = node.value
         if not isinstance(text, str):
             return node.wrong_type(self.wanted)
@@ -38,13 +38,13 @@ class Text(Struct, frozen=True, kw_only=True):
 
 
 class NonEmptyText(Struct, frozen=True, kw_only=True):
-    """A text that is not empty, and has no space around it."""
+    """A non-empty string without surrounding white space."""
 
     wanted: str
     most: int = 128
 
     def read(self, node: Node) -> str | Invalid:
-        """Return the text."""
+        """Return the string."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)
         if not node.value or node.value.strip() != node.value or len(node.value) > self.most:
@@ -70,7 +70,7 @@ class Id(Struct, frozen=True, kw_only=True):
 
 
 class Integer(Struct, frozen=True, kw_only=True):
-    """A whole number between two others."""
+    """An integer in a range, bounds included."""
 
     low: int
     high: int
@@ -78,7 +78,7 @@ class Integer(Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> str:
-        """What it must be."""
+        """The expected value."""
         return f"{self.noun} from {self.low} to {self.high}"
 
     def read(self, node: Node) -> int | Invalid:
@@ -89,14 +89,14 @@ class Integer(Struct, frozen=True, kw_only=True):
 
 
 class Number(Struct, frozen=True, kw_only=True):
-    """A number between two others."""
+    """A number in a range, bounds included."""
 
     low: float
     high: float
 
     @property
     def wanted(self) -> str:
-        """What it must be."""
+        """The expected value."""
         return f"a number from {self.low} to {self.high}"
 
     def read(self, node: Node) -> float | Invalid:
@@ -108,7 +108,7 @@ class Number(Struct, frozen=True, kw_only=True):
 
 
 class Boolean(Struct, frozen=True, kw_only=True):
-    """True or false, and no other word for them."""
+    """`true` or `false`; no other spelling."""
 
     wanted: str = "true or false"
 
@@ -118,27 +118,27 @@ class Boolean(Struct, frozen=True, kw_only=True):
 
 
 class OneOf(Struct, frozen=True, kw_only=True):
-    """One of some words."""
+    """One of several words."""
 
     words: Sequence[str]
     make: Callable[[str], Any] = str
 
     @property
     def wanted(self) -> str:
-        """What it must be."""
+        """The expected value."""
         if len(self.words) == 1:
             return f'"{self.words[0]}"'
         return f"one of {', '.join(self.words)}"
 
     def read(self, node: Node) -> Any:
-        """Return the word as the runtime knows it."""
+        """Return the word, converted by `make`."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.wanted)
         return self.make(node.value) if node.value in self.words else node.bad_value(self.wanted)
 
 
 class ListOf(Struct, frozen=True, kw_only=True):
-    """Some values of one kind."""
+    """A list of values of one kind."""
 
     item: Kind
     wanted: str
@@ -146,7 +146,7 @@ class ListOf(Struct, frozen=True, kw_only=True):
     least: int = 0
 
     def read(self, node: Node) -> tuple[Any, ...] | Invalid:
-        """Return the items that could be read."""
+        """Return the valid items."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
         count = len(node.value)
@@ -155,11 +155,11 @@ class ListOf(Struct, frozen=True, kw_only=True):
         if count < self.least:
             return node.bad_value(self.wanted)
         items = [self.item.read(node.at(number)) for number in range(count)]
-        return tuple(each for each in items if each is not WRONG)
+        return tuple(item for item in items if item is not WRONG)
 
 
 class SetOf(Struct, frozen=True, kw_only=True):
-    """Some of the words, each once, at least one."""
+    """A non-empty list of distinct words."""
 
     words: Sequence[str]
     wanted: str
@@ -168,34 +168,34 @@ class SetOf(Struct, frozen=True, kw_only=True):
         """Return the words."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
-        chosen = [each for each in node.value if isinstance(each, str) and each in self.words]
+        chosen = [word for word in node.value if isinstance(word, str) and word in self.words]
         if not chosen or len(chosen) != len(node.value) or len(set(chosen)) != len(chosen):
             return node.bad_value(self.wanted)
         return frozenset(chosen)
 
 
 class RecordKind(Struct, frozen=True, kw_only=True):
-    """A mapping with a table of its own."""
+    """A mapping with its own table of fields."""
 
     fields: Sequence[Field]
     build: Callable[[Node, dict[str, Any]], Any]
-    """Makes the value of what was read; may note what does not go together."""
+    """Builds the value from the fields; may report fields that do not go together."""
     wanted: str = "a mapping"
 
     def read(self, node: Node) -> Any:
-        """Return what `build` makes of the fields."""
+        """Return the value that `build` returns for the fields."""
         if not isinstance(node.value, dict):
             return node.wrong_type(self.wanted)
         return self.build(node, read_fields(node, self.fields))
 
 
 def from_fields(make: Callable[..., Any]) -> Callable[[Node, dict[str, Any]], Any]:
-    """Return a `build` that takes each field as it was read."""
+    """Return a `build` that passes the fields to a constructor by name."""
     return lambda _, values: make(**values)
 
 
 def refuse_doubles(node: Node, noun: str, key: str = "") -> None:
-    """Note each item of a list, or the text under a key of it, that was there before."""
+    """Report each item of a list, or string under a key of an item, that appeared before."""
     seen: set[str] = set()
     for number in range(len(node.value) if isinstance(node.value, list) else 0):
         item = node.at(number, key) if key else node.at(number)
@@ -208,7 +208,7 @@ def refuse_doubles(node: Node, noun: str, key: str = "") -> None:
 
 
 def exactly_one(node: Node, one: str, other: str) -> None:
-    """Note that a mapping has both of two keys, or neither."""
+    """Report a mapping that has both of two keys, or neither."""
     count = (one in node.value) + (other in node.value)
     if count == 1:
         return
@@ -218,36 +218,39 @@ def exactly_one(node: Node, one: str, other: str) -> None:
 
 
 POINTER_CHARACTERS = 500
-"""Of the path to what is wrong: names in a schema may be as long as its author likes."""
+"""Characters of a JSON pointer in a message: names in a schema may have any length."""
 
 
 class JsonSchema(Struct, frozen=True, kw_only=True):
-    """A JSON Schema, draft 2020-12, that refers to nothing outside itself."""
+    """A JSON Schema (draft 2020-12) without references outside itself.
+
+    Remote references are refused: resolving one would make loading a project send requests.
+    """
 
     is_object: bool = False
-    """It must have the type `object`, as the input of a tool has."""
+    """The schema must have the type `object`, as inputs of tools do."""
     wanted: str = "a JSON Schema object"
 
     def read(self, node: Node) -> Json | Invalid:
-        """Return the schema as it is written."""
+        """Return the schema as written."""
         schema = node.value
         if not isinstance(schema, dict):
             return node.wrong_type(self.wanted)
-        is_whole = _is_whole(node)
-        if self.is_object and schema.get("type") != "object" and is_whole:
+        is_valid = _is_valid(node)
+        if self.is_object and schema.get("type") != "object" and is_valid:
             seen = found(schema["type"]) if "type" in schema else "nothing"
             at = node.at("type").place if "type" in schema else node.place
             said = f'"{node.name}" must have type "object", found {seen}'
             return node.refuse("schema-not-object", said, at=at)
-        return schema if is_whole else WRONG
+        return schema if is_valid else WRONG
 
 
-def _is_whole(node: Node) -> bool:
-    """Whether nothing is wrong with the schema; what is, is noted."""
+def _is_valid(node: Node) -> bool:
+    """Return whether the schema is valid; report its errors."""
     faults = check_schema(node.value)
     if not faults:
         return True
-    remote = {each.path: each.ref for each in remote_refs(node.value)}
+    remote = {reference.path: reference.ref for reference in remote_refs(node.value)}
     for path, ref in remote.items():
         said = f'"$ref" to {quoted(ref)} is refused: only references inside the same schema'
         node.at(*path).refuse("remote-ref", said)

@@ -1,4 +1,4 @@
-"""The values that an agent or a step promises, as authors declare them."""
+"""The declared outputs of an agent or a step."""
 
 import re
 import warnings
@@ -28,12 +28,12 @@ _TYPES: dict[ValueType, tuple[type, ...]] = {
 
 
 class Outputs(Struct, frozen=True, kw_only=True):
-    """What a step promises: names, or mappings that say more."""
+    """The outputs of a step: names, or mappings with more details."""
 
     wanted: str = "a list of names or of {name, description, type, pattern, required}"
 
     def read(self, node: Node) -> tuple[Output, ...] | Invalid:
-        """Return the outputs that could be read, each once."""
+        """Return the valid outputs, without duplicates."""
         if node.value is None:
             return ()
         if not isinstance(node.value, list):
@@ -51,13 +51,13 @@ class Outputs(Struct, frozen=True, kw_only=True):
 
 
 def fits(value: Any, value_type: ValueType) -> bool:
-    """Whether a value is of a type, as JSON has them."""
+    """Return whether a value has a JSON type."""
     is_other = isinstance(value, bool) and value_type is not ValueType.BOOLEAN
     return isinstance(value, _TYPES[value_type]) and not is_other
 
 
 def required(node: Node, key: str, kind: Kind) -> Any:
-    """Return what stands under a key of a mapping, or WRONG when it is missing."""
+    """Return the value of a key, or WRONG if it is missing."""
     if key in node.value:
         return kind.read(node.at(key))
     said = f'missing required field "{key}" in {node.name}'
@@ -91,7 +91,7 @@ def _name_of(node: Node) -> Node:
 
 
 def _is_name(node: Node) -> bool:
-    """Whether an output may be called so; a name that no template can have is only warned of."""
+    """Return whether a name is valid; warn if templates cannot use it."""
     name = node.value
     if name in RESERVED:
         said = f'output "{name}" is a reserved name'
@@ -116,7 +116,7 @@ def _pattern(node: Node, name: str) -> str | None:
 
 
 def _fault(pattern: str) -> str:
-    """Return what is wrong with a pattern, as well as it can be said."""
+    """Return the error of a pattern, as precisely as possible."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

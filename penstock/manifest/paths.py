@@ -1,4 +1,10 @@
-"""Files that manifests name, and those of a project: below its folder, whatever a symlink says."""
+"""Paths in manifests: files below the manifest's folder, also after resolving symlinks.
+
+A path from an author is refused if it is absolute, contains `..`, or leads out through a symlink at
+any step; so a manifest cannot make the runtime read a file outside the project. The check and the
+read are two steps: whoever can write into the project while it is read is trusted. Shown by
+tests/manifest/test_paths.py.
+"""
 
 from pathlib import Path, PurePosixPath
 
@@ -13,14 +19,14 @@ SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 
 
 class FilePathKind(Struct, frozen=True, kw_only=True):
-    """A relative path to a file that is there."""
+    """A relative path to an existing file."""
 
     wanted: str = "a relative path"
     endings: tuple[str, ...] = ()
-    """None is any."""
+    """Allowed file name endings; empty allows any."""
 
     def read(self, node: Node) -> str | Invalid:
-        """Return the path as it is written, with `/`."""
+        """Return the path as written, with `/` as separator."""
         path = node.value
         if not isinstance(path, str):
             return node.wrong_type(self.wanted)
@@ -40,7 +46,7 @@ class FilePathKind(Struct, frozen=True, kw_only=True):
 
 
 def escape_of(root: Path, path: str) -> Diagnostic | None:
-    """Return what is said of a file of a project that lies elsewhere by a symlink; else None."""
+    """Return a diagnostic if a symlink leads a file of the project outside; else None."""
     if not ManifestFolder(folder=root, shown=".").leads_out(path):
         return None
     file = shown(path)

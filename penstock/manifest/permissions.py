@@ -9,9 +9,9 @@ from penstock.manifest.fields import Field, Node, quoted, read_fields
 from penstock.manifest.kinds import ListOf, NonEmptyText, RecordKind, Text, from_fields
 
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
-"""What every project has; a catalog defines none of them."""
+"""Permissions of every project; a catalog must not define them."""
 RUNTIME = ("vault.write", "project.read", "project.write", "project.bash")
-"""What the runtime itself asks for besides; a catalog need not have it."""
+"""Further permissions that the runtime checks; a catalog need not list them."""
 
 
 class Permission(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class PermissionGroup(Struct, frozen=True, kw_only=True):
 
 
 class PermissionCatalog(Struct, frozen=True, kw_only=True):
-    """Every permission of a project; nothing else can be required or granted."""
+    """All permissions of a project; no others can be required or granted."""
 
     catalog_id: str | None = None
     version: str | None = None
@@ -48,7 +48,7 @@ class PermissionCatalog(Struct, frozen=True, kw_only=True):
 def unknown_permissions(
     permissions: Iterable[str], catalog: PermissionCatalog | None
 ) -> tuple[str, ...]:
-    """Return those that the catalog does not have: they count for nothing.
+    """Return the permissions that the catalog does not list; they have no effect.
 
     Without a catalog every one counts, and those of the runtime itself always do.
     """
@@ -59,7 +59,7 @@ def unknown_permissions(
 
 
 def read_permissions(node: Node) -> PermissionCatalog:
-    """Return the catalog in a mapping; what is wrong is noted."""
+    """Return the catalog in a mapping; report its errors."""
     values = read_fields(node, FIELDS)
     _refuse_doubles("group", _ids(node, "groups", "group_id"))
     permissions = _permission_ids(node)
@@ -72,7 +72,7 @@ def read_permissions(node: Node) -> PermissionCatalog:
 
 
 def written_ids(node: Node) -> list[str]:
-    """Return the ids that stand in a catalog, whatever is wrong with it."""
+    """Return the ids in a catalog, even if it has errors."""
     return [each.value for each in _permission_ids(node)]
 
 
@@ -82,7 +82,7 @@ def _permission_ids(node: Node) -> list[Node]:
 
 
 def _ids(node: Node, listed: str, key: str) -> list[Node]:
-    """Return the ids in a list of mappings, as far as there are any."""
+    """Return the ids in a list of mappings; skip items without one."""
     every = [node.at(listed, number, key) for number in range(_length(node.at(listed)))]
     return [each for each in every if isinstance(each.value, str)]
 

@@ -1,4 +1,4 @@
-"""`*.prompts.yaml`: what stands first in every system prompt of a project."""
+"""`*.prompts.yaml`: the text at the start of every system prompt of a project."""
 
 from typing import Any
 
@@ -14,27 +14,27 @@ MOST_BYTES = 65_536
 
 
 class PromptResolver(Struct, frozen=True, kw_only=True):
-    """A script that is asked once a task for more of the prompt."""
+    """A script that adds to the prompt, run once per task."""
 
     script_file: str
     entrypoint: str
     timeout_ms: int
     script_at: SourceRange
-    """Where the path stands."""
+    """Position of the path."""
 
 
 class Prompts(Struct, frozen=True, kw_only=True):
-    """What joins the system prompt in front of an agent's instructions."""
+    """The text before an agent's instructions in the system prompt."""
 
     preamble: str
     resolver: PromptResolver | None = None
     file: str
     folder: str
-    """In which the script lies; relative to the project, `.` is the project."""
+    """The folder of the script, relative to the project; `.` is the project."""
 
 
 def read_prompts(node: Node) -> Prompts:
-    """Return the prompts in a mapping; what is wrong is noted."""
+    """Return the prompts in a mapping; report its errors."""
     values = read_fields(node, FIELDS)
     return Prompts(
         preamble=values["execution"] or "",
@@ -45,7 +45,7 @@ def read_prompts(node: Node) -> Prompts:
 
 
 class _Preamble(Struct, frozen=True, kw_only=True):
-    """A text that says something."""
+    """A text that is not blank."""
 
     wanted: str = "a string of 1 to 65536 bytes that is not blank"
 

@@ -1,4 +1,11 @@
-"""What skills and tools make of each other: cycles, and helpers that nobody could call."""
+"""Checks the graph of skills and tools: cycles of skills, and helper tools that cannot be called.
+
+`check_cycles` is a depth-first search with its own stack, because a project may chain thousands of
+skills and recursion would overflow; each skill is visited once, so every cycle is reported at one
+edge. `check_script_tools` computes per skill what its scripts may call, and warns if a tool's own
+`script_tools` have no effect when a model calls the tool there. Grants are computed once per skill
+and not per tool. Shown by tests/manifest/test_reachability.py.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +15,11 @@ from penstock.manifest.skill import SkillManifest
 from penstock.manifest.tool import ToolManifest
 
 MOST_SHOWN = 10
-"""Of a longer cycle the middle is left out."""
+"""The middle of a longer cycle is left out of the message."""
 
 
 def check_cycles(skills: Mapping[str, ParsedSkill]) -> None:
-    """Note each entry of `requires_skills` that closes a cycle."""
+    """Report each entry of `requires_skills` that closes a cycle."""
     done: set[str] = set()
     for start in skills:
         path: dict[str, int] = {} if start in done else {start: 0}
@@ -43,20 +50,20 @@ def _note_cycle(skill: ParsedSkill, back_to: str, path: Sequence[str]) -> None:
 def check_script_tools(
     tools: Sequence[ParsedTool], skills: Mapping[str, ParsedSkill], neighbours: ProjectNames
 ) -> None:
-    """Warn of `script_tools` that have no effect, or none where a model calls the tool."""
-    with_helpers = [each for each in tools if each.manifest.script_tools and each.manifest.tool_id]
+    """Warn of `script_tools` without effect, everywhere or where a model calls the tool."""
+    with_helpers = [tool for tool in tools if tool.manifest.script_tools and tool.manifest.tool_id]
     if not with_helpers:
         return
-    direct = {each.manifest.tool_id for each in tools if each.manifest.direct_call}
+    direct = {tool.manifest.tool_id for tool in tools if tool.manifest.direct_call}
     always = direct | neighbours.open_tools
-    manifests = {name: each.manifest for name, each in skills.items()}
+    manifests = {name: skill.manifest for name, skill in skills.items()}
     granted = {name: grant([name], manifests, neighbours.builtin_skills) for name in manifests}
     offers = _offers(granted, manifests)
     for tool in with_helpers:
         is_hidden = False
         for skill_id, grants in offers.get(tool.manifest.tool_id, ()):
             within = grants.tools | grants.inline | grants.script_tools | always
-            missing = [each for each in tool.manifest.script_tools if each not in within]
+            missing = [helper for helper in tool.manifest.script_tools if helper not in within]
             if missing:
                 _warn_hidden(tool, skill_id, missing)
                 is_hidden = True
@@ -67,10 +74,10 @@ def check_script_tools(
 def _offers(
     grants: Mapping[str, SkillGrants], skills: Mapping[str, SkillManifest]
 ) -> Mapping[str, list[tuple[str, SkillGrants]]]:
-    """Return, for each tool, the skills that offer it to models, and what these grant."""
+    """Return for each tool the skills that offer it to models, with their grants."""
     offers: dict[str, list[tuple[str, SkillGrants]]] = {}
     for name, skill in skills.items():
-        for tool_id in dict.fromkeys((*skill.tools, *(each.tool_id for each in skill.inline))):
+        for tool_id in dict.fromkeys((*skill.tools, *(tool.tool_id for tool in skill.inline))):
             offers.setdefault(tool_id, []).append((name, grants[name]))
     return offers
 

@@ -1,4 +1,10 @@
-"""What manifests say about each other: ids that are taken, and ids that name nothing."""
+"""Checks ids across all manifests: ids that are taken or duplicate, and references to unknown ids.
+
+Every place of a duplicate id gets a diagnostic that names the other places, so an author sees it in
+whichever file is open. An unknown id gets the nearest known one as a suggestion; that costs a
+comparison with every id, so a project gets at most 200 suggestions and each is computed once.
+Shown by tests/manifest/test_references.py.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -12,14 +18,14 @@ from penstock.manifest.skill import SkillManifest
 from penstock.manifest.tool import ToolManifest
 
 MCP = "mcp__"
-"""What the ids of tools of MCP servers begin with."""
+"""Prefix of the ids of MCP tools."""
 MOST_PLACES = 5
 MOST_SUGGESTIONS = 200
-"""A project with more unknown ids than that is told no nearest ones; each takes time."""
+"""After so many unknown ids no nearest id is suggested, because each takes time."""
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """Where something is defined."""
+    """The place where an id is defined."""
 
     file: str
     line: int
@@ -30,18 +36,18 @@ class Definition(Struct, frozen=True, kw_only=True):
 
 
 class ProjectNames(Struct, frozen=True, kw_only=True):
-    """What a project has besides its manifests."""
+    """Names that a project has in addition to its manifests."""
 
     builtin_tools: frozenset[str] = frozenset()
-    """With those that plugins and the program bring."""
+    """Includes the tools of plugins and of the embedding program."""
     plugin_tools: frozenset[str] = frozenset()
     builtin_skills: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """With the tools that each grants."""
+    """Built-in skills with the tools that each grants."""
     python_tools: Mapping[str, Definition] = field(default_factory=dict)
     open_tools: frozenset[str] = frozenset()
-    """Of these tools, those that every script may call: global ones, and direct calls."""
+    """The tools that every script may call: global tools and direct calls."""
     engines: Sequence[str] = ENGINES
-    """Those that a tool may wish for."""
+    """The engines that a tool may request."""
 
 
 class ParsedTool(Struct, frozen=True, kw_only=True):
@@ -59,10 +65,10 @@ class ParsedSkill(Struct, frozen=True, kw_only=True):
 
 
 def inline_tools(skill: ParsedSkill) -> Iterator[ParsedTool]:
-    """Yield the tools that a skill defines."""
+    """Yield the tools that a skill defines inline."""
     definitions = skill.node.at("tool_definitions")
     items = definitions.value if isinstance(definitions.value, list) else []
-    numbers = (number for number, each in enumerate(items) if isinstance(each, dict))
+    numbers = (number for number, item in enumerate(items) if isinstance(item, dict))
     for number, manifest in zip(numbers, skill.manifest.inline, strict=False):
         yield ParsedTool(manifest=manifest, node=definitions.at(number))
 
@@ -70,13 +76,13 @@ def inline_tools(skill: ParsedSkill) -> Iterator[ParsedTool]:
 def check_ids(
     tools: Iterable[ParsedTool], skills: Iterable[ParsedSkill], neighbours: ProjectNames
 ) -> Mapping[str, list[Definition]]:
-    """Note ids that are taken; return where each tool is defined that has several places."""
-    named = [(each.manifest.tool_id, each.node.at("name")) for each in tools]
+    """Report ids that are taken or duplicate; return the places of each duplicate tool."""
+    named = [(tool.manifest.tool_id, tool.node.at("name")) for tool in tools]
     taken = dict.fromkeys(neighbours.builtin_tools, "a built-in tool")
     taken |= dict.fromkeys(neighbours.plugin_tools, "a tool of a plugin")
     places = _check_ids("tool", named, taken, neighbours.python_tools)
-    own = [(each.manifest.skill_id, each.node.at("skill_id")) for each in skills]
-    _check_ids("skill", own, dict.fromkeys(neighbours.builtin_skills, "a built-in skill"), {})
+    skill_ids = [(skill.manifest.skill_id, skill.node.at("skill_id")) for skill in skills]
+    _check_ids("skill", skill_ids, dict.fromkeys(neighbours.builtin_skills, "a built-in skill"), {})
     return places
 
 
@@ -95,9 +101,9 @@ def _check_ids(
             known = places.setdefault(name, [python[name]] if name in python else [])
             known.append(Definition(file=node.document.file, line=node.place.line))
     several = {
-        name: sorted(each, key=lambda place: (place.file, place.line))
-        for name, each in places.items()
-        if len(each) > 1
+        name: sorted(definitions, key=lambda place: (place.file, place.line))
+        for name, definitions in places.items()
+        if len(definitions) > 1
     }
     for name, node in named:
         if name in several:
@@ -107,20 +113,21 @@ def _check_ids(
 
 
 def duplicate(noun: str, name: str, places: Sequence[Definition], own: Definition) -> str:
-    """Return what is said at one of the places where an id is defined: all of them, if few."""
-    others = [each for each in places if each != own]
-    shown = sorted([own, *others[: MOST_PLACES - 1]], key=lambda each: (each.file, each.line))
+    """Return the message at one definition of a duplicate id; it lists at most five places."""
+    others = [place for place in places if place != own]
+    shown = sorted([own, *others[: MOST_PLACES - 1]], key=lambda place: (place.file, place.line))
     more = len(others) - len(shown) + 1
     last = f"{more} more" if more else str(shown.pop())
     return f"{noun} {quoted(name)} is defined in {', '.join(map(str, shown))} and in {last}"
 
 
 def check_engine(tool: ParsedTool, engines: Sequence[str]) -> None:
-    """Note a wish for an engine that the project does not allow."""
-    wish = tool.manifest.execution.engine
-    if wish and wish not in engines:
+    """Report an engine that the project does not allow."""
+    engine = tool.manifest.execution.engine
+    if engine and engine not in engines:
         node = tool.node.at("execution", "engine")
-        said = f'"{node.name}" is {quoted(wish)}, and the project allows only {", ".join(engines)}'
+        allowed = ", ".join(engines)
+        said = f'"{node.name}" is {quoted(engine)}, and the project allows only {allowed}'
         node.refuse("engine-not-allowed", said)
 
 
@@ -135,13 +142,13 @@ class References:
         self._near: dict[tuple[str, str], str | None] = {}
 
     def check_tool(self, tool: ParsedTool) -> None:
-        """Note what a tool names in vain."""
+        """Report unknown ids in a tool."""
         self._check_tools(tool.node, ("script_tools",), frozenset())
         self._check_permissions(tool.node)
 
     def check_skill(self, skill: ParsedSkill) -> None:
-        """Note what a skill names in vain; of its inline tools, too."""
-        inline = frozenset(each.tool_id for each in skill.manifest.inline)
+        """Report unknown ids in a skill."""
+        inline = frozenset(tool.tool_id for tool in skill.manifest.inline)
         self._check_tools(skill.node, ("tools", "script_tools"), inline)
         required = list(_listed(skill.node, "requires_skills"))
         _warn_doubles(required)
@@ -150,19 +157,19 @@ class References:
         self._check_permissions(skill.node)
 
     def _check_tools(self, node: Node, keys: Sequence[str], inline: frozenset[str]) -> None:
-        listed = [(key, each) for key in keys for each in _listed(node, key)]
-        _warn_doubles([each for _, each in listed])
-        for key, each in listed:
+        listed = [(key, item) for key in keys for item in _listed(node, key)]
+        _warn_doubles([item for _, item in listed])
+        for key, item in listed:
             path = node.at(key).name
-            if each.value in inline:
-                said = f"{quoted(each.value)} is defined inline in this skill"
-                each.refuse("inline-listed", f'{said}; remove it from "{path}"')
-            elif each.value.startswith(MCP):
-                said = f'{quoted(each.value)} in "{path}" names an MCP tool'
+            if item.value in inline:
+                said = f"{quoted(item.value)} is defined inline in this skill"
+                item.refuse("inline-listed", f'{said}; remove it from "{path}"')
+            elif item.value.startswith(MCP):
+                said = f'{quoted(item.value)} in "{path}" names an MCP tool'
                 whether = "whether it exists is known only when its server answers"
-                each.warn("unverified-mcp-tool", f"{said}; {whether}")
+                item.warn("unverified-mcp-tool", f"{said}; {whether}")
             else:
-                self._check(each, "tool", path)
+                self._check(item, "tool", path)
 
     def _check(self, node: Node, noun: str, path: str) -> None:
         if node.value in self._known[noun]:
@@ -175,14 +182,14 @@ class References:
     def _check_permissions(self, node: Node) -> None:
         if self._permissions is None:
             return
-        for each in _listed(node, "requires_permissions"):
-            if each.value in self._permissions or each.value in BUILTIN:
+        for item in _listed(node, "requires_permissions"):
+            if item.value in self._permissions or item.value in BUILTIN:
                 continue
-            near = self._nearest("permission", each.value, self._permissions)
+            near = self._nearest("permission", item.value, self._permissions)
             path = node.at("requires_permissions").name
-            said = f'{quoted(each.value)} in "{path}" is not a permission of the catalog'
+            said = f'{quoted(item.value)} in "{path}" is not a permission of the catalog'
             hint = near and f'did you mean "{near}"?'
-            each.refuse("unknown-permission", said, suggestion=hint)
+            item.refuse("unknown-permission", said, suggestion=hint)
 
     def _nearest(self, noun: str, name: str, known: frozenset[str]) -> str | None:
         if (noun, name) not in self._near:
@@ -193,17 +200,17 @@ class References:
 
 
 def _listed(node: Node, key: str) -> Iterator[Node]:
-    """Yield the texts of a list."""
+    """Yield the non-empty strings of a list."""
     listed = node.at(key)
     for number in range(len(listed.value) if isinstance(listed.value, list) else 0):
-        if isinstance((each := listed.at(number)).value, str) and each.value:
-            yield each
+        if isinstance((item := listed.at(number)).value, str) and item.value:
+            yield item
 
 
 def _warn_doubles(nodes: Iterable[Node]) -> None:
     first: dict[str, Node] = {}
-    for each in nodes:
-        before = first.setdefault(each.value, each)
-        if before is not each:
-            said = f"{quoted(each.value)} is listed twice ({before.name}, {each.name})"
-            each.warn("listed-twice", said)
+    for node in nodes:
+        before = first.setdefault(node.value, node)
+        if before is not node:
+            said = f"{quoted(node.value)} is listed twice ({before.name}, {node.name})"
+            node.warn("listed-twice", said)

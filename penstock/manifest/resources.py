@@ -1,4 +1,4 @@
-"""The files that come with a skill, for models and scripts to read."""
+"""The resources of a skill: files that models and scripts may read."""
 
 import mimetypes
 import os
@@ -18,7 +18,7 @@ _MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
 _SECRET = (".env", "-shm")
 _FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
 _OF_OPERATORS = frozenset({"penstock.toml", "penstock.db", "secret.key"})
-"""What stands in a project, or in its data, and is for no model."""
+"""Files of a project or its data that no model may read."""
 
 
 class Resource(Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Resource(Struct, frozen=True, kw_only=True):
 
 
 def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
-    """Return what a skill brings along: no manifests, scripts, hidden files or other skills."""
+    """Return the resources of a skill: no manifests, scripts, hidden files or other skills."""
     folder = root / skill.folder
     own = None if skill.instruction_file is None else Path(skill.instruction_file).as_posix()
     found = sorted(
@@ -52,19 +52,19 @@ def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
 
 
 def is_resource(name: str) -> bool:
-    """Whether a file of this name, in the folder of a skill, is for models and scripts."""
+    """Return whether a file name in the folder of a skill is a resource."""
     is_for_others = name in _FOR_EDITORS or name.removesuffix("-wal") in _OF_OPERATORS
     return not is_for_others and not name.endswith((*_MANIFESTS, *SCRIPTS, *_SECRET))
 
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    """Return the types of files by their names: a large table, and most projects ask for none."""
+    """Return the table of media types; loaded on first use, as it is large and rarely needed."""
     return mimetypes.MimeTypes()
 
 
 def _files(root: Path) -> Iterator[tuple[str, int]]:
-    """Yield the files below a folder but for those of other skills; symlinks are not followed."""
+    """Yield the files below a folder, except those of other skills. Symlinks are not followed."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()

@@ -1,4 +1,4 @@
-"""What comes with a skill: the skills it requires, and the tools that all of them grant."""
+"""What selected skills grant: the skills that they require, and the tools of all of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,19 +8,19 @@ from penstock.manifest.skill import SkillManifest
 
 
 class SkillGrants(Struct, frozen=True, kw_only=True):
-    """What some selected skills grant, merged."""
+    """The merged grants of selected skills."""
 
     skills: tuple[str, ...] = ()
-    """All that are selected, in their order."""
+    """All selected skills, in order."""
     tools: frozenset[str] = frozenset()
     inline: frozenset[str] = frozenset()
     script_tools: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
-    """Named or required, but there is no such skill, or it is broken."""
+    """Skills that were named or required but do not exist or are broken."""
 
 
 def order_skills(chosen: Iterable[str], skills: Mapping[str, SkillManifest]) -> tuple[str, ...]:
-    """Return the skills and what they require: depth first, in the listed order, each once."""
+    """Return the skills and those that they require: depth first, in listed order, each once."""
     ordered: dict[str, None] = {}
     waiting = list(chosen)[::-1]
     while waiting:
@@ -39,14 +39,16 @@ def grant(
     builtin: Mapping[str, Sequence[str]] | None = None,
 ) -> SkillGrants:
     """Return what the chosen skills grant; `builtin` are the tools of each built-in skill."""
-    given = builtin or {}
+    builtins = builtin or {}
     ordered = order_skills(chosen, skills)
-    found = [skills[each] for each in ordered if each in skills]
-    built = [tool for each in ordered if each not in skills for tool in given.get(each, ())]
+    own = [skills[name] for name in ordered if name in skills]
+    builtin_tools = [
+        tool for name in ordered if name not in skills for tool in builtins.get(name, ())
+    ]
     return SkillGrants(
-        skills=tuple(each for each in ordered if each in skills or each in given),
-        tools=frozenset(built).union(*(each.tools for each in found)),
-        inline=frozenset(tool.tool_id for each in found for tool in each.inline),
-        script_tools=frozenset().union(*(each.script_tools for each in found)),
-        missing=tuple(each for each in ordered if each not in skills and each not in given),
+        skills=tuple(name for name in ordered if name in skills or name in builtins),
+        tools=frozenset(builtin_tools).union(*(skill.tools for skill in own)),
+        inline=frozenset(tool.tool_id for skill in own for tool in skill.inline),
+        script_tools=frozenset().union(*(skill.script_tools for skill in own)),
+        missing=tuple(name for name in ordered if name not in skills and name not in builtins),
     )

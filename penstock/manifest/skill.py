@@ -1,4 +1,4 @@
-"""`*.skill.yaml`: instructions, and the tools they come with."""
+"""`*.skill.yaml`: instructions for a model, with the tools that they use."""
 
 from msgspec import Struct
 
@@ -36,13 +36,13 @@ class SkillManifest(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     instruction: str
-    """The text, also where it lies in a file of its own."""
+    """The text, also if it comes from a separate file."""
     instruction_file: str | None = None
     version: str | None = None
     tools: tuple[str, ...] = ()
-    """What models and scripts may call; the inline tools besides."""
+    """Tools that models and scripts may call, in addition to the inline ones."""
     script_tools: tuple[str, ...] = ()
-    """What scripts alone may call."""
+    """Tools that only scripts may call."""
     inline: tuple[ToolManifest, ...] = ()
     requires_skills: tuple[str, ...] = ()
     requires_labels: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ class SkillManifest(Struct, frozen=True, kw_only=True):
     file: str
     """Relative to the project."""
     line: int
-    """Where the id stands."""
+    """The line of the id."""
     folder: str
-    """In which its resources lie; relative to the project, `.` is the project."""
+    """The folder of its resources, relative to the project; `.` is the project."""
 
 
 def read_skill(node: Node) -> SkillManifest:
-    """Return the skill in a mapping; what is wrong is noted, and a default stands for it."""
+    """Return the skill in a mapping; an invalid field is reported and has its default."""
     values = read_fields(node, FIELDS)
     exactly_one(node, "instruction", "instruction_file")
     refuse_doubles(node.at("requires_permissions"), "permission")
@@ -81,11 +81,11 @@ def _inline(node: Node, skill_id: str) -> tuple[ToolManifest, ...]:
     items = node.value if isinstance(node.value, list) else []
     count = len(items) if len(items) <= MOST_INLINE else 0
     tools = [read_tool(node.at(number), skill=skill_id) for number in range(count)]
-    return tuple(each for each in tools if isinstance(each, ToolManifest))
+    return tuple(tool for tool in tools if isinstance(tool, ToolManifest))
 
 
 def _read_instruction(node: Node) -> str | None:
-    """Return the text of the file, or note why it cannot be one."""
+    """Return the text of the file, or report why it cannot be used."""
     wanted = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
     content = read_bounded(node.home.folder / node.value, MOST_INSTRUCTION_BYTES)
     if isinstance(content, UnreadReason):
@@ -105,12 +105,12 @@ def _read_instruction(node: Node) -> str | None:
 
 
 class _Definitions(Struct, frozen=True, kw_only=True):
-    """Inline tools, each a whole manifest; read when the id of the skill is known."""
+    """Inline tools, each a complete manifest; `read_skill` reads them with the skill's id."""
 
     wanted: str = "a list of tool manifests"
 
     def read(self, node: Node) -> tuple[()] | Invalid:
-        """Note what is no list, or a too long one."""
+        """Report a value that is not a list or is too long."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
         if len(node.value) > MOST_INLINE:

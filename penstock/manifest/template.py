@@ -1,6 +1,12 @@
-"""`${{…}}` in the texts of flows and agents: parsed once, expanded in one pass.
+"""Templates with `${{…}}` placeholders in the texts of flows and agents.
 
-Inserted text is never looked at again, so nothing that a model or a person wrote can name a value.
+Guarantees: a template is parsed once and expanded in one pass. Inserted text is not parsed, so text
+of a model or a person cannot reference a value (no injection). Parsing takes linear time for any
+input: `_Ends` remembers the last closing that it found, because searching the rest of the line
+again for each `${{` would be quadratic. The cache of parsed templates is bounded in number and
+length. A placeholder that names nothing stays in the text and is reported by the checks of flows.
+
+Shown by tests/manifest/test_template.py.
 """
 
 import re
@@ -24,13 +30,13 @@ _SINGLE = re.compile(
     r")[ \t]*\}(?!\})"
 )
 _MOST_KEPT = 4_096
-"""Templates that stay parsed."""
+"""Parsed templates in the cache."""
 _LONGEST_KEPT = 8_192
-"""Longer ones are parsed each time: what is kept is bounded."""
+"""Characters; a longer template is not cached, so that the cache's memory is bounded."""
 
 
 class ValueSource(StrEnum):
-    """Where a value comes from. The values are the prefixes of the file."""
+    """The source of a value. The members are the prefixes in a placeholder."""
 
     TASK = "task"
     INPUT = "input"
@@ -47,7 +53,7 @@ _MEMBERS = {ValueSource.LOOP: LOOP_MEMBERS, ValueSource.FORK: FORK_MEMBERS}
 
 
 class PlaceholderFault(StrEnum):
-    """Why a place names no value. The values are codes of diagnostics."""
+    """Why a placeholder is invalid. The values are codes of diagnostics."""
 
     UNKNOWN = "template-unknown"
     UNCLOSED = "template-unclosed"
@@ -55,19 +61,19 @@ class PlaceholderFault(StrEnum):
 
 
 class Placeholder(Struct, frozen=True):
-    """A place that names a value."""
+    """A placeholder that names a value."""
 
     kind: ValueSource
     names: tuple[str, ...]
-    """What follows the prefix."""
+    """The names after the prefix."""
     text: str
-    """The place as it is written."""
+    """The placeholder as written."""
     offset: int
-    """Where it begins, in characters."""
+    """Its start, in characters."""
 
 
 class BrokenPlaceholder(Struct, frozen=True):
-    """A place that names nothing; it is left as it is."""
+    """An invalid placeholder; it is not replaced."""
 
     fault: PlaceholderFault
     text: str
@@ -78,54 +84,54 @@ Piece = str | Placeholder | BrokenPlaceholder
 
 
 class SingleBrace(Struct, frozen=True):
-    """A place in single braces: older files have them, and nothing expands them."""
+    """A placeholder in single braces, which older files use and which is not expanded."""
 
     text: str
-    """The place as it is written."""
+    """The placeholder as written."""
     meant: str
-    """The place that would be expanded."""
+    """The placeholder that would be expanded."""
     offset: int
 
 
 def single_braces(text: str) -> Iterator[SingleBrace]:
-    """Yield every `{…}` that would name a value in double braces behind a dollar sign."""
-    for found in _SINGLE.finditer(text):
-        yield SingleBrace(found[0], f"{OPENING}{found[1]}{CLOSING}", found.start())
+    """Yield every `{…}` that would be a placeholder if written as `${{…}}`."""
+    for match in _SINGLE.finditer(text):
+        yield SingleBrace(match[0], f"{OPENING}{match[1]}{CLOSING}", match.start())
 
 
 class MissingValue:
-    """A value that is not there."""
+    """The type of MISSING."""
 
 
 MISSING = MissingValue()
 LookUp = Callable[[Placeholder], Any]
-"""The value of a place, or MISSING, which is inserted as nothing."""
+"""Returns the value of a placeholder, or MISSING, which is inserted as an empty string."""
 
 
 class Template(Struct, frozen=True):
-    """A text with places in it."""
+    """A parsed text with placeholders."""
 
     pieces: tuple[Piece, ...]
 
     @property
     def refs(self) -> list[Placeholder]:
-        """The places that name a value."""
+        """The valid placeholders."""
         return [piece for piece in self.pieces if isinstance(piece, Placeholder)]
 
     @property
     def broken(self) -> list[BrokenPlaceholder]:
-        """The places that name nothing."""
+        """The invalid placeholders."""
         return [piece for piece in self.pieces if isinstance(piece, BrokenPlaceholder)]
 
     def expand(self, look_up: LookUp) -> str:
-        """Return the text with a value in every place: text as it is, others as compact JSON."""
+        """Return the text with every placeholder replaced: strings as they are, else JSON."""
         return "".join(self._texts(look_up))
 
     def value(self, look_up: LookUp) -> Any:
-        """Return what the template comes to: typed, when it is nothing but one place."""
+        """Return the value itself if the template is a single placeholder; else the text."""
         if len(self.pieces) == 1 and isinstance(self.pieces[0], Placeholder):
-            found = look_up(self.pieces[0])
-            return "" if found is MISSING else found
+            value = look_up(self.pieces[0])
+            return "" if value is MISSING else value
         return self.expand(look_up)
 
     def _texts(self, look_up: LookUp) -> Iterator[str]:
@@ -144,7 +150,7 @@ def shown(value: Any) -> str:
 
 
 def parse(text: str) -> Template:
-    """Return a text with its places found; places that name nothing are among the pieces."""
+    """Parse a text; invalid placeholders are among its pieces."""
     return _parsed_once(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
 
 
@@ -157,22 +163,22 @@ def _parsed(text: str) -> Template:
     ends = _Ends(text)
     pieces: list[Piece] = []
     plain: list[str] = []
-    at = 0
-    while found := _PLACE.search(text, at):
-        plain.append(text[at : found.start()])
-        if found[0] == LITERAL:
+    position = 0
+    while match := _PLACE.search(text, position):
+        plain.append(text[position : match.start()])
+        if match[0] == LITERAL:
             plain.append(OPENING)
-            at = found.end()
+            position = match.end()
             continue
-        place = _place(text, found.start(), ends)
-        pieces += filter(None, ("".join(plain), place))
-        plain, at = [], found.start() + len(place.text)
-    pieces += filter(None, ("".join((*plain, text[at:])),))
+        placeholder = _placeholder(text, match.start(), ends)
+        pieces += filter(None, ("".join(plain), placeholder))
+        plain, position = [], match.start() + len(placeholder.text)
+    pieces += filter(None, ("".join((*plain, text[position:])),))
     return Template(tuple(pieces))
 
 
 class _Ends:
-    """Where places of a text end, asked from its beginning on: each character is read once."""
+    """Finds the ends of placeholders, in ascending order; each character is searched once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -180,7 +186,7 @@ class _Ends:
         self._closing = -1
 
     def after(self, start: int) -> int:
-        """Return where the first closing of this line stands behind a place; -1 if it has none."""
+        """Return the first `}}` of the line after a position; -1 if there is none."""
         if start >= self._line_end:
             line_end = self._text.find("\n", start)
             self._line_end = len(self._text) if line_end < 0 else line_end
@@ -190,7 +196,7 @@ class _Ends:
         return self._closing
 
 
-def _place(text: str, start: int, ends: _Ends) -> Placeholder | BrokenPlaceholder:
+def _placeholder(text: str, start: int, ends: _Ends) -> Placeholder | BrokenPlaceholder:
     end = ends.after(start)
     if end < 0:
         return BrokenPlaceholder(PlaceholderFault.UNCLOSED, OPENING, start)
@@ -204,7 +210,7 @@ def _place(text: str, start: int, ends: _Ends) -> Placeholder | BrokenPlaceholde
 
 
 def _named(inside: str) -> tuple[ValueSource, tuple[str, ...]] | PlaceholderFault:
-    """Return what a place names, or why it names nothing."""
+    """Return the source and names in a placeholder, or why it is invalid."""
     prefix = "flow.input" if inside.startswith("flow.input.") else inside.split(".", 1)[0]
     if prefix not in set(ValueSource) or prefix == inside != ValueSource.TASK:
         return PlaceholderFault.UNKNOWN

@@ -1,4 +1,4 @@
-"""`*.tool.yaml`: one tool, its script, and what it may touch."""
+"""`*.tool.yaml`: one tool, its script, and the resources that it may use."""
 
 import re
 from typing import Any
@@ -32,7 +32,7 @@ _PATTERN = re.compile(rf"(https?://)?{_HOST}(:({_PORT}))?")
 
 
 class ToolLimits(Struct, frozen=True, kw_only=True):
-    """What one call of the tool may use."""
+    """Limits of one call of the tool."""
 
     memory_mb: int | None = None
     nested_calls: int | None = None
@@ -40,7 +40,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
 
 
 USUAL = ToolLimits()
-"""Where it is silent, the project's limits hold."""
+"""No limits of its own: the project's limits apply."""
 
 
 class ToolManifest(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class ToolManifest(Struct, frozen=True, kw_only=True):
     input_schema: Json
     execution: Execution
     timeout_ms: int | None = None
-    """None is what the project says."""
+    """None means the project's timeout."""
     retry_policy: RetryPolicy = ONCE
     vault: tuple[VaultKey, ...] = ()
     state: tuple[StateBinding, ...] = ()
@@ -62,9 +62,9 @@ class ToolManifest(Struct, frozen=True, kw_only=True):
     effect: Effect = Effect.WRITE
     idempotent: bool = False
     requires_approval: bool | Json = False
-    """`{"when": schema}`: only if the input matches."""
+    """`{"when": schema}` requires approval only if the input matches."""
     egress: tuple[str, ...] | None = None
-    """None is what the project says."""
+    """None means the project's setting."""
     labels: tuple[str, ...] = ()
     limits: ToolLimits = USUAL
     trust: str | None = None
@@ -72,17 +72,17 @@ class ToolManifest(Struct, frozen=True, kw_only=True):
     file: str
     """Relative to the project."""
     line: int
-    """Where the id stands."""
+    """The line of the id."""
     folder: str
-    """In which scripts and imports are looked for; relative to the project, `.` is the project."""
+    """The folder of scripts and imports, relative to the project; `.` is the project."""
     skill: str | None = None
-    """The skill in which it is defined inline."""
+    """The skill that defines the tool inline."""
 
 
 def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Invalid:
-    """Return the tool in a mapping; what is wrong is noted, and a default stands for it.
+    """Return the tool in a mapping; an invalid field is reported and has its default.
 
-    WRONG only if it is no mapping.
+    Returns WRONG only if the node is not a mapping.
     """
     if not isinstance(node.value, dict):
         return node.wrong_type("a mapping")
@@ -111,12 +111,12 @@ def _no_execution(node: Node) -> Execution:
 
 
 class _Approval(Struct, frozen=True, kw_only=True):
-    """Whether a person is asked first: always, never, or by the input."""
+    """Whether the tool requires approval: always, never, or depending on the input."""
 
     wanted: str = "true, false or {when: schema}"
 
     def read(self, node: Node) -> Any:
-        """Return the flag, or the mapping with its schema."""
+        """Return the boolean, or the mapping with its schema."""
         if isinstance(node.value, bool):
             return node.value
         return RecordKind(fields=_WHEN, build=from_fields(dict), wanted=self.wanted).read(node)

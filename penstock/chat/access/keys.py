@@ -1,4 +1,10 @@
-"""API keys: shown once, kept as hashes."""
+"""API keys: shown once, stored as hashes.
+
+A key is 256 random bits, so a plain SHA-256 is enough to store it: guessing is hopeless, and no
+slow hash delays each request. All failures raise the same Unauthenticated, so that a caller cannot
+tell a revoked key from an unknown one. A permission that left the project's catalog counts for
+nothing, although the key still lists it. Shown by tests/chat/access/test_keys.py.
+"""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
@@ -20,12 +26,12 @@ from penstock.store.tables import keys
 
 PREFIX = "pk_"
 NEW_KEY = (READ, CHAT, APPROVE)
-"""What a key may do unless something else is said."""
+"""The permissions of a key by default."""
 _USE_IS_NOTED_EVERY_MS = 60_000
 
 
 class KeyRecord(Struct, frozen=True, kw_only=True):
-    """A key, without what opens the door."""
+    """A key without its secret."""
 
     name: str
     profile_id: ProfileId
@@ -35,9 +41,9 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
     revoked_at: Moment | None = None
     last_used_at: Moment | None = None
     session_id: SessionId | None = None
-    """The one conversation that it opens; None: all of its profile."""
+    """The only conversation that it opens; None means all of its profile."""
     stale: tuple[str, ...] = ()
-    """Permissions that left the project's catalog: they count for nothing."""
+    """Permissions that are no longer in the project's catalog; they have no effect."""
 
 
 class Keys:
@@ -52,13 +58,13 @@ class Keys:
         catalog: PermissionCatalog | None = None,
     ) -> None:
         self.catalog = catalog
-        """Every permission that can be given; None: there is no such list."""
+        """Every permission that can be granted; None means any."""
         self._database = database
         self._clock = clock
         self._secret = secret
 
     def renew(self, catalog: PermissionCatalog | None) -> None:
-        """Check permissions of new keys from now on against a newer catalog of the project."""
+        """Check the permissions of new keys against a reloaded catalog."""
         self.catalog = catalog
 
     async def create(
@@ -69,7 +75,7 @@ class Keys:
         permissions: Sequence[str] = NEW_KEY,
         expires_at: Moment | None = None,
     ) -> str:
-        """Make a key, and return what is shown once; the profile is the name unless it is given.
+        """Create a key; return its secret, which is shown once. The profile defaults to the name.
 
         Raises NameTaken, and InvalidRequest for a blank name or a permission that the catalog does
         not have.
@@ -93,14 +99,14 @@ class Keys:
         return key
 
     async def list(self) -> Sequence[KeyRecord]:
-        """Return every key there was, oldest first."""
+        """Return every key, revoked ones included, oldest first."""
         statement = select(keys).order_by(keys.c.created_at, keys.c.name)
         return await self._database.read(
             lambda connection: [self._record(row) for row in connection.execute(statement)]
         )
 
     async def revoke(self, name: str) -> None:
-        """Make a key worthless from now on. Raises NotFound, which names the nearest."""
+        """Revoke a key. Raises NotFound, which names the nearest one."""
         now = self._clock.now()
         same = keys.c.name == name
         statement = (
@@ -114,18 +120,18 @@ class Keys:
             raise NotFound(f"there is no key {name!r}.{did_you_mean(name, names)}")
 
     async def exist(self) -> bool:
-        """Whether a key was ever made: from then on nobody comes in without one."""
+        """Return whether a key was ever created; from then on every request needs one."""
         statement = select(keys.c.name).limit(1)
         return await self._database.read(
             lambda connection: connection.execute(statement).first() is not None
         )
 
     async def profile(self, key: str) -> Profile:
-        """Return whom a key stands for. Raises Unauthenticated, always the same."""
+        """Return the profile of a key. Raises Unauthenticated, always with the same message."""
         return await self.profile_of(hash_of(key))
 
     async def profile_of(self, hashed: str) -> Profile:
-        """Return whom the key of this hash stands for. Raises Unauthenticated."""
+        """Return the profile of the key with this hash. Raises Unauthenticated."""
         now = self._clock.now()
         statement = select(keys).where(keys.c.sha256 == hashed)
         row = await self._database.read(lambda connection: connection.execute(statement).first())
@@ -174,10 +180,10 @@ class Keys:
 
 
 def url_safe(secret: bytes) -> str:
-    """Return bytes of chance as text that may stand anywhere."""
+    """Return random bytes as URL-safe text."""
     return urlsafe_b64encode(secret).decode().rstrip("=")
 
 
 def hash_of(key: str) -> str:
-    """Return what is kept of a text that opens something."""
+    """Return the stored hash of a secret."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

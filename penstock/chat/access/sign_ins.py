@@ -1,4 +1,4 @@
-"""Browsers that are signed in: a cookie stands for a key, and is kept as a hash."""
+"""Browser sign-ins: a cookie's token stands for a key and is stored as a hash."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from penstock.store.tables import keys, sign_ins
 
 
 class SignedIn(NamedTuple):
-    """Who a browser is."""
+    """The identity of a browser."""
 
     profile: Profile
     is_renewed: bool
-    """Whether its time begins anew, so that the browser is to be told."""
+    """Whether its lifetime was renewed, so that the cookie must be sent again."""
 
 
 class SignIns:
@@ -33,14 +33,14 @@ class SignIns:
         secret: Callable[[], bytes] = new_secret,
     ) -> None:
         self.seconds = database.limits.web_key_seconds
-        """How long a browser stays signed in that does not come back."""
+        """How long a browser stays signed in without a request."""
         self._database = database
         self._keys = keys
         self._clock = clock
         self._secret = secret
 
     async def begin(self, key: str) -> str:
-        """Return a token that stands for a key. Raises Unauthenticated."""
+        """Create a token for a key. Raises Unauthenticated."""
         await self._keys.profile(key)
         token, now = url_safe(self._secret()), self._clock.now()
         row = {
@@ -59,7 +59,7 @@ class SignIns:
         return token
 
     async def find(self, token: str) -> SignedIn:
-        """Return whom a token stands for; its time begins anew when half of it is over.
+        """Return the identity behind a token; renew its lifetime when half of it is over.
 
         Raises Unauthenticated, also when its key does not count any more.
         """
@@ -77,6 +77,6 @@ class SignIns:
         return SignedIn(profile, is_renewed)
 
     async def end(self, token: str) -> None:
-        """Sign a browser out; a token that stands for nothing is no mistake."""
+        """Sign a browser out; an unknown token is no error."""
         gone = sign_ins.delete().where(sign_ins.c.sha256 == hash_of(token))
         await self._database.write(lambda each: each.execute(gone))

@@ -1,4 +1,4 @@
-"""Links by which a person comes to one conversation in a browser: used once, kept as hashes."""
+"""Links that open one conversation in a browser: used once, stored as hashes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,18 +21,18 @@ OVER = (
 
 
 class OpenedLink(Struct, frozen=True, kw_only=True):
-    """What a link opened."""
+    """The result of using a link."""
 
     session_id: SessionId
     agent: str
     key: str | None = None
-    """Opens this conversation; None where no key is needed."""
+    """A key for this conversation; None if the server needs no keys."""
     expires_at: Moment | None = None
-    """Of the key."""
+    """The name of the key."""
 
 
 class WebLinks:
-    """Makes links, and opens each of them once."""
+    """Creates links and redeems each of them once."""
 
     def __init__(
         self, database: Database, clock: Clock, secret: Callable[[], bytes] = new_secret
@@ -43,7 +43,7 @@ class WebLinks:
         self._limits = database.limits
 
     async def make(self, session_id: SessionId, profile: Profile) -> str:
-        """Return the token of a new link to a conversation, for who holds this profile."""
+        """Create a link to a conversation of this profile; return its token."""
         token, now = url_safe(self._secret()), self._clock.now()
         over = web_links.delete().where(web_links.c.until <= now)
         row = {
@@ -62,7 +62,7 @@ class WebLinks:
         return token
 
     async def open(self, token: str) -> OpenedLink:
-        """Use a link, and make its key. Raises LinkExpired, always the same."""
+        """Redeem a link and create its key. Raises LinkExpired, always with the same message."""
         link = await self._database.read(lambda each: self._find(each, token))
         if link is None:
             raise LinkExpired(OVER)

@@ -1,4 +1,4 @@
-"""Calls that no model asked for: one tool, called by a person or a program."""
+"""Direct calls: one tool, called by a person or a program instead of a model."""
 
 from msgspec.structs import replace
 
@@ -28,11 +28,11 @@ from penstock.tools.access.skills import SkillsOf, TaskSkills
 from penstock.tools.invoker import Invoker
 
 NAMELESS = CallId("")
-"""Of a call that stands in no message."""
+"""The iteration in the path of a call without a message."""
 
 
 class DirectCalls:
-    """Makes calls that no model asked for, each the only one of its task."""
+    """Makes direct calls, each the only call of its task."""
 
     def __init__(
         self, invoker: Invoker, participants: Participants, clock: Clock, *, key: bytes
@@ -45,7 +45,7 @@ class DirectCalls:
     async def make(
         self, held: HeldLog, task: TaskState, asked: ToolCall, caller: Caller
     ) -> Envelope:
-        """Go on with the call until it is settled. Raises Suspend while it waits for a person."""
+        """Run the call until it is settled. Raises Suspend while it waits for a person."""
         ledger = self.ledger(held, task)
         places = ledger.occurrences(f"{task.task_id}/0")
         path = places.path(asked.name, canonical(asked.arguments))
@@ -53,11 +53,11 @@ class DirectCalls:
         return await self._invoker.call(call, caller, ledger)
 
     def ledger(self, held: HeldLog, task: TaskState) -> Ledger:
-        """Return the task's part of the log."""
+        """Return the ledger of the task."""
         return Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
 
     def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
-        """Return a person or a program as a caller, with the skills of the session and these."""
+        """Return the caller, with the skills of the session and the given ones."""
         of = self._skills_of(state)
         skills = TaskSkills(self._participants.skills, state, of, profile=profile, named=named)
         return Caller(
@@ -65,13 +65,13 @@ class DirectCalls:
         )
 
     def reader(self, state: SessionState, caller: Caller) -> Caller:
-        """Return the caller with what the session's agent reads of a result."""
+        """Return the caller with the output limits of the session's agent."""
         agent = self._agent(state)
         settings = DEFAULTS if agent is None else agent.settings
         return replace(caller, clip_at=settings.result_max_chars)
 
     def _skills_of(self, state: SessionState) -> SkillsOf:
-        """Return what the agent of the session says of skills; one that is gone says nothing."""
+        """Return the skill settings of the session's agent; none if the agent is gone."""
         agent = self._agent(state)
         return SkillsOf() if agent is None else skills_of(agent)
 
@@ -90,7 +90,7 @@ class CallWork:
         self._calls = calls
 
     async def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> None:
-        """Go on with the call until it is settled or waits."""
+        """Run the call until it is settled or waits."""
         if task.started is None:
             held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
         profile = Profile.from_noted(brief.profile_id, brief.permissions)

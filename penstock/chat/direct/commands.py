@@ -1,4 +1,4 @@
-"""Slash commands at work: each is a task of its conversation, and no model takes part."""
+"""Slash commands: each is a task of its conversation that runs without a model."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ from penstock.tools.direct import DirectTools
 
 CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
-"""Makes a link to a conversation, for who holds a profile."""
+"""Creates a link to a conversation of a profile."""
 COMMANDS = (CALL, WEB, NEW)
 WantedBy = Callable[[str], Mapping[str, MissingArguments]]
 """What a flow, named by its command, needs to begin: `task`, and inputs by their names. Raises
@@ -44,15 +44,15 @@ NOT_BEGUN = "Nothing was started: the flow needs"
 BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
 _MOST_NAMED = 30
-"""Commands, flows among them, that are listed for who named none."""
+"""Commands and flows to list if no name was given."""
 
 
 class CommandReply(Struct, frozen=True):
-    """What a command says."""
+    """The answer of a command."""
 
     text: str
     envelope: Envelope | None = None
-    """The outcome of the call that was made."""
+    """The outcome of the command's call."""
 
 
 class CommandWork:
@@ -81,7 +81,7 @@ class CommandWork:
         return TaskStarted(command=name, is_fresh=begins_afresh(message.content))
 
     async def work(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> None:
-        """Go on with the command until it has its answer or waits."""
+        """Run the command until it has an answer or waits."""
         if task.started is None and message is not None:
             held.add(self.start(message), task.task_id)
         heard = task.heard
@@ -131,7 +131,7 @@ class CommandWork:
     async def _call(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, rest: str
     ) -> CommandReply:
-        """Make the call that was asked for, or go on with it; nothing asked for is a list."""
+        """Make or resume the call; without a tool, list the tools."""
         profile = profile_of(held.state, message)
         if not task.main.rounds:
             if not rest:
@@ -150,7 +150,7 @@ class CommandWork:
         return CommandReply(_shown(envelope, clipped), envelope)
 
     async def _run(self, held: HeldLog, task: TaskState, message: MessageReceived) -> CommandReply:
-        """Run the flow that was named, or go on with it: a call of a tool that models have too."""
+        """Start or resume the flow, by a call of the tool that models use too."""
         name, rest = command_parts(message.content)
         if not task.main.rounds:
             try:
@@ -174,7 +174,7 @@ class CommandWork:
         return CommandReply(_came_to(envelope), envelope)
 
     async def _asked(self, held: HeldLog, task: TaskState, key: str, text: str) -> str:
-        """Return what a person gave to the flow; nothing, if it is not to run."""
+        """Return the inputs of the flow; None if it must not run."""
         question = Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.TASK,
@@ -186,7 +186,7 @@ class CommandWork:
         return str(answered.answer.get("value", "")).strip()
 
     def _read(self, tool_id: str, text: str, profile: Profile) -> ToolCall | str:
-        """Return the call that a person wrote, or what is wrong with it and how it is written."""
+        """Parse the call that a person typed; on errors return them with the usage."""
         tool = self._tools.get(tool_id, profile)
         schema = tool.spec.input_schema
         given, problems = read_input(schema, text)
@@ -198,7 +198,7 @@ class CommandWork:
 
     @staticmethod
     def _note(held: HeldLog, task: TaskState, asked: ToolCall) -> None:
-        """Note the call that a command is."""
+        """Add the request of the command's call."""
         calls = (asked,)
         reply = ReplyReceived(iteration=0, base=0, text="", message_id=MessageId(""), calls=calls)
         held.add(reply, task.task_id)
@@ -214,7 +214,7 @@ class CommandWork:
 
 
 def _unknown(name: str, why: NotFound) -> str:
-    """Return what is said to a command that there is not; `why` may name the nearest flow."""
+    """Return the answer to an unknown command; `why` may name the nearest flow."""
     names = [*COMMANDS, *why.known]
     known = ", ".join(f"/{each}" for each in names[:_MOST_NAMED])
     if len(names) > _MOST_NAMED:
@@ -228,7 +228,7 @@ def _unknown(name: str, why: NotFound) -> str:
 
 
 def _came_to(envelope: Envelope) -> str:
-    """Return what a run of a flow left for people: its last summary, or why it has none."""
+    """Return the last summary of a flow run, or why there is none."""
     if envelope.error is not None:
         details = envelope.error.details or {}
         return str(details.get("message") or envelope.error.message)
@@ -239,7 +239,7 @@ def _came_to(envelope: Envelope) -> str:
 
 
 def _shown(envelope: Envelope, clipped: str | None) -> str:
-    """Return an outcome for people: its envelope, or what was left of one that is long."""
+    """Return an outcome for people: its envelope, shortened if long."""
     if clipped is not None:
         return f"{envelope.status.value}: {clipped}"
     return json.dumps(envelope_part(envelope), indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Inputs of tools as people write them: `key=value` pairs, or one JSON object."""
+"""Parses tool inputs that people type: `key=value` pairs, or one JSON object."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.text import cut
 
 Read = tuple[dict[str, Any], list[Problem]]
-"""An input, and what is wrong with how it is written."""
+"""An input, and the problems in its notation."""
 
 _WANTED = {
     "string": "a string",
@@ -28,11 +28,11 @@ _NUMBER = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][+-]?\d{1,3})?")
 _INTEGER = re.compile(r"-?\d{1,300}")
 _SHOWN = 100
 _DEEPEST = 20
-"""So many references lead to a type."""
+"""References are followed at most this many times."""
 
 
 def read_input(schema: Json, text: str) -> Read:
-    """Return the input that a person wrote, and every problem; values have the schema's types."""
+    """Return the typed input, with values of the schema's types, and every problem."""
     text = text.strip()
     if text.startswith("{"):
         return _whole(schema, text)
@@ -41,7 +41,7 @@ def read_input(schema: Json, text: str) -> Read:
 
 
 def read_pairs(schema: Json, pairs: Iterable[tuple[str, str]]) -> Read:
-    """Return what these pairs say, and what is wrong with them; members may be missing."""
+    """Return the input in these pairs, and their problems; members may be missing."""
     reading = _Reading(schema)
     try:
         for key, value in pairs:
@@ -52,7 +52,7 @@ def read_pairs(schema: Json, pairs: Iterable[tuple[str, str]]) -> Read:
 
 
 def usage(tool_id: str, schema: Json) -> str:
-    """Return how a call of a tool is written; what may be left out stands in brackets."""
+    """Return the usage line of a tool; optional parts are in brackets."""
     needed = needs(schema)
     properties: Mapping[str, Any] = schema.get("properties", {})
     optional = [each for each in properties if each not in needed]
@@ -62,7 +62,7 @@ def usage(tool_id: str, schema: Json) -> str:
 
 
 def needs(schema: Json) -> list[str]:
-    """Return the members that an input must have."""
+    """Return the required members of an input."""
     return [str(each) for each in schema.get("required", ())]
 
 
@@ -75,7 +75,7 @@ def _whole(schema: Json, text: str) -> Read:
 
 
 class _Reading:
-    """Pairs on their way into an input."""
+    """Builds an input from pairs."""
 
     def __init__(self, schema: Json) -> None:
         self._schema = schema
@@ -83,7 +83,7 @@ class _Reading:
         self.problems: list[Problem] = []
 
     def take(self, key: str, text: str) -> None:
-        """Put a value in its place; one that is no list may come once."""
+        """Set a value; only a list may be given more than once."""
         member = _member(self._schema, key)
         types = _types(member, self._schema)
         if (items := self._items(member, types, text)) is not None:
@@ -102,7 +102,7 @@ class _Reading:
         return found if found <= _SCALARS else None
 
     def _value(self, key: str, types: set[str], text: str) -> Any:
-        """Read a text as one of these types; without any, as JSON if it is that."""
+        """Convert a text to one of these types; without types, parse it as JSON if it is JSON."""
         for name, read in _READ.items() if types else [("", _any)]:
             if name in types or not types:
                 with suppress(ValueError, RecursionError):
@@ -186,7 +186,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    """Return the value that begins here, and where it ends."""
+    """Return the value that starts here, and its end."""
     if text[at : at + 1] in {"[", "{"} and (end := _end_of_json(text, at)) is not None:
         return text[at:end], end
     value: list[str] = []
@@ -217,7 +217,7 @@ def _member(schema: Json, key: str) -> Mapping[str, Any]:
 
 
 def _types(schema: Mapping[str, Any], root: Json, depth: int = 0) -> set[str]:
-    """Return the types that a schema names, its references and branches included."""
+    """Return the types in a schema, including its references and branches."""
     ref, named = schema.get("$ref"), schema.get("type")
     if named is not None:
         return {named} if isinstance(named, str) else set(named)
@@ -245,7 +245,7 @@ _TYPE_OF = {
 
 
 def _at(root: Json, ref: str) -> Mapping[str, Any]:
-    """Return what a reference within the schema leads to."""
+    """Resolve a reference within the schema."""
     found: Any = root
     for part in ref.removeprefix("#").split("/")[1:]:
         found = found.get(part) if isinstance(found, Mapping) else None

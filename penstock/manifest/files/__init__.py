@@ -1,1 +1,1 @@
-"""Which files of a project are read, and how: discovery, size limits, the manifest's folder."""
+"""Access to the files of a project: discovery, bounded reads, the manifest's folder."""

@@ -1,4 +1,9 @@
-"""The bytes of a file that somebody wrote, up to a limit."""
+"""Reads files of authors with a size limit; anything but a regular file is refused.
+
+The type is checked before opening, since opening a named pipe would block. At most `most` + 1 bytes
+are read, however large the file is or grows. An error that means "too many open files" is raised
+and not reported as a mistake in the file. Shown by tests/manifest/files/test_bounded.py.
+"""
 
 import stat
 from pathlib import Path
@@ -11,16 +16,16 @@ TOO_LARGE = "file-too-large"
 
 
 class UnreadReason(Struct, frozen=True, kw_only=True):
-    """Why a file was not read, as a finding says it."""
+    """Why a file was not read, as code and message of a diagnostic."""
 
     code: str
     message: str
     is_missing: bool = False
-    """There is nothing of that name."""
+    """The file does not exist."""
 
 
 def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | UnreadReason:
-    """Return the whole of a file of at most so many bytes; no more than that is ever read."""
+    """Return the content of a file of at most `most` bytes, or why it was not read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return _unreadable("it is no file")
@@ -28,7 +33,7 @@ def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unrea
             content = opened.read(most + 1)
         size = max(path.stat().st_size, len(content))
     except OSError as error:
-        raise_exhaustion(error)  # it is no mistake in the file
+        raise_exhaustion(error)
         return _unreadable(error.strerror, is_missing=isinstance(error, FileNotFoundError))
     if len(content) <= most:
         return content

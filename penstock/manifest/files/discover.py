@@ -1,4 +1,10 @@
-"""Which files of a project are manifests, in the order in which they are read."""
+"""Finds the manifests of a project, in a fixed order.
+
+Files are sorted by the bytes of their paths, so that every machine reports the same diagnostics in
+the same order. Symlinked folders are not followed: they could form cycles or leave the project. At
+most 2,000 manifests are read. Names that nearly match get a warning, because a file that is never
+read looks like a tool that is broken. Shown by tests/manifest/files/test_discover.py.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,21 +22,21 @@ MOST_MANIFESTS = 2000
 
 
 class FoundManifests(Struct, frozen=True, kw_only=True):
-    """The manifests of a project, and what was wrong with the names of files."""
+    """The manifests of a project, and diagnostics about file names."""
 
     files: Sequence[tuple[str, str]] = ()
-    """What each is, such as `tool`, and its path relative to the project, with `/`."""
+    """Kind, such as `tool`, and path relative to the project with `/`, for each manifest."""
     diagnostics: Sequence[Diagnostic] = ()
 
 
 def discover(root: Path) -> FoundManifests:
-    """Return every manifest below a folder, by the bytes of its path."""
+    """Return every manifest below a folder, sorted by the bytes of its path."""
     files: list[tuple[str, str]] = []
     diagnostics: list[Diagnostic] = []
-    named = (each for each in walk(root) if each[-4:].lower() in {"yaml", ".yml"})
+    named = (path for path in walk(root) if path[-4:].lower() in {"yaml", ".yml"})
     for path in sorted(named, key=os.fsencode):
         name = path.rpartition("/")[2]
-        noun = next((each for each in NOUNS if name.endswith(f".{each}.yaml")), None)
+        noun = next((kind for kind in NOUNS if name.endswith(f".{kind}.yaml")), None)
         if noun:
             files.append((noun, path))
         elif name.endswith(LATER):
@@ -46,17 +52,17 @@ def discover(root: Path) -> FoundManifests:
 
 
 def shown(path: str) -> str:
-    """Return a path that can be printed, whatever its bytes are."""
+    """Return a printable form of a path; undecodable bytes are escaped."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def is_searched(name: str) -> bool:
-    """Whether a folder, or a file, of this name is looked at."""
+    """Return whether a file or folder of this name is searched."""
     return not name.startswith(".") and name not in NOT_SEARCHED
 
 
 def leads_to_folder(entry: "os.DirEntry[str]") -> bool:
-    """Whether an entry is a folder, or a link to one; a loop of links leads nowhere."""
+    """Return whether an entry is a folder or a link to one; False for a loop of links."""
     try:
         return entry.is_dir()
     except OSError:
@@ -64,14 +70,14 @@ def leads_to_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def walk(root: Path) -> Iterator[str]:
-    """Yield the files below a folder; symlinked, hidden and foreign folders are left out."""
+    """Yield the files below a folder; skip symlinked, hidden and third-party folders."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         try:
             entries = list(os.scandir(root / folder))
         except OSError as error:
-            raise_exhaustion(error)  # a folder that cannot be read for now is not empty
+            raise_exhaustion(error)  # too many open files must not look like an empty folder
             continue
         for entry in entries:
             if not is_searched(entry.name):
@@ -83,7 +89,7 @@ def walk(root: Path) -> Iterator[str]:
 
 
 def _near_miss(name: str, path: str) -> str | None:
-    """Return the name that would be read, if this one looks like it."""
+    """Return the correct name if this one nearly matches a manifest's."""
     stem, _, noun = name.lower().removesuffix(".yml").removesuffix(".yaml").rpartition(".")
     if noun not in NOUNS:
         return None

@@ -1,4 +1,4 @@
-"""The folder of a manifest: what lies below it may be named in it, and nothing else."""
+"""The folder of a manifest. A manifest may name files below its folder only."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class ManifestFolder(Struct, frozen=True, kw_only=True, dict=True):
-    """The folder in which a manifest lies."""
+    """The folder that contains a manifest."""
 
     folder: Path
     shown: str
@@ -21,13 +21,13 @@ class ManifestFolder(Struct, frozen=True, kw_only=True, dict=True):
         return os.path.realpath(self.folder)
 
     def is_relative(self, path: str) -> bool:
-        """Whether a path stays below the folder, as far as it is written."""
+        """Return whether a path, as written, stays below the folder."""
         parts = PurePosixPath(path).parts
         is_odd = not parts or "\\" in path or "\0" in path or path[1:2] == ":"
         return not is_odd and not path.startswith("/") and ".." not in parts
 
     def leads_out(self, path: str) -> bool:
-        """Whether symlinks lead from a relative path to somewhere else."""
+        """Return whether symlinks lead a relative path out of the folder."""
         parts = PurePosixPath(path).parts
         steps = [self.folder.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
         if not any(map(os.path.islink, steps)):
@@ -35,7 +35,7 @@ class ManifestFolder(Struct, frozen=True, kw_only=True, dict=True):
         return not os.path.realpath(steps[-1]).startswith(self.real.rstrip("/") + "/")
 
     def has_file(self, path: str) -> bool:
-        """Whether there is a file of this name, and nothing else such as a folder or a pipe."""
+        """Return whether the path is a regular file (no folder, no pipe)."""
         try:
             return stat.S_ISREG((self.folder / path).stat().st_mode)
         except OSError:

@@ -24,7 +24,7 @@ from penstock.manifest.yaml.source import FENCE, Document, SourceRange, YamlPath
 INDEX = "SKILL.md"
 FILE_BYTES = 256 * 1024
 LISTED_CHARACTERS = 4_000
-"""Of all handbooks together, in the description of the tool that reads them."""
+"""Characters of all handbooks in the description of the tool that reads them."""
 MOST_HANDBOOKS = 2_000
 _LIST = re.compile(r"^[ \t]*(?:\*\*)?files:(?:\*\*)?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ITEM = re.compile(r"^[ \t]*[-*][ \t]+(.+)$")
@@ -33,7 +33,7 @@ _LINK = re.compile(r"\[([^\[\]]*)\]\(([^()]*)\)")
 _TAIL = re.compile(r" - | — |: ")
 _TOP = SourceRange(line=1, column=1)
 NAMES = ("name", "file", "path")
-"""Keys of an item of `files:` that name the file; the first that is there counts."""
+"""Keys of an item of `files:` that may hold the file name; the first present one is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +44,27 @@ class Topic:
     """Relative to the handbook's directory."""
     description: str = ""
     place: SourceRange = field(default=_TOP, compare=False)
-    """Where it is named."""
+    """Position of its name."""
 
 
 class Index(Struct, frozen=True, kw_only=True):
-    """A `SKILL.md` as it was read."""
+    """A parsed `SKILL.md`."""
 
     head: Document
-    """The settings on top; without any, an empty mapping."""
+    """The front matter; an empty mapping if there is none."""
     is_open: bool = False
-    """The line that ends the settings is missing: there are none."""
+    """The closing line of the front matter is missing, so there are no settings."""
     topics: Sequence[Topic] = ()
 
 
 class Handbook(Struct, frozen=True, kw_only=True):
-    """One handbook: its index, and the files that may be read."""
+    """One handbook: its index and its readable files."""
 
     name: str
     description: str
     folder: Path
     index: str
-    """The whole of SKILL.md."""
+    """The complete text of SKILL.md."""
     topics: Sequence[Topic] = ()
 
     @property
@@ -74,7 +74,7 @@ class Handbook(Struct, frozen=True, kw_only=True):
 
 
 class Handbooks:
-    """Handbooks by name; of two with one name the first one counts."""
+    """Handbooks by name; of two with the same name the first one is used."""
 
     def __init__(self, found: Iterable[Handbook] = ()) -> None:
         self._by_name: dict[str, Handbook] = {}
@@ -109,7 +109,7 @@ class Handbooks:
         return _text_of(found, file)
 
     def listed(self) -> str:
-        """Return the handbooks with their descriptions and files, for people and models."""
+        """Return the list of handbooks, with descriptions and files."""
         lines = []
         for name in self.names:
             book = self._by_name[name]
@@ -120,7 +120,7 @@ class Handbooks:
 
 
 def find_handbooks(folders: Iterable[Path], project: Path | None = None) -> Handbooks:
-    """Read the handbooks that lie in some directories; an earlier directory comes first.
+    """Read the handbooks in these directories; an earlier directory takes precedence.
 
     None of a project leads out of it.
     """
@@ -128,7 +128,7 @@ def find_handbooks(folders: Iterable[Path], project: Path | None = None) -> Hand
 
 
 def read_handbook(folder: Path) -> Handbook | None:
-    """Read one handbook; None when its SKILL.md cannot be read as text, or lies elsewhere."""
+    """Read one handbook; None if its SKILL.md is not readable text or is outside its folder."""
     if is_outside(folder, INDEX):
         return None
     try:
@@ -147,7 +147,7 @@ def read_handbook(folder: Path) -> Handbook | None:
 
 
 def read_index(text: str, file: str = INDEX) -> Index:
-    """Read what stands in a `SKILL.md`; whatever it is, nothing raises."""
+    """Parse a `SKILL.md`. Never raises."""
     own = text.removeprefix("\ufeff").replace("\r\n", "\n")
     lines = own.split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip("\r")), 0)
@@ -174,7 +174,7 @@ def find_folders(folder: Path) -> list[str]:
 
 
 def read_text(path: Path) -> str:
-    """Return a text file. Raises OSError, or ValueError when it is none, or too large."""
+    """Return a text file. Raises OSError, or ValueError if it is not text or too large."""
     content = read_bounded(path, FILE_BYTES)
     if isinstance(content, UnreadReason):
         raise FileNotFoundError(path) if content.is_missing else ValueError(content.message)
@@ -184,7 +184,7 @@ def read_text(path: Path) -> str:
 
 
 def is_outside(folder: Path, file: str) -> bool:
-    """Whether a file of a handbook lies elsewhere: by its name, or by a link."""
+    """Return whether a file is outside the handbook, by its path or a symlink."""
     path, inside = os.path.realpath(folder / file), os.path.realpath(folder)
     return ".." in Path(file).parts or not Path(path).is_relative_to(inside)
 
@@ -202,7 +202,7 @@ def _leads_out(folder: Path, project: Path | None) -> bool:
 
 
 def _head(text: str, file: str, first_line: int) -> Document:
-    """Return the settings, read as YAML or else as they were meant."""
+    """Return the settings, parsed as YAML or else line by line."""
     document = parse_yaml(text, file, first_line=first_line)
     if document.value is None and document.is_read and not document.problems:
         document.value = {}
@@ -217,7 +217,7 @@ def _head(text: str, file: str, first_line: int) -> Document:
 
 
 def _from_head(head: Document) -> Iterator[Topic]:
-    """Read `files:` of the front matter: a list of names or mappings, or texts parted by commas."""
+    """Read `files:`: a list of names or mappings, or a string with commas."""
     given = head.value["files"]
     path: YamlPath = ("files",)
     items = given.split(",") if isinstance(given, str) else given
@@ -258,7 +258,7 @@ def _plain(written: str) -> str:
 
 
 def _is_wrapped(lines: Sequence[str], at: int) -> bool:
-    """Whether a line goes on with the item above it: the next one, and indented."""
+    """Return whether a line continues the item above: the next line, indented."""
     is_behind_text = at > 0 and bool(lines[at - 1].strip())
     return is_behind_text and bool(_WRAPPED.match(lines[at])) and not _ITEM.match(lines[at])
 

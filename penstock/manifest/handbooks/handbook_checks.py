@@ -1,4 +1,4 @@
-"""What is wrong with the handbooks of a project: their `SKILL.md`, and the files that it lists."""
+"""Checks the handbooks of a project: each `SKILL.md` and the files that it lists."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,11 +23,11 @@ from penstock.manifest.yaml.source import Document, SourceRange, YamlPath
 _TOP = SourceRange(line=1, column=1)
 _NO_TEXT = f"is not text of at most {FILE_BYTES} bytes"
 _MOST_SEEN = 2000
-"""Files of a handbook among which the nearest name is looked for."""
+"""At most this many files are compared to suggest a name."""
 
 
 def check_handbooks(root: Path, folders: Iterable[str]) -> Iterator[Diagnostic]:
-    """Yield what is wrong with handbooks in some folders of a project, the first of which counts.
+    """Yield diagnostics about the handbooks in these folders; an earlier folder takes precedence.
 
     What is wrong and leaves a handbook usable is a warning.
     """
@@ -107,7 +107,7 @@ def _check_topics(index: Index, folder: Path) -> None:
 
 
 def _fault(folder: Path, name: str) -> tuple[str, str | None]:
-    """Return what is wrong with a file that is listed, and what to do about it."""
+    """Return the problem of a listed file, and what to do about it."""
     try:
         if is_outside(folder, name):
             return "leaves the directory of the handbook", None

@@ -1,1 +1,1 @@
-"""YAML and front matter as values that know their lines."""
+"""YAML and front matter as values with line numbers."""

@@ -1,4 +1,4 @@
-"""Markdown with settings on top: the front matter of agents, strict YAML or as it was meant."""
+"""Splits a Markdown file into front matter and body. The front matter is YAML, or nearly YAML."""
 
 from msgspec import Struct
 
@@ -11,18 +11,18 @@ _NOWHERE = SourceRange(line=1, column=1)
 
 
 class FrontMatter(Struct, frozen=True, kw_only=True):
-    """A Markdown file with settings on top."""
+    """A Markdown file with front matter."""
 
     head: Document
     body: str = ""
     body_line: int = 1
-    """The line of the file in which the body begins."""
+    """The line of the file in which the body starts."""
     is_loose: bool = False
-    """Whether the settings were read line by line: every value is a text, or of texts."""
+    """Whether it was read line by line; then every value is a string or consists of strings."""
 
 
 def parse_front_matter(text: str, file: str) -> FrontMatter:
-    """Part a Markdown file into the settings between two lines `---` and the rest; never raises."""
+    """Split a Markdown file into front matter and body. Never raises."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -44,9 +44,9 @@ def parse_front_matter(text: str, file: str) -> FrontMatter:
 
 
 def _head(text: str, file: str, first_line: int) -> tuple[Document, bool]:
-    """Return the settings, and whether they had to be read line by line.
+    """Return the settings, and whether they were read line by line.
 
-    A key that stands twice is no reason for that: it is an error.
+    A duplicate key does not switch to reading by line: it stays an error.
     """
     document = parse_yaml(text, file, first_line=first_line)
     if document.value is None and document.is_read and not document.problems:

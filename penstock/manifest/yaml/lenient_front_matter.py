@@ -1,7 +1,10 @@
-"""Front matter that is not YAML, read line by line as its authors meant it.
+"""Reads front matter that is not valid YAML line by line, as its author most likely meant it.
 
-`model: @coding` and `description: a: b` are what people write. Every value is a text, a list or a
-mapping; who reads a field converts it.
+People write `model: @coding` and `description: a: b`, which YAML refuses. Such a file still works,
+with a warning at the place where YAML failed. Every value is a string, a list or a mapping; the
+reader of a field converts it. The parser never raises: a line that it does not understand is
+skipped with a warning. It reads each line once, and ignores nesting beyond four levels, so hostile
+files cost no more than others. Shown by tests/manifest/yaml/test_lenient_front_matter.py.
 """
 
 import re
@@ -14,17 +17,14 @@ from penstock.core.text import cut
 from penstock.manifest.yaml.source import Document, SourceMap, SourceRange, YamlPath
 
 DEEPEST = 4
-"""Levels of nesting; what lies deeper is ignored."""
+"""Deeper nesting is ignored."""
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
 _BLOCKS = {"|": "\n", "|-": "\n", "|+": "\n", ">": " ", ">-": " ", ">+": " "}
 _SHOWN = 60
 
 
 def read_loose(text: str, file: str, *, first_line: int, failed: SourceRange) -> Document:
-    """Return the mapping that some lines amount to; a warning says where YAML gave up.
-
-    Never raises. A line that is not understood is left out, with a warning.
-    """
+    """Return the mapping in the lines, with a warning at the place where YAML failed."""
     document = Document(
         file=file,
         is_read=True,
@@ -48,7 +48,7 @@ class _Line(Struct, frozen=True):
 
 
 class _Lines:
-    """The lines that are still to be read."""
+    """A cursor over the lines."""
 
     def __init__(self, lines: list[str], document: Document, first_line: int) -> None:
         self._raw = lines
@@ -57,19 +57,19 @@ class _Lines:
         self._at = 0
 
     def mapping(self, path: YamlPath, indent: int) -> dict[str, Any]:
-        """Read the lines at this indent as keys and values, until one stands further out."""
-        found: dict[str, Any] = {}
+        """Read lines of this indent as keys and values, until a line is indented less."""
+        values: dict[str, Any] = {}
         while (line := self._peek()) is not None and line.indent >= indent:
             key = _KEY.fullmatch(line.text)
             self._at = line.number + 1
-            if key is None or key["key"] in found or line.indent > indent:
+            if key is None or key["key"] in values or line.indent > indent:
                 self._ignore(line)
                 continue
             here = (*path, key["key"])
             column = line.indent
             self._document.keys.mark(here, line.number, column, column + len(key["key"]))
-            found[key["key"]] = self._value(here, line, key["value"] or "", key.start("value"))
-        return found
+            values[key["key"]] = self._value(here, line, key["value"] or "", key.start("value"))
+        return values
 
     def _value(self, path: YamlPath, line: _Line, text: str, start: int) -> Any:
         text = text.strip()
@@ -106,7 +106,7 @@ class _Lines:
         return items
 
     def _item(self, path: YamlPath, line: _Line, text: str) -> Any:
-        """Return an item: a text, or a mapping that begins in the line of the dash."""
+        """Return an item: a string, or a mapping that starts in the line of the dash."""
         key = _KEY.fullmatch(text)
         if key is None or text[0] in "\"'[":
             return _scalar(text)
@@ -121,7 +121,7 @@ class _Lines:
         return first | self.mapping(path, below.indent)
 
     def _block(self, indent: int, joint: str) -> str:
-        """Return the deeper lines as one text, without the indent that they share."""
+        """Return the lines that are indented deeper as one string, without their common indent."""
         taken: list[str] = []
         while self._at < len(self._raw):
             raw = self._raw[self._at]
@@ -133,7 +133,7 @@ class _Lines:
         return joint.join(raw[shared:].rstrip() for raw in taken).strip()
 
     def _peek(self) -> _Line | None:
-        """Return the next line that says something."""
+        """Return the next line that is neither blank nor a comment."""
         while self._at < len(self._raw):
             raw = self._raw[self._at]
             text = raw.strip()
@@ -153,10 +153,10 @@ class _Lines:
 
 
 def _scalar(text: str, depth: int = 0) -> Any:
-    """Return a value: a text, without one pair of quotes around it, or a list of texts."""
+    """Return a string without its pair of quotes, or a list of strings."""
     if text.startswith("[") and text.endswith("]") and depth < DEEPEST:
-        parts = (each.strip() for each in text[1:-1].split(","))
-        return [_scalar(each, depth + 1) for each in parts if each]
+        parts = (part.strip() for part in text[1:-1].split(","))
+        return [_scalar(part, depth + 1) for part in parts if part]
     quote = text[:1]
     if len(text) > 1 and quote in {'"', "'"} and text[-1] == quote and quote not in text[1:-1]:
         return text[1:-1]

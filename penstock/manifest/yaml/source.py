@@ -1,4 +1,18 @@
-"""What authors write, with a line for every value: YAML 1.2 without surprises."""
+"""Parses YAML 1.2 into JSON-like values, and records the position of every part.
+
+Guarantees: `parse_yaml` never raises for what is in a file; each problem is a diagnostic at its
+line. Reading costs linear time and memory: anchors, aliases, merge keys and tags end the parse
+(an alias may expand exponentially, a tag may construct any object), and nesting stops at 64 levels.
+Only `true` and `false` are booleans, numbers are those that JSON has, and a key that appears twice
+is an error instead of a silent replacement.
+
+How: values are built from the parser's events and not from PyYAML's constructors, which implement
+YAML 1.1 and lose positions. A position is kept as plain numbers; a SourceRange is made only when it
+is needed, because large files have thousands of parts and few problems.
+
+Relies on: the events of PyYAML, with or without libyaml; the two word their errors differently.
+Shown by tests/manifest/yaml/test_source.py.
+"""
 
 import dataclasses
 import json
@@ -17,12 +31,12 @@ from penstock.core.text import cut
 DEEPEST = 64
 FENCE = "---"
 KEY_CHARACTERS = 60
-"""Of a key that is named in a finding."""
+"""Characters of a key that a diagnostic shows."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _finite(text: str) -> float | str:
-    """Return a number that JSON has; what is beyond stays a text."""
+    """Return the number, or the text if JSON has no such number (infinity)."""
     number = float(text)
     return number if math.isfinite(number) else text
 
@@ -41,18 +55,18 @@ _SCALARS = (
 )
 _FIRST = frozenset("nN~tTfF-+.0123456789")
 LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
-"""What YAML counts as the end of a line."""
+"""The line breaks of YAML."""
 
 YamlPath = tuple[str | int, ...]
 _Span = tuple[int, int, int, int, str | None]
 """Line and column from 0, twice, and the style of a scalar ("" is plain); None for others."""
 _Event = Any
-"""Of PyYAML, whose types leave out what an event has."""
+"""An event of PyYAML, whose type stubs lack the attributes of events."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRange:
-    """Where a value stands, from 1; a range ends in front of its end, in the line it begins in."""
+    """A position in a file: line and columns from 1, the end exclusive and in the same line."""
 
     line: int
     column: int
@@ -60,7 +74,7 @@ class SourceRange:
 
 
 class SourceMap(Mapping[YamlPath, SourceRange]):
-    """Where the parts of a document stand, by path; a Place is made when somebody asks for it."""
+    """The positions of the parts of a document, by path."""
 
     def __init__(self, text: str = "", first_line: int = 1) -> None:
         self._text = text
@@ -69,17 +83,17 @@ class SourceMap(Mapping[YamlPath, SourceRange]):
         self._spans: dict[YamlPath, _Span] = {}
 
     def note(self, path: YamlPath, event: _Event) -> None:
-        """Keep where a part stands; numbers alone, for thousands of them are kept."""
+        """Record the position of a part, from a parser event."""
         start, end = event.start_mark, event.end_mark
         style = (event.style or "") if isinstance(event, yaml.ScalarEvent) else None
         self._spans[path] = (start.line, start.column, end.line, end.column, style)
 
     def mark(self, path: YamlPath, line: int, column: int, end: int) -> None:
-        """Keep where a part of one line stands, all counted from 0."""
+        """Record the position of a part within one line; all numbers count from 0."""
         self._spans[path] = (line, column, line, end, "")
 
     def __getitem__(self, path: YamlPath) -> SourceRange:
-        """Return where the part begins, and where it ends in that line."""
+        """Return the start of the part and its end in that line."""
         line, column, end_line, end_column, style = self._spans[path]
         is_within = style is not None and line == end_line
         last = end_column if is_within else len(self.line(line))
@@ -90,7 +104,7 @@ class SourceMap(Mapping[YamlPath, SourceRange]):
         )
 
     def __contains__(self, path: object) -> bool:
-        """Whether there is such a part."""
+        """Return whether there is such a part."""
         return path in self._spans
 
     def __iter__(self) -> Iterator[YamlPath]:
@@ -98,30 +112,30 @@ class SourceMap(Mapping[YamlPath, SourceRange]):
         return iter(self._spans)
 
     def __len__(self) -> int:
-        """Return how many parts there are."""
+        """Return the number of parts."""
         return len(self._spans)
 
     def line(self, number: int) -> str:
-        """Return a line of the text, counted from 0, without white space at its end."""
+        """Return a line of the text, counted from 0, without trailing white space."""
         if self._lines is None:
             self._lines = LINE_END.split(self._text)
         return self._lines[number].rstrip() if number < len(self._lines) else ""
 
     def within(self, line: int = 0, column: int = 0) -> SourceRange:
-        """Return a place counted from 0, or the end of the text if that ends before."""
+        """Return a position counted from 0, at most the end of the text."""
         last = len(LINE_END.split(self._text)) - 1
         if line > last:
             line, column = last, len(self.line(last))
         return SourceRange(line=line + self._first_line, column=column + 1)
 
     def is_verbatim(self, path: YamlPath, text: str) -> bool:
-        """Whether the lines of a text stand as lines of the file, each as it is."""
+        """Return whether the lines of a text are lines of the file, unchanged."""
         line, style = self._spans[path][0], self._spans[path][-1]
         begins = self.content(path, text).column - 1
         return style == "|" or self.line(line)[begins:].startswith(text)
 
     def content(self, path: YamlPath, text: str) -> SourceRange:
-        """Return where the first character of a text stands, past its quote or its `|`."""
+        """Return the position of the first character of a text, after its quote or `|`."""
         line, _, end_line, _, style = self._spans[path]
         place = self[path]
         if style not in {"|", ">"}:
@@ -134,14 +148,14 @@ class SourceMap(Mapping[YamlPath, SourceRange]):
 
 
 class Document(Struct, kw_only=True):
-    """One YAML document: its value, and where each part of it stands."""
+    """One YAML document: its value, the positions of its parts, and its problems."""
 
     file: str
     value: Any = None
     is_read: bool = False
-    """There is a value, be it null; reading did not end before."""
+    """The document was read to its end; the value may still be null."""
     keys: SourceMap = field(default_factory=SourceMap)
-    """Where the key of a value stands; an item of a list has none."""
+    """Positions of keys; items of a list have none."""
     values: SourceMap = field(default_factory=SourceMap)
     problems: list[Diagnostic] = field(default_factory=list)
 
@@ -154,7 +168,7 @@ class Document(Struct, kw_only=True):
         *,
         severity: Severity = Severity.ERROR,
     ) -> None:
-        """Note a finding."""
+        """Add a diagnostic."""
         self.problems.append(
             Diagnostic(
                 code=code,
@@ -171,11 +185,7 @@ class Document(Struct, kw_only=True):
 
 
 def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
-    """Read one document; what is wrong stands in `problems`, and never raises.
-
-    Anchors, aliases and tags are refused, a key twice is an error, and only `true` and `false` are
-    booleans.
-    """
+    """Read one document. Never raises; errors are in `problems`."""
     text = text.removeprefix("\ufeff")
     document = Document(
         file=file, keys=SourceMap(text, first_line), values=SourceMap(text, first_line)
@@ -183,7 +193,7 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     try:
         _Builder(document, first_line).build(iter(_LOADER(text).get_event, None))
     except yaml.MarkedYAMLError as error:
-        said, mark = _told(error, document.values)
+        said, mark = _explain(error, document.values)
         at = document.values.within(mark.line, mark.column) if mark else document.values.within()
         document.problem("yaml-syntax", f"not valid YAML: {said}", at)
     except yaml.YAMLError as error:
@@ -201,8 +211,8 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     return document
 
 
-def _told(error: yaml.MarkedYAMLError, places: SourceMap) -> tuple[str, Any]:
-    """Return what is wrong with YAML in the words of its author, and where."""
+def _explain(error: yaml.MarkedYAMLError, places: SourceMap) -> tuple[str, Any]:
+    """Return a helpful message for common errors (the parser's own otherwise), and its mark."""
     mark, said = error.problem_mark or error.context_mark, str(error.problem)
     if error.context == "while scanning a quoted scalar" and "end of stream" in said:
         return "a quote is opened here, and never closed", error.context_mark
@@ -215,14 +225,14 @@ def _told(error: yaml.MarkedYAMLError, places: SourceMap) -> tuple[str, Any]:
 
 
 class _Builder:
-    """Makes values of the events of a parser."""
+    """Builds values from parser events."""
 
     def __init__(self, document: Document, first_line: int) -> None:
         self._document = document
         self._first_line = first_line
 
     def build(self, stream: Iterator[_Event]) -> None:
-        """Read the first document, and say how many there are if there is another."""
+        """Read the first document; report the number of documents if there are more."""
         starts: list[_Event] = []
         for event in stream:
             if isinstance(event, yaml.DocumentStartEvent):
@@ -275,7 +285,7 @@ class _Builder:
         return mapping
 
     def _special(self, event: _Event) -> DeclarationError:
-        """Return the error that ends reading: what the event does could cost anything."""
+        """Return the error that ends the parse: resolving such an event has no cost limit."""
         message = "anchors, aliases, merge keys and tags are not allowed in a manifest"
         return self._refusal("yaml-alias", message, event)
 
@@ -299,7 +309,7 @@ def _indent(line: str) -> int:
 
 
 def _scalar(text: str) -> Any:
-    """Return the value of an unquoted scalar, by the core schema of YAML 1.2."""
+    """Return the value of an unquoted scalar by the core schema of YAML 1.2."""
     if text and text[0] not in _FIRST:
         return text
     for pattern, read in _SCALARS:
