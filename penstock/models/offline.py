@@ -1,4 +1,4 @@
-"""A stand-in that needs no key and no network: a handful of rules that call tools and say so."""
+"""The offline model: a handful of rules that call tools, without a key or a network."""
 
 import json
 import re
@@ -39,14 +39,14 @@ NOTICE = "I am the offline model: a handful of rules, not a language model."
 CONFIGURE = "For real answers, name a model in penstock.toml under [models]."
 MOST_TOOLS = 20
 READ_CHARS = 4000
-"""How much of a message the rules look at."""
+"""Characters of a message that the rules read."""
 
 _ASKED = "I cannot call `"
 _WORDS = re.compile(r"\s*\S+\s?|\s+")
 
 
 class RuleReply(Struct, frozen=True):
-    """What the rules came to."""
+    """The reply that a rule makes."""
 
     thought: str
     text: str = ""
@@ -54,10 +54,10 @@ class RuleReply(Struct, frozen=True):
 
 
 class OfflineModel:
-    """Calls the tools that a message names or describes, and reports what they gave.
+    """Calls the tools that a message names or describes, and reports their results.
 
-    The same conversation always gets the same reply. With `seconds_per_word` it speaks as slowly
-    as a model would.
+    The same conversation always gets the same reply. `seconds_per_word` makes it stream as slowly
+    as a real model.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class OfflineModel:
 
 
 def decide(request: ModelRequest) -> RuleReply:
-    """Return the reply to a request: the first rule that fits decides."""
+    """Return the reply to a request, made by the first rule that applies."""
     place, results = _turn(request.messages)
     finish = next((tool for tool in request.tools if tool.name == FINISH), None)
     if finish is not None:
@@ -105,7 +105,7 @@ def decide(request: ModelRequest) -> RuleReply:
 
 
 def _turn(messages: Sequence[Message]) -> tuple[int, list[ToolMessage]]:
-    """Return where the last user message stands, and what the tools have answered since."""
+    """Return the index of the last user message, and the results of tools since then."""
     results: list[ToolMessage] = []
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -117,7 +117,7 @@ def _turn(messages: Sequence[Message]) -> tuple[int, list[ToolMessage]]:
 
 
 def _asked(messages: Sequence[Message], place: int, tools: Sequence[ToolDefinition]) -> str:
-    """Return the last question; after the earlier one, if it only adds what we asked for."""
+    """Return the question; with the earlier one before it if it only adds what we asked for."""
     if place < 0:
         return ""
     asked = messages[place].content[:READ_CHARS]
@@ -177,12 +177,12 @@ def _introduce(tools: Sequence[ToolDefinition]) -> RuleReply:
 
 
 def _report(results: Sequence[ToolMessage], request: ModelRequest) -> RuleReply:
-    told = any(
+    is_known = any(
         NOTICE in message.content
         for message in request.messages
         if isinstance(message, AssistantMessage)
     )
-    notice = "" if told else f"\n\n({NOTICE})"
+    notice = "" if is_known else f"\n\n({NOTICE})"
     if not results:
         return RuleReply("No tool may be called now.", f"I have no results to report.{notice}")
     return RuleReply("I report what came back.", f"{report(results)}{notice}")

@@ -1,4 +1,4 @@
-"""Which tools a message means: those it names, or the one whose description fits best."""
+"""Finds the tools that a message means: those it names, or the one with the best description."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from penstock.models.model import ToolDefinition
 
 NAME_WEIGHT = 2.0
 ENOUGH = 2.0
-"""What a tool must score to be called unasked: a word of its name, or two of its description."""
+"""The score at which an unnamed tool is called: a word of its name, or two of its description."""
 SHORTEST_STEM = 3
 
 _SMALL_WORDS = frozenset(
@@ -45,13 +45,13 @@ _MAIL_WORDS = frozenset(("email", "mail"))
 
 
 class ToolMention(Struct, frozen=True):
-    """A tool, and the part of the message that speaks of it."""
+    """A tool, and the part of the message about it."""
 
     tool: ToolDefinition
     text: str
-    """From its name on, to the next tool's name; all of the message, if it is not named."""
+    """The text from its name to the next tool's name; the whole message if it is not named."""
     before: str = ""
-    """What stands before the first name."""
+    """The text before the first name."""
     named: bool = True
 
 
@@ -77,17 +77,17 @@ def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[ToolMention]:
 
 
 def is_spelled(name: str, text: str) -> bool:
-    """Whether a text has this name letter by letter, in any case, as a word of its own."""
+    """Whether a text contains this name as a word, in any case."""
     return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE))
 
 
 def has_side_effects(tool: ToolDefinition) -> bool:
-    """Whether a tool sends, deletes or changes something, by its name."""
+    """Whether the name of a tool suggests that it sends, deletes or changes something."""
     return bool(_SIDE_EFFECTS.match(tool.name.lower()))
 
 
 def best_match(text: str, tools: Sequence[ToolDefinition]) -> ToolMention | None:
-    """Return the tool whose name and description share most with the message, if one stands out."""
+    """Return the tool that shares most words with the message, unless the score is low or a tie."""
     asked = _words(text)
     if "://" in text:
         asked |= _URL_WORDS
@@ -108,20 +108,19 @@ def best_match(text: str, tools: Sequence[ToolDefinition]) -> ToolMention | None
 
 
 def asks_for_list(text: str) -> bool:
-    """Whether the message asks what can be done here."""
+    """Whether the message asks which tools there are."""
     return bool(_WHICH.search(text))
 
 
 def asks_for_any(text: str) -> bool:
-    """Whether the message asks for a tool to be tried, whichever."""
+    """Whether the message asks to try any tool."""
     return bool(_ANY.search(text))
 
 
 def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | None:
-    """Return a tool that can be tried just so: the one that needs the fewest words to describe.
+    """Return the tool with the shortest description that needs no input and has no side effects.
 
-    It needs no input, and nothing is sent or deleted by it. A built-in one only where the project
-    has none.
+    Tools of the project come before built-in ones.
     """
     easy = [
         tool for tool in tools if not tool.parameters.get("required") and not has_side_effects(tool)
@@ -138,7 +137,7 @@ def own_first(tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
 
 
 def stem(word: str) -> str:
-    """Return the word without its commonest endings."""
+    """Return the word without a common ending."""
     for ending in ("ing", "ies", "es", "ed", "s", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
             return word[: -len(ending)]

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say, for tests."""
+"""A model with scripted replies, for tests."""
 
 import asyncio
 import json
@@ -27,22 +27,22 @@ SCRIPTED = ModelCard(model_id="scripted", name="scripted", provider="scripted")
 
 
 class Hold:
-    """A place in a reply where the model waits until the test lets it go on."""
+    """A point in a reply where the model waits until the test releases it."""
 
     def __init__(self) -> None:
         self._reached = asyncio.Event()
         self._released = asyncio.Event()
 
     async def reached(self) -> None:
-        """Wait until a reply stands here."""
+        """Wait until a reply has reached this point."""
         await self._reached.wait()
 
     def release(self) -> None:
-        """Let this reply, and every later one, pass."""
+        """Let this reply and all later ones continue."""
         self._released.set()
 
     async def stand(self) -> None:
-        """Wait as the model does."""
+        """Wait for the release. Called by the model."""
         self._reached.set()
         await self._released.wait()
 
@@ -56,7 +56,7 @@ class Fail(Struct, frozen=True):
 
 
 class Slow(Struct, frozen=True):
-    """The model takes its time, by the clock it was given."""
+    """The model waits, by its clock."""
 
     seconds: float
 
@@ -87,7 +87,7 @@ class ScriptedReply(Struct, frozen=True):
 
     @property
     def fails(self) -> bool:
-        """Whether this reply breaks off."""
+        """Whether this reply ends with an error."""
         return any(isinstance(step, Fail) for step in self.steps)
 
 
@@ -133,7 +133,7 @@ def call(name: str, /, **arguments: Any) -> ScriptedReply:
 
 
 def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
-    """Ask for a tool call with arguments as they come, be they JSON or not."""
+    """Return a reply with a tool call whose arguments are these texts, valid JSON or not."""
     return ScriptedReply(
         (CallDelta(0, name), *(CallDelta(0, "", delta) for delta in deltas)), calls=1
     )
@@ -142,7 +142,7 @@ def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
 def fail(
     status: int = 503, message: str = "", *, retry_after: float | None = None
 ) -> ScriptedReply:
-    """Break off as an HTTP status would: 408, 409, 429 and 5xx may be tried again, others not."""
+    """Return a reply that fails with an HTTP status. 408, 409, 429 and 5xx can be retried."""
     text = message or f"the scripted model answered {status}"
     return ScriptedReply((Fail(status, text, retry_after),))
 

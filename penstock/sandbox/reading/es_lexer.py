@@ -1,7 +1,8 @@
-"""The blob that reads a module: it keeps its findings in its memory.
+"""The adapter for the blob es-module-lexer, which finds the imports and exports of a module.
 
-They are fetched from there one number at a time. It counts in UTF-16 units; what leaves this file
-counts in characters.
+The blob keeps its findings in its memory; they are read from there one number at a time. It counts
+offsets in UTF-16 units; this file converts them to characters. The number of findings is bounded,
+because each costs a dozen calls.
 """
 
 import re
@@ -18,7 +19,7 @@ from penstock.sandbox.wasm.binding import Engine, Instance
 
 BLOB = Blob(name="lexer.wasm", kept_bytes=32 << 20, overcome="it needs too much memory to be read")
 _MOST = 2_000
-"""Statements and exports of one module: each costs a dozen calls, so they are not endless."""
+"""One more than the most statements, and the most exports, of one module."""
 _NOWHERE = 0xFFFFFFFF
 _DYNAMIC, _META, _STAR = frozenset({2, 5, 7}), 3, 8
 _PHASES = {4: "source", 5: "source", 6: "defer", 7: "defer"}
@@ -29,11 +30,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-"""Characters that are two units."""
+"""Characters that take two UTF-16 units."""
 
 
 class EsLexer:
-    """The blob and an instance of it; used by one thread at a time."""
+    """The blob and its current instance. One thread may use it at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
         self._reader = Reader(BLOB, clock, cache, begin=_Guest, unread=Findings)
@@ -131,7 +132,7 @@ class _Guest:
 
 
 class _Text:
-    """A source, and how places in UTF-16 units become places in characters."""
+    """A source; converts offsets in UTF-16 units to offsets in characters."""
 
     def __init__(self, source: str, units: bytes) -> None:
         self.source = source
@@ -145,9 +146,9 @@ class _Text:
 
 
 def _names(source: str, at: int, end: int) -> Iterator[tuple[str, int]]:
-    """Read what stands between `import` or `export` and the specifier.
+    """Yield the names between `import` or `export` and the specifier, with their offsets.
 
-    `import a, {b as c} from` wants `default` and `b`; `export {b as c} from` wants `b`.
+    `import a, {b as c} from` imports `default` and `b`; `export {b as c} from` imports `b`.
     """
     tokens = [token for token in _TOKEN.finditer(source, at, end) if token.lastgroup]
     words = [(unquoted(token[0]), token.start(), token.lastgroup) for token in tokens[1:]]

@@ -1,7 +1,8 @@
-"""Whether the engine of scripts would take a module: it is compiled, and none of it runs.
+"""Compiles a module with QuickJS, without running it, to find all syntax errors.
 
-What takes out types and what finds imports read generously; this finds the rest, such as a name
-that is declared twice.
+swc and the lexer accept more than QuickJS does, such as a name that is declared twice. The compiled
+module is discarded. The instance has no host functions, and each import resolves to an empty
+module, because imports are checked elsewhere. Proof: tests/sandbox/reading/test_grammar.py.
 """
 
 import re
@@ -17,7 +18,7 @@ from penstock.sandbox.wasm.binding import Engine, Import, Instance
 BLOB = "quickjs.wasm"
 _STACK_BYTES = 200 << 10
 _KEPT_BYTES = 16 << 20
-"""What was compiled stays in memory: after so much of it an instance is not kept."""
+"""Compiled code stays in memory: an instance with more than this is replaced."""
 _MODULE = 1
 _PLACE = re.compile(r":(\d+):(\d+)\n")
 _OWN_LIMITS = ("out of memory", "stack overflow")
@@ -25,14 +26,14 @@ _NOT_PERMITTED = 63
 
 
 class Grammar:
-    """The blob and an instance of it; used by one thread at a time."""
+    """QuickJS as a syntax checker. One thread may use it at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
         blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
         self._reader = Reader[Findings | None](blob, clock, cache, begin=_Guest, unread=Findings)
 
     def check(self, source: str, seconds: float) -> Findings | None:
-        """Return what is wrong with a module, or None."""
+        """Return the syntax error of a module, or None."""
         return self._reader.read(source, seconds)
 
     def close(self) -> None:
@@ -41,13 +42,13 @@ class Grammar:
 
 
 class _Guest:
-    """One instance of the blob, which has no host but this file."""
+    """One instance of QuickJS."""
 
     def __init__(self, engine: Engine) -> None:
         self.instance = Instance(engine, self, MEMORY_BYTES)
         self.instance.call("_initialize")
         if self.instance.call("qjs_init"):
-            raise RuntimeError("the engine of scripts does not begin")
+            raise RuntimeError("QuickJS did not start")
         self._quick = self.instance.quick
         self._quick("qjs_set_max_stack_size", _STACK_BYTES)
         self._quick("qjs_set_module_loader", 1)
@@ -55,45 +56,46 @@ class _Guest:
     def read(self, source: str) -> Findings | None:
         content = source.encode()
         code, name, size = self.keep(content), self.keep(b"module"), self.keep(bytes(4))
-        made = self.instance.call("qjs_compile", code, len(content), name, _MODULE, 0, size)
-        problem = None if made else self._problem(source)
-        for each in (code, name, size, *([made] if made else [])):
-            self._quick("wasm_free", each)
+        bytecode = self.instance.call("qjs_compile", code, len(content), name, _MODULE, 0, size)
+        problem = None if bytecode else self._problem(source)
+        for address in (code, name, size, *([bytecode] if bytecode else [])):
+            self._quick("wasm_free", address)
         return problem
 
     def keep(self, content: bytes) -> int:
-        """Put bytes into memory, a zero byte behind them."""
-        at = self._quick("wasm_malloc", len(content) + 1)
-        if not at:
+        """Copy bytes into memory, followed by a zero byte; return their address."""
+        address = self._quick("wasm_malloc", len(content) + 1)
+        if not address:
             raise RuntimeError("out of memory")
-        self.instance.write(at, content + b"\0")
-        return at
+        self.instance.write(address, content + b"\0")
+        return address
 
     def _problem(self, source: str) -> Findings:
         error = self._quick("qjs_get_exception")
-        said, stack = self._member(error, b"message"), self._member(error, b"stack")
+        message, stack = self._member(error, b"message"), self._member(error, b"stack")
         self._quick("qjs_free_value", error)
-        if any(limit in said for limit in _OWN_LIMITS):
-            raise RuntimeError(said)
-        found = _PLACE.search(stack)
-        line, column = (int(found[1]), int(found[2])) if found else (1, 1)
-        return Findings(problem=said, problem_at=_offset(source, line, column))
+        # A limit of this instance is no syntax error: `Reader` reports it and drops the instance.
+        if any(limit in message for limit in _OWN_LIMITS):
+            raise RuntimeError(message)
+        position = _PLACE.search(stack)
+        line, column = (int(position[1]), int(position[2])) if position else (1, 1)
+        return Findings(problem=message, problem_at=_offset(source, line, column))
 
     def _member(self, value: int, name: bytes) -> str:
-        spelled, size = self.keep(name), self.keep(bytes(4))
-        member = self._quick("qjs_get_prop_string", value, spelled)
-        at = self._quick("qjs_get_string_len", member, size)
-        text = self.instance.read(at, self.instance.read_word(size)) if at else b""
-        if at:
-            self._quick("qjs_free_cstring", at)
+        key, size = self.keep(name), self.keep(bytes(4))
+        member = self._quick("qjs_get_prop_string", value, key)
+        address = self._quick("qjs_get_string_len", member, size)
+        text = self.instance.read(address, self.instance.read_word(size)) if address else b""
+        if address:
+            self._quick("qjs_free_cstring", address)
         self._quick("qjs_free_value", member)
-        for each in (spelled, size):
-            self._quick("wasm_free", each)
+        for allocated in (key, size):
+            self._quick("wasm_free", allocated)
         return text.decode("utf-8", "replace")
 
 
 def _offset(source: str, line: int, column: int) -> int:
-    """Return a place in characters; the engine counts columns in bytes."""
+    """Return the offset in characters. QuickJS counts columns in bytes of UTF-8."""
     begin = 0
     for _ in range(line - 1):
         begin = source.find("\n", begin) + 1
@@ -102,22 +104,22 @@ def _offset(source: str, line: int, column: int) -> int:
     return begin + len(text[: column - 1].decode("utf-8", "ignore"))
 
 
-def _name(guest: _Guest, given: Sequence[int]) -> int:
-    """Leave every specifier as it is: what it leads to is looked at elsewhere."""
-    return guest.keep(guest.instance.read_text(given[1]).encode())
+def _name(guest: _Guest, arguments: Sequence[int]) -> int:
+    """Resolve every specifier to itself: imports are checked elsewhere."""
+    return guest.keep(guest.instance.read_text(arguments[1]).encode())
 
 
-def _load(guest: _Guest, given: Sequence[int]) -> int:
-    """Give an empty module for every one that is imported."""
-    guest.instance.write(given[1], bytes(4))
+def _load(guest: _Guest, arguments: Sequence[int]) -> int:
+    """Return an empty module for every import."""
+    guest.instance.write(arguments[1], bytes(4))
     return guest.keep(b"")
 
 
-def _nothing(_guest: _Guest, _given: Sequence[int]) -> int:
+def _nothing(_guest: _Guest, _arguments: Sequence[int]) -> int:
     return 0
 
 
-def _refused(_guest: _Guest, _given: Sequence[int]) -> int:
+def _refused(_guest: _Guest, _arguments: Sequence[int]) -> int:
     return _NOT_PERMITTED
 
 

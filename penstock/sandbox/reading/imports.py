@@ -1,4 +1,11 @@
-"""Which imports a script may have: what a specifier may say, and where it leads."""
+"""Resolves the imports of scripts, and refuses those that are not allowed.
+
+Guarantees that a resolved name lies inside the folder of the script: a specifier must be relative,
+free of `%`, backslashes, control characters and empty segments, and may use `..` only at its start
+and only within the folder. So no two specifiers name one file in different spellings, and nothing
+is resolved twice. Symlinks are checked where files are read (folder.py). Proof:
+tests/sandbox/reading/test_imports.py.
+"""
 
 import posixpath
 import re
@@ -28,13 +35,13 @@ class RefusedImport(Struct, frozen=True, kw_only=True):
 
 
 Resolve = Callable[[str, Statement, str], str | RefusedImport]
-"""Where a statement of a module leads; the third is how messages call the root of the script."""
+"""Resolves a statement of a module. The third argument is the name of the root for messages."""
 
 
 def target(importer: str, statement: Statement, folder: str = "") -> str | RefusedImport:
-    """Return the name of the module that a statement means, or RUNTIME, or why it is refused.
+    """Return the name of the imported module, or RUNTIME, or why the import is refused.
 
-    `folder` is how messages call the root of the script. What the name leads to is not looked at.
+    `folder` is the name of the script's root for messages. The file itself is not read.
     """
     specifier = statement.specifier
     if specifier == RUNTIME:
@@ -43,7 +50,7 @@ def target(importer: str, statement: Statement, folder: str = "") -> str | Refus
 
 
 def refused_attributes(statement: Statement) -> Iterator[tuple[int, RefusedImport]]:
-    """Yield what is wrong with the `with { ... }` of an import, and where."""
+    """Yield the problems of the `with { ... }` of an import, each with its offset."""
     is_json = statement.specifier.endswith(JSON)
     for key, value, at in statement.attributes:
         if not (is_json and (key, value) == _JSON_ATTRIBUTE):
@@ -55,9 +62,9 @@ def refused_attributes(statement: Statement) -> Iterator[tuple[int, RefusedImpor
 
 
 def missing_file(importer: str, specifier: str, names: Iterable[str]) -> RefusedImport:
-    """Say that a file is not there, and which of these is."""
-    there = [relative(importer, name) for name in names if name != importer]
-    near = nearest(specifier, [each for each in there if each != specifier])
+    """Return the problem of a file that does not exist, with the nearest of these names."""
+    specifiers = [relative(importer, name) for name in names if name != importer]
+    near = nearest(specifier, [each for each in specifiers if each != specifier])
     return RefusedImport(
         code="import-missing", message=f'"{specifier}" does not exist', suggestion=_meant(near)
     )
@@ -66,7 +73,7 @@ def missing_file(importer: str, specifier: str, names: Iterable[str]) -> Refused
 def missing_name(
     specifier: str, name: str, exports: Iterable[str], types: Iterable[str]
 ) -> RefusedImport:
-    """Say that a module does not export a name, and which one it does."""
+    """Return the problem of a name that is not exported, with the nearest export."""
     near = nearest(name, sorted(exports))
     return RefusedImport(
         code="import-name-missing",
@@ -82,7 +89,7 @@ def relative(importer: str, name: str) -> str:
 
 
 def _refused_shape(specifier: str) -> RefusedImport | None:
-    """Look at the text alone."""
+    """Check the text of a specifier, without resolving it."""
     if _PACKAGE_SCHEME.match(specifier):
         return RefusedImport(
             code="import-bare", message=f'package import "{specifier}" is not allowed'

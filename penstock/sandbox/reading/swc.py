@@ -1,6 +1,8 @@
-"""The blob that takes types out of TypeScript, and the objects that it asks its host for.
+"""The adapter for the blob of swc, which strips types from TypeScript.
 
-It was made for a JavaScript host: its values are handles, numbers that stand for objects of ours.
+The blob was built by wasm-bindgen for a JavaScript host: it holds values as handles, numbers that
+stand for objects of the host. `Objects` plays that host with Python objects. Only the imports that
+stripping needs are implemented; any other traps. Proof: tests/sandbox/reading/test_swc.py.
 """
 
 import struct
@@ -23,7 +25,7 @@ _FALSY = (_UNDEFINED, None, False, 0, "")
 
 
 class Swc:
-    """The blob and an instance of it; used by one thread at a time."""
+    """The blob and its current instance. One thread may use it at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
         blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
@@ -32,7 +34,7 @@ class Swc:
 
     @property
     def handles(self) -> int:
-        """How many objects the instance has handles of."""
+        """Number of objects that the instance holds handles of."""
         return self._objects.count if self._objects is not None else 0
 
     @property
@@ -41,7 +43,7 @@ class Swc:
         return self._reader.size
 
     def strip(self, source: str, seconds: float) -> StripResult:
-        """Replace every type by blanks, within so many seconds."""
+        """Replace every type by spaces, within so many seconds."""
         return self._reader.read(source, seconds)
 
     def close(self) -> None:
@@ -55,7 +57,7 @@ class Swc:
 
 
 class _Guest:
-    """One instance of the blob, and the objects that it has handles of."""
+    """One instance of the blob, and the objects behind its handles."""
 
     def __init__(self, engine: Engine) -> None:
         self.objects = Objects()
@@ -71,9 +73,9 @@ class _Guest:
 
 
 class Objects:
-    """The objects behind the handles of one instance, and what it may ask of them.
+    """The objects behind the handles of one instance, and the functions that it imports.
 
-    Some handles it keeps from one source to the next.
+    The instance keeps some handles from one source to the next.
     """
 
     instance: Instance
@@ -84,7 +86,7 @@ class Objects:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of objects."""
         return len(self._objects) - len(self._free)
 
     def add(self, value: Any) -> int:
@@ -101,13 +103,13 @@ class Objects:
         return self._objects[handle]
 
     def take(self, handle: int) -> Any:
-        """Return the object of a handle that is not needed any more."""
-        found = self._objects[handle]
+        """Return the object of a handle and drop the handle."""
+        value = self._objects[handle]
         self.drop(handle)
-        return found
+        return value
 
     def drop(self, handle: int) -> int:
-        """Forget one object."""
+        """Drop a handle, unless it is one of the fixed ones."""
         if handle >= _FIRST_FREE:
             self._objects[handle] = None
             self._free.append(handle)
@@ -118,17 +120,17 @@ class Objects:
         return self.instance.read(address, size).decode("utf-8", "replace")
 
     def member(self, place: int, key: int) -> int:
-        """Look into an object."""
-        found, name = self.get(place), self.get(key)
-        return self.add(found.get(name, _UNDEFINED) if isinstance(found, dict) else _UNDEFINED)
+        """Return a handle of a member of an object."""
+        value, name = self.get(place), self.get(key)
+        return self.add(value.get(name, _UNDEFINED) if isinstance(value, dict) else _UNDEFINED)
 
     def set_member(self, place: int, key: int, value: int) -> int:
-        """Put something into an object."""
+        """Set a member of an object."""
         self.get(place)[self.take(key)] = self.take(value)
         return 0
 
     def get_string(self, place: int, handle: int) -> int:
-        """Copy a text into the memory of the blob, and say where it is."""
+        """Copy a text into the memory of the blob; write its address and size to `place`."""
         value, address, size = self.get(handle), 0, 0
         if isinstance(value, str):
             text = value.encode()
@@ -139,21 +141,23 @@ class Objects:
         return 0
 
     def get_boolean(self, handle: int) -> int:
-        """Tell whether it is true, false or neither, which is 2."""
+        """Return 1 for true, 0 for false, 2 for any other value."""
         value = self.get(handle)
         return int(value) if isinstance(value, bool) else 2
 
     def new_number(self, bits: int) -> int:
-        """Make a number of the bits of a double."""
+        """Return a handle of the number with these bits of a double."""
         return self.add(struct.unpack("<d", struct.pack("<q", bits))[0])
 
     def throw(self, address: int, size: int) -> int:
-        """End the call: the blob found itself in a state that it does not know."""
+        """Raise an internal error of the blob."""
         raise RuntimeError(self.text(address, size))
 
     def equals(self, first: int, second: int) -> int:
-        """Tell whether two are loosely equal: null and undefined are."""
-        left, right = (None if (it := self.get(h)) is _UNDEFINED else it for h in (first, second))
+        """Compare loosely: null equals undefined."""
+        left, right = self.get(first), self.get(second)
+        left = None if left is _UNDEFINED else left
+        right = None if right is _UNDEFINED else right
         return int(left == right)
 
 
@@ -162,21 +166,21 @@ def _done(result: Any) -> StripResult:
 
 
 def _refused(error: Any) -> StripResult:
-    """Read the error that the blob threw."""
-    found: Mapping[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
+    """Return the problem that the blob threw."""
+    thrown: Mapping[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
     line, column = 1, 0
     with suppress(TypeError, ValueError):
-        line, column = int(found.get("startLine", 1)), int(found.get("startColumn", 0))
+        line, column = int(thrown.get("startLine", 1)), int(thrown.get("startColumn", 0))
     return StripResult(
-        problem=str(found.get("message", "not valid TypeScript")),
-        is_unsupported=found.get("code") == "UnsupportedSyntax",
+        problem=str(thrown.get("message", "not valid TypeScript")),
+        is_unsupported=thrown.get("code") == "UnsupportedSyntax",
         line=line,
         column=column + 1,
     )
 
 
 def _wanted() -> Iterator[tuple[str, str, int, Callable[..., int]]]:
-    """Yield what stripping asks for: name, parameters, how many results, and the answer."""
+    """Yield the imports that stripping needs: name, parameters, number of results, function."""
     yield "__wbg_getwithrefkey_1dc361bd10053bfe", "ii", 1, Objects.member
     yield "__wbg_new_405e22f390576ce2", "", 1, lambda it: it.add({})
     yield "__wbg_set_3f1d0b984ed272ed", "iii", 0, Objects.set_member
@@ -222,11 +226,11 @@ _UNWANTED = {
     ("iii", 0): "__wbg_set_37837023f3d740e8 __wbg_set_65595bdd868b3009",
     ("iii", 1): "__wbg_call_7cccdd69e0791ae2 __wbindgen_closure_wrapper5432",
 }
-"""What only other uses of the blob ask for; all of it must be there."""
+"""Imports for other uses of the blob. They must exist for the blob to load."""
 
 
 def _unwanted(_objects: Objects, *_arguments: int) -> int:
-    raise RuntimeError("the blob asked for what stripping does not need")
+    raise RuntimeError("the blob called an import that stripping does not need")
 
 
 def _import(name: str, parameters: str, results: int, call: Callable[..., int]) -> Import:
