@@ -26,7 +26,9 @@ def test_undefined_equals_null(first: int, second: int, equal: int) -> None:
 
 def test_what_is_not_needed_is_refused() -> None:
     (wanted,) = (each for each in IMPORTS if each.name == "__wbindgen_is_function")
-    with pytest.raises(RuntimeError, match="the blob called an import that stripping does not need"):
+    with pytest.raises(
+        RuntimeError, match="the blob called an import that stripping does not need"
+    ):
         wanted.call(Objects(), [128])
 
 
