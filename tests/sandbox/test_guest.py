@@ -1,4 +1,4 @@
-"""What a guest is told: its beginning, its limits by their names in scripts, answers at once."""
+"""The first delivery to a guest, its limits by their names in scripts, and synchronous answers."""
 
 import json
 
@@ -16,28 +16,28 @@ def request(bridge: FakeBridge, bounds: Bounds) -> EntryRequest:
 
 
 def test_a_script_begins_with_its_input_its_limits_and_the_time() -> None:
-    said = beginning(request(FakeBridge(), Bounds(seconds=1, log_line_bytes=7)), {"n": 1})
-    assert (said.kind, said.at_ms) == ("run", BEGINS_MS)
-    assert said.value["input"] == {"n": 1}
-    assert said.value["bounds"]["logLineBytes"] == 7
-    assert len(said.value["chance"]) == 4
+    first = beginning(request(FakeBridge(), Bounds(seconds=1, log_line_bytes=7)), {"n": 1})
+    assert (first.kind, first.at_ms) == ("run", BEGINS_MS)
+    assert first.value["input"] == {"n": 1}
+    assert first.value["bounds"]["logLineBytes"] == 7
+    assert len(first.value["chance"]) == 4
 
 
-def test_what_is_answered_at_once_is_a_value_or_a_refusal() -> None:
+def test_a_synchronous_answer_is_a_value_or_a_refusal() -> None:
     bridge = FakeBridge({"known": lambda asked: asked})
     world = world_of(request(bridge, Bounds(seconds=1)))
     assert json.loads(world.answer("known", [1])) == {"value": [1]}
     assert json.loads(world.answer("unknown", 1))["refusal"]["name"] == "FloError"
 
 
-def test_what_is_held_already_leaves_less_for_a_step() -> None:
+def test_open_host_calls_leave_less_memory_for_a_step() -> None:
     bounds = Bounds(seconds=1, memory_mb=1)
     world = world_of(request(FakeBridge(), bounds))
     begin_step(world, bounds, held=1000)
     assert world.most_held == (1 << 20) - 1000
 
 
-def test_a_guest_may_say_more_the_more_calls_it_may_make() -> None:
+def test_the_limit_of_messages_grows_with_the_limit_of_host_calls() -> None:
     def most(calls: int) -> int:
         return world_of(request(FakeBridge(), Bounds(seconds=1, host_calls=calls))).most_messages
 

@@ -1,4 +1,4 @@
-"""What a manifest names becomes a script, or every problem of it at once."""
+"""Loading returns the script of a manifest, or all of its problems at once."""
 
 import threading
 from collections.abc import Mapping
@@ -372,7 +372,7 @@ def test_a_range_ends_behind_what_the_finding_is_about(
     assert (found.end_line, found.end_column) == end
 
 
-def test_what_has_no_place_in_its_file_has_no_range() -> None:
+def test_a_problem_of_a_whole_file_has_no_range() -> None:
     problem = Diagnostic(code="entrypoint-missing", message="no")
     assert spanned(problem, "export {}", Lines("export {}")) == problem
 
@@ -392,9 +392,9 @@ def test_what_has_no_place_in_its_file_has_no_range() -> None:
         ("", []),
     ],
 )
-def test_what_is_used_and_not_there_is_a_warning(source: str, found: list[str]) -> None:
+def test_a_global_that_scripts_lack_is_a_warning(source: str, found: list[str]) -> None:
     """Design of the sandbox, §6.1 no. 13: "Warn on `Intl`/`Temporal` at load"."""
-    told = list(absent_globals(source))
-    names = [each.message.split('"')[1] for each in told]
-    assert [f"{a.line}:{a.column} {n}" for a, n in zip(told, names, strict=True)] == found
-    assert {each.severity for each in told} <= {Severity.WARNING}
+    warnings = list(absent_globals(source))
+    names = [each.message.split('"')[1] for each in warnings]
+    assert [f"{a.line}:{a.column} {n}" for a, n in zip(warnings, names, strict=True)] == found
+    assert {each.severity for each in warnings} <= {Severity.WARNING}
