@@ -6,9 +6,9 @@ from typing import Any, Self
 
 
 def unmarked(awaited: Any) -> Any:
-    """Return what a coroutine yielded, without the mark that a task takes away.
+    """Return the value that a coroutine yielded, without asyncio's mark on a future.
 
-    A future that bears it refuses whoever awaits it next.
+    A task removes that mark. While a future has it, nothing else can await the future.
     """
     if isinstance(awaited, asyncio.Future):
         awaited._asyncio_future_blocking = False  # noqa: SLF001  the protocol of asyncio's futures
@@ -16,16 +16,16 @@ def unmarked(awaited: Any) -> Any:
 
 
 def consume_outcome(awaited: Any) -> None:
-    """Take the outcome of what is over, or a loop reports a failure that nobody comes for.
+    """Retrieve the outcome of a finished future, so that asyncio does not log its exception.
 
-    A task takes that of what it waits for by itself, also when it is cancelled at the same moment.
+    A task does this for the future that it awaits, also if it is cancelled at the same moment.
     """
     if isinstance(awaited, asyncio.Future) and awaited.done() and not awaited.cancelled():
         awaited.exception()
 
 
 class CaughtError:
-    """Takes what is raised in its block, but for what ends a task or the process."""
+    """A context manager that keeps an Exception of its block; signals and exits pass through."""
 
     __slots__ = ("error",)
 
@@ -33,7 +33,7 @@ class CaughtError:
         self.error: Exception | None = None
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Return this object."""
         return self
 
     def __exit__(
@@ -42,11 +42,11 @@ class CaughtError:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Keep what was raised."""
+        """Keep an Exception, and suppress it."""
         if isinstance(error, Exception):
             self.error = error
         return self.error is not None
 
     def __str__(self) -> str:
-        """Return it in one line; nothing where nothing was raised."""
+        """Return the error as `Type: message`; empty if there is none."""
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"

@@ -1,4 +1,16 @@
-"""A value against a JSON Schema (draft 2020-12): every problem with its path, no remote `$ref`."""
+"""Validates values against JSON Schema (draft 2020-12).
+
+Guarantees: a schema never fetches anything; every problem has its path; a value that fits costs one
+call into the Rust validator; the time to explain a value that does not fit is bounded, also for
+hostile schemas and values.
+
+How it works. `jsonschema_rs` validates. Explaining is the expensive part, so its bounds are here:
+at most `MOST_PROBLEMS` problems; only the first problem of a value with more than `MOST_EXPLAINED`
+parts; if the choices (`anyOf`, `oneOf`) of a schema are too many, the parts of the value are
+validated one by one instead. `schema_cost.py` estimates that cost beforehand.
+
+Proof: tests/core/json_values/test_schema.py and test_schema_cost.py.
+"""
 
 import json
 import math
@@ -18,21 +30,21 @@ from penstock.core.text import cut
 SAFE_INTEGER = 2**53 - 1
 MOST_PROBLEMS = 50
 MOST_SCHEMAS = 100_000
-"""Schemas in one, with each reference written out: to check a value takes time for each."""
+"""Limit for the subschemas of a schema, with every reference expanded: validation visits each."""
 MOST_CHOICES = 10_000
-"""Schemas of choices that are looked at to tell why none fits."""
+"""Limit for the subschemas of choices that are visited to explain why none of them fits."""
 MOST_PARTS = 100_000
-"""Of a value, that are looked at for the first with a problem."""
+"""Limit for the parts of a value that are searched for the first problem."""
 MOST_LEVELS = 8
-"""So much deeper in a value what is wrong is looked for, where its choices are more."""
+"""How many levels deeper that search goes if the choices are above `MOST_CHOICES`."""
 MESSAGE_CHARACTERS = 500
 MOST_EXPLAINED = 2000
-"""Values inside of a value whose problems are all told: they are found before the first is told,
-and those of a large value would hold up the process for long."""
+"""Limit for the parts of a value whose problems are all reported. The validator finds all problems
+before it returns the first one, which would block the process for a long time if there are many."""
 
 
 class Problem(Struct, frozen=True):
-    """One thing wrong with a value; `path` is a JSON Pointer."""
+    """A problem of a value; `path` is a JSON Pointer."""
 
     path: str
     message: str
@@ -45,9 +57,9 @@ class Problem(Struct, frozen=True):
 class Schema:
     """A compiled JSON Schema.
 
-    Raises ValueError when it is none, when it refers to anything outside itself, and when what it
-    refers to makes it too large. Patterns of one that is not trusted look neither ahead nor back:
-    no text takes them long.
+    Raises ValueError if it is not a schema, refers to anything outside itself, or is too large with
+    its references expanded. An untrusted schema gets a regular expression engine without lookaround
+    and backreferences, which needs linear time for any text.
     """
 
     def __init__(self, schema: Json, *, is_trusted: bool = True) -> None:
@@ -66,10 +78,10 @@ class Schema:
         self._is_valid = self._validator.is_valid
 
     def problems(self, value: Any, levels: int = MOST_LEVELS) -> list[Problem]:
-        """Return what is wrong with the value, at most 50 findings; nothing if it fits.
+        """Return the problems of the value, at most `MOST_PROBLEMS`; nothing if it fits.
 
-        Of a value with more than MOST_EXPLAINED inside what is wrong first is told alone. Where its
-        choices are too many to tell it whole, that is looked for so many levels deeper.
+        For a value with more than `MOST_EXPLAINED` parts, returns the first problem only. If the
+        schema has too many choices, searches the parts of the value, `levels` deep.
         """
         try:
             if self._is_valid(value):
@@ -82,15 +94,15 @@ class Schema:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
 
     def _inside(self, value: Any, levels: int) -> list[Problem]:
-        """Return what is wrong with a part of the value, so many levels deeper at most."""
-        made: dict[int, Schema] = {}
-        found = parts(self._schema, value) if levels else ()
-        for at, schema, each in islice(found, MOST_PARTS):
-            if id(schema) not in made:
-                made[id(schema)] = Schema(schema, is_trusted=self._is_trusted)
-            if inner := made[id(schema)].problems(each, levels - 1):
-                here = pointer([at])
-                return [Problem(here + problem.path, problem.message) for problem in inner]
+        """Return the problems of the first part of the value that does not fit its subschema."""
+        compiled: dict[int, Schema] = {}
+        candidates = parts(self._schema, value) if levels else ()
+        for key, schema, part in islice(candidates, MOST_PARTS):
+            if id(schema) not in compiled:
+                compiled[id(schema)] = Schema(schema, is_trusted=self._is_trusted)
+            if inner := compiled[id(schema)].problems(part, levels - 1):
+                prefix = pointer([key])
+                return [Problem(prefix + problem.path, problem.message) for problem in inner]
         return [Problem("", "does not fit the schema, whose choices are too many to say why")]
 
     def _errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
@@ -104,14 +116,14 @@ class Schema:
 
 
 class SchemaFault(Struct, frozen=True):
-    """One thing wrong with a schema, and the path to it."""
+    """A problem of a schema, and the path to it."""
 
     path: tuple[str | int, ...]
     message: str
 
 
 class RemoteRef(Struct, frozen=True):
-    """A reference to another document; the path leads to its text."""
+    """A reference to another document, and the path to it."""
 
     path: tuple[str | int, ...]
     ref: str
@@ -120,12 +132,12 @@ class RemoteRef(Struct, frozen=True):
 _OUTSIDE = "is outside the schema"
 _TOO_LARGE = f"/: has more than {MOST_SCHEMAS} schemas, with each $ref written out"
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
-"""Patterns that look ahead or back give up after so many steps."""
+"""Patterns with lookaround stop after so many backtracking steps."""
 _PLAIN_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 17, dfa_size_limit=1 << 17)
 
 
 def check_schema(schema: Json) -> list[SchemaFault]:
-    """Return where this is no JSON Schema, or refers to what is not in it."""
+    """Return the errors of a schema, including references to definitions that it does not have."""
     try:
         faults = [
             SchemaFault(tuple(error.instance_path), _meaning(error))
@@ -133,11 +145,11 @@ def check_schema(schema: Json) -> list[SchemaFault]:
         ]
     except ValueError as error:
         return [SchemaFault((), cut(str(error), MESSAGE_CHARACTERS))]
-    return faults or _vain_refs(schema)
+    return faults or _dangling_refs(schema)
 
 
 def remote_refs(schema: Json) -> list[RemoteRef]:
-    """Return the references that lead out of the schema."""
+    """Return the references to other documents."""
     inside = {each for each in _ids(schema) if isinstance(each, str)}
     return [
         RemoteRef(path, ref)
@@ -147,7 +159,7 @@ def remote_refs(schema: Json) -> list[RemoteRef]:
 
 
 def json_type(value: Any) -> str:
-    """Return what JSON calls a value: `array`, `string` and so on."""
+    """Return the name of the value's JSON type: `array`, `string` and so on."""
     return next((name for kind, name in _JSON_TYPES if isinstance(value, kind)), "null")
 
 
@@ -157,8 +169,8 @@ def pointer(path: list[str | int]) -> str:
 
 
 def json_problems(value: Any, depth: int) -> Iterator[Problem]:
-    """Yield where a value is nested too deeply, or has a number that other languages change."""
-    if type(value) is dict and _is_plain(value):
+    """Yield a problem for too deep nesting and for numbers that JavaScript cannot represent."""
+    if type(value) is dict and _is_plain(value):  # the usual input
         return
     waiting: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
     while waiting:
@@ -177,7 +189,7 @@ def json_problems(value: Any, depth: int) -> Iterator[Problem]:
 
 
 def is_deeper(value: Any, depth: int) -> bool:
-    """Whether a value has more levels of nesting than that, however many there are."""
+    """Whether a value has more than `depth` levels of nesting. Needs no recursion."""
     level = [value] if isinstance(value, _NESTING) else []
     for _ in range(depth):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -188,7 +200,7 @@ def is_deeper(value: Any, depth: int) -> bool:
 
 
 def _has_more_inside(value: Any, most: int) -> bool:
-    """Whether there are more values in a value than that, at any depth."""
+    """Whether a value contains more than `most` values, at any depth."""
     count, waiting = 0, [value]
     while waiting and count <= most:
         each = waiting.pop()
@@ -199,7 +211,7 @@ def _has_more_inside(value: Any, most: int) -> bool:
 
 
 def _is_plain(value: dict[str, Any]) -> bool:
-    """Whether nothing in an object can be wrong: what most inputs look like."""
+    """Whether an object contains only strings, booleans, nulls and safe integers."""
     for each in value.values():
         kind = type(each)
         if kind not in _HARMLESS and not (kind is int and -SAFE_INTEGER <= each <= SAFE_INTEGER):
@@ -223,20 +235,21 @@ _NESTING = (dict, list, tuple)
 
 
 def _problems(error: jsonschema_rs.ValidationError) -> list[Problem]:
-    """Return what is wrong; of several schemas one of which should fit, with the one that is meant.
+    """Return the problems of an error; for `anyOf` and `oneOf`, those of the intended branch.
 
-    That is the one whose constants are there; else what is wrong with all of them is told.
+    The intended branch is the one whose constants (discriminators) match. If there is none, return
+    the problems that all branches have in common.
     """
     kind = error.kind
     if not isinstance(kind, _ANY_OF):
         return [_problem(error)]
-    meant = [each for each in kind.context if not _is_other(each, error)]
-    if len(meant) == 1:
-        return [found for each in meant[0] for found in _problems(each)]
-    wanted = _constants(kind.context)
-    if wanted:
-        at, values = wanted
-        return [Problem(at, cut(f"must be one of: {', '.join(values)}", MESSAGE_CHARACTERS))]
+    intended = [branch for branch in kind.context if not _is_other(branch, error)]
+    if len(intended) == 1:
+        return [problem for inner in intended[0] for problem in _problems(inner)]
+    constants = _constants(kind.context)
+    if constants:
+        path, values = constants
+        return [Problem(path, cut(f"must be one of: {', '.join(values)}", MESSAGE_CHARACTERS))]
     first, *others = (
         [one for each in branch for one in _problems(each)] for branch in kind.context
     )
@@ -246,7 +259,7 @@ def _problems(error: jsonschema_rs.ValidationError) -> list[Problem]:
 def _is_other(
     branch: list[jsonschema_rs.ValidationError], error: jsonschema_rs.ValidationError
 ) -> bool:
-    """Whether a schema is about something else than this value."""
+    """Whether a branch describes another kind of value: its type or a constant does not match."""
     kinds, here = jsonschema_rs.ValidationErrorKind, error.instance_path
     return any(
         isinstance(each.kind, kinds.Constant)
@@ -258,7 +271,7 @@ def _is_other(
 def _constants(
     branches: list[list[jsonschema_rs.ValidationError]],
 ) -> tuple[str, list[str]] | None:
-    """Return where each of the schemas wants another constant, and which; None if they do not."""
+    """Return the path at which every branch requires a constant, and these constants."""
     kinds = jsonschema_rs.ValidationErrorKind
     found = [
         {pointer(each.instance_path): each.kind.expected_value for each in branch
@@ -273,7 +286,7 @@ def _constants(
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
-    """Return what is wrong; what is missing is told where it would stand."""
+    """Return one problem; a missing property is reported at its own path."""
     path, kind = error.instance_path, error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
         return Problem(pointer([*path, kind.property]), "is required")
@@ -281,7 +294,7 @@ def _problem(error: jsonschema_rs.ValidationError) -> Problem:
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
-    """Return where a schema is wrong, or what it refers to in vain."""
+    """Return the message for a schema that cannot be compiled."""
     message = cut(error.message, MESSAGE_CHARACTERS)
     if "retrieving it failed" in message:
         return f"{message.partition(' is not present')[0]} {_OUTSIDE}; put it under $defs"
@@ -294,7 +307,7 @@ def _refuse(uri: str) -> Any:
 
 @cache
 def _meta() -> jsonschema_rs.Draft202012Validator:
-    """Return the schema of schemas; it takes 3 MiB, and only who reads manifests needs it."""
+    """Return the meta-schema. It takes 3 MiB, so it is compiled at the first manifest."""
     return jsonschema_rs.Draft202012Validator(
         {"$ref": "https://json-schema.org/draft/2020-12/schema"}, validate_formats=True
     )
@@ -306,49 +319,52 @@ _PLAIN = frozenset({"const", "enum", "default", "examples"})
 
 
 def _meaning(error: jsonschema_rs.ValidationError) -> str:
-    """Return what is wrong; of a type, which there are."""
+    """Return the message of an error; for a wrong `type`, with the names of all types."""
     if error.instance_path[-1:] == ["type"]:
         return f"{cut(json.dumps(error.instance), MESSAGE_CHARACTERS)} is not one of {_TYPES}"
     return cut(error.message, MESSAGE_CHARACTERS)
 
 
-def _vain_refs(schema: Json) -> list[SchemaFault]:
-    """Return what refers to nothing; each is taken out, to find the next."""
+def _dangling_refs(schema: Json) -> list[SchemaFault]:
+    """Return the references without a target.
+
+    The compiler reports one at a time, so each is removed from a copy to find the next one.
+    """
     faults: list[SchemaFault] = []
     while len(faults) < MOST_PROBLEMS:
         try:
             Schema(schema)
         except ValueError as error:
-            said = cut(str(error).removeprefix("/: "), MESSAGE_CHARACTERS)
+            message = cut(str(error).removeprefix("/: "), MESSAGE_CHARACTERS)
         else:
             break
         refs = [(path, name) for path, ref in _refs(schema) if (name := _target(ref))]
-        named = [path for path, ref in refs if f"'{ref}'" in said]
-        found = named or [path for path, ref in refs if ref in said][:1]
-        if not found and _OUTSIDE in said:  # a relative address, told as the whole one
-            found = [each.path for each in remote_refs(schema)][:1]
-        faults += [SchemaFault(path, said) for path in found or [()]]
-        if not found:
+        quoted = [path for path, ref in refs if f"'{ref}'" in message]
+        paths = quoted or [path for path, ref in refs if ref in message][:1]
+        if not paths and _OUTSIDE in message:  # the message has the absolute form of a relative one
+            paths = [remote.path for remote in remote_refs(schema)][:1]
+        faults += [SchemaFault(path, message) for path in paths or [()]]
+        if not paths:
             break
         schema = deepcopy(schema)
-        for path in found:
-            _take_out(schema, path)
+        for path in paths:
+            _remove(schema, path)
     return faults
 
 
 def _target(ref: str) -> str:
-    """Return what messages call the target of a reference: of another document, its address."""
+    """Return the target of a reference as messages of the compiler contain it."""
     return ref[1:] if ref.startswith("#") else ref.partition("#")[0]
 
 
-def _take_out(schema: Any, path: tuple[str | int, ...]) -> None:
+def _remove(schema: Any, path: tuple[str | int, ...]) -> None:
     for part in path[:-1]:
         schema = schema[part]
     del schema[path[-1]]
 
 
 def _refs(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield every reference with the path to it; what only looks like one is left out."""
+    """Yield every reference with its path, but not inside values of `const`, `enum` and so on."""
     for path, each in _subschemas(schema):
         for key in ("$ref", "$dynamicRef"):
             if isinstance(ref := each.get(key), str):
@@ -360,7 +376,7 @@ def _ids(schema: Any) -> Iterator[Any]:
 
 
 def _subschemas(schema: Any) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    """Yield the schema and all in it, in the order in which they stand."""
+    """Yield the schema and all its subschemas in document order."""
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), schema)]
     while waiting:
         path, each = waiting.pop()
@@ -375,7 +391,7 @@ def _subschemas(schema: Any) -> Iterator[tuple[tuple[str | int, ...], Json]]:
 
 
 def _members(path: tuple[str | int, ...], each: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield the schemas that stand under names of the author's own."""
+    """Yield the schemas of a map whose keys are the author's own names."""
     if isinstance(each, dict):
         for key, one in each.items():
             yield (*path, key), one
