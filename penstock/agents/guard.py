@@ -93,6 +93,7 @@ class LoopGuard:
         """Return why the call is blocked, or count it and return None; see `spelling`."""
         key = f"{call.name}\n{arguments}"
         self._keys.append(key)
+        # The key of an exempt call is kept too: `end_round` pairs keys and outcomes by position.
         if call.name in self._exempt:
             return None
         verdict = self._no_progress(call) or self._identical(call, key) or self._cycle(call, key)
@@ -112,6 +113,8 @@ class LoopGuard:
             return
         fresh = seen = False
         for call, key, outcome, effect in zip(calls, self._keys, settled, effects, strict=True):
+            # A blocked call has no result of its own: a round of only those is neither fresh nor
+            # stale.
             if outcome.detector is not None:
                 continue
             seen = True
@@ -142,7 +145,7 @@ class LoopGuard:
         counts[key] = counts.get(key, 0) + 1
         if len(window) > self._settings.loop_window:
             old = window.pop(0)
-            left = counts[old] - 1
+            left = counts[old] - 1  # counted along, so that a call never scans the window
             if left:
                 counts[old] = left
             else:
@@ -171,6 +174,7 @@ class LoopGuard:
         keys = [*self._admitted, key]
         for period in range(2, _LONGEST_CYCLE + 1):
             block = keys[-period:]
+            # A block of equal calls is the business of `identical`, which has a limit of its own.
             if len(keys) < period * _REPETITIONS or len(set(block)) == 1:
                 continue
             if keys[-period * _REPETITIONS :] == block * _REPETITIONS:
@@ -181,6 +185,7 @@ class LoopGuard:
 
 def _result(name: str, outcome: CallSettled) -> str:
     """Return a text that is equal for equal results of a tool."""
+    # A clipped result is compared by its whole text: the blob's name is a hash of it.
     if outcome.artifact_blob is not None:
         return f"{name}\n{outcome.artifact_blob}"
     envelope = outcome.envelope

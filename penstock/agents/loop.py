@@ -40,6 +40,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
     """
     closing: str | None = None
     while closing is None:
+        # Checked between turns only: a running model call or tool is cancelled by its activation.
         if task.cancel_requested:
             raise Cancel
         reply = turns.dialogue.reply
@@ -56,6 +57,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
             if reply is None:
                 closing = "budget_exceeded"
                 break
+        # A task that resumes here runs the calls that a crash left open before anything else.
         if reply.calls:
             await turns.act(turns.dialogue.rounds[-1])
         elif reply.closing or reply.text.strip():
@@ -73,6 +75,7 @@ def _ending(turns: Turns) -> str | ErrorDetail | None:
         return "loop_detected"
     errors = [settled.envelope.error for settled in turns.dialogue.rounds[-1].settled.values()]
     final = [error for error in errors if error is not None and not error.continuable]
+    # A nested budget error ends the task like its own budget: a closing call may still fit.
     if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"
     return final[0] if final else None

@@ -94,6 +94,8 @@ class ReplyReader:
             names, pieces = self._calls[index]
             text = "".join(pieces)
             arguments, raw = _parse(text, self._depth)
+            # Only the last call can be cut by the token limit, and only if it does not parse. Even
+            # an empty one counts as cut: its arguments may be missing.
             if at_end := is_cut and index == last and not (raw is None and text):
                 raw = text
             name = without_surrogates("".join(names))

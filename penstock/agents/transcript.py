@@ -86,6 +86,7 @@ class Transcript:
         """Correct the estimate with the tokens that the provider counted for the last request."""
         if input_tokens:
             now = self._trimming
+            # Each count replaces the one before: corrections must not add up.
             now.estimate = self.estimated - now.excess
             now.excess = input_tokens - now.estimate
 
@@ -109,6 +110,7 @@ class Transcript:
         first = said.boundaries[-1].index if said.boundaries else 0
         earlier = bisect_right(said.requests, first, key=itemgetter(0))
         begin = 0
+        # A state that was kept for another prompt or limit does not apply to this reader.
         if said.known is not None and said.known[0] == reader and said.known[1] <= earlier:
             _, begin, known = said.known
             self._trimming = known.copy()

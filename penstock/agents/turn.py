@@ -138,6 +138,7 @@ class Turns:
             return None
         finally:
             ledger.budget.settle_model(*self._weight(transcript.estimated, max_tokens))
+        # The reply is in the log before its calls start, so that a replay finds the same paths.
         transcript.measure(reply.usage.input_tokens)
         ledger.add(reply, self.dialogue.path)
         return reply

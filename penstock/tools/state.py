@@ -59,6 +59,7 @@ class TaskValues:
         revision = None if current is None else str(current.revision)
         if not isinstance(if_revision, AnyRevision) and if_revision != revision:
             return revision
+        # From the last write even if it has expired: a revision is never used again.
         last = self._ledger.task.values.get((partition, key))
         return StateWritten(
             tool_id=partition,
@@ -98,6 +99,7 @@ class ToolState:
         settled = invocation.ledger.find(path)
         if settled is None:
             written = self._values.find(invocation.spec.tool_id, key)
+            # A list, because null is a value: no item means that there was none.
             found = [] if written is None else [written.value]
             settled = invocation.record(path, GET, Envelope.success(found))
         found = settled.envelope.output

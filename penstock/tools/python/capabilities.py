@@ -54,6 +54,7 @@ class KeptState:
         settled = self._invocation.ledger.find(path)
         if settled is None:
             entry = await state.find(self._scope, self._own(key))
+            # The call may have ended while the database was read: it must not record any more.
             self._invocation.check_running()
             found = [] if entry is None else [entry.value]
             settled = self._invocation.record(path, name, Envelope.success(found))
@@ -171,6 +172,7 @@ async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str
             raise
         scope = of_all[0]
         value = await vault.get(scope, key)
+    # Recorded and known to the redactor before the tool gets it, so no record can contain it.
     invocation.check_running()
     note_given(invocation.ledger, invocation.call.path, scope, key)
     invocation.caller.secrets.add(key, value)

@@ -145,6 +145,7 @@ class ToolContext:
         if threading.get_ident() == self._thread:
             work.close()
             raise RuntimeError("this would stop the event loop here: await it instead")
+        # This thread only waits: a nested call may need a thread of the pool itself.
         with self._invocation.inside.threads.lent():
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -296,7 +297,7 @@ class ToolContext:
     def _write(self, note: NoteEmitted, *, once: bool) -> None:
         invocation, limit = self._invocation, self._invocation.inside.world.limits.events
         invocation.events_written += 1
-        if invocation.events_written > limit + 1:
+        if invocation.events_written > limit + 1:  # the one at limit + 1 becomes the warning
             return
         if invocation.events_written > limit:
             message = f"more than {limit} events; the others are dropped"

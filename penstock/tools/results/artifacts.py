@@ -150,10 +150,12 @@ class Artifacts:
         except (TypeError, ValueError) as error:
             raise InvalidOutput(f"the output is not JSON: {error}") from None
         most = self._limits.output_bytes
+        # Encoding costs a copy of the text: only a text that could be too large is encoded.
         if len(text) * _BYTES_PER_CHARACTER > most and (size := len(text.encode())) > most:
             form = "" if type(output) is str else " as JSON"
             raise OutputTooLarge(f"the output has {size} bytes{form}; at most {most} are kept")
         depth = self._limits.json_depth
+        # The brackets are an upper bound of the depth: only a text with many of them is walked.
         if text.count("[") + text.count("{") > depth and is_deeper(output, depth):
             raise self._too_deep()
         return output, text

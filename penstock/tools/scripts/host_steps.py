@@ -86,6 +86,7 @@ class StepCalls:
             self._write(name, step)
         self._counted = self._invocation.occurrences.counted()
         self._begin(name, attempt := step["failures"] + 1)
+        # The callback runs now, so console lines inside it are new, too.
         self._recording.is_live = True
         key = self._key(name)
         return self._recording.fresh({"status": "run", "attempt": attempt, "idempotency_key": key})
@@ -152,6 +153,7 @@ class StepCalls:
             done = self._recording.settle(path, SETTLE, None)
             return HostCallResult(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
         self._write(name, step)
+        # The retry requests the same paths as the attempt before: only then are writes reused.
         self._invocation.occurrences.go_back(self._counted)
         self._begin(name, attempt := step["failures"] + 1)
         wait = policy.backoff_ms(step["failures"])

@@ -50,6 +50,7 @@ class VaultCalls:
             value = await self._access.vault.get(scope, key)
         except CallError as error:
             return refused(error, self._recording.now())
+        # Before the script gets it: whatever it prints or returns next is redacted.
         note_given(self._invocation.ledger, self._invocation.call.path, scope, key)
         self._access.secrets.add(key, value)
         if is_handle:
