@@ -71,7 +71,7 @@ def mail(to: str) -> str:
 '''
 
 
-def test_equal_approvals_differ_by_what_they_would_let_run(project: Path, run: Run) -> None:
+def test_approvals_with_equal_texts_show_their_inputs(project: Path, run: Run) -> None:
     """A question of kind `approval` has tool id, description and redacted input (§7)."""
     (project / "tools" / "mail.py").write_text(MAIL)
     assert [run("call", "mail", f"to={who}")[0] for who in ("Ann", "Bob")] == [4, 4]
@@ -85,7 +85,7 @@ def test_equal_approvals_differ_by_what_they_would_let_run(project: Path, run: R
     assert all(line.split()[2].startswith("task_") for line in lines[1:])
 
 
-def test_a_call_that_waits_shows_what_for_and_how_to_answer(project: Path, run: Run) -> None:
+def test_a_waiting_call_shows_its_question_and_how_to_answer(project: Path, run: Run) -> None:
     (project / "tools" / "mail.py").write_text(MAIL)
     code, out, told = run("call", "mail", "to=Ann")
     assert code == 4
@@ -157,7 +157,7 @@ def test_a_person_at_a_fork_lets_the_agent_decide(fork: str, run: Run) -> None:
 
 
 @pytest.mark.slow(reason="opens a store for each command")
-def test_a_chat_that_waited_for_the_answered_run_goes_on_to_its_end(
+def test_a_chat_that_waited_for_the_answered_run_finishes(
     project: Path, run: Run, run_json: Callable[..., Any]
 ) -> None:
     laid(project)

@@ -16,7 +16,7 @@ from tests.kit.terminal import Terminal
 Run = Callable[..., tuple[int, str, str]]
 
 
-def test_one_message_is_said_and_answered(run: Run) -> None:
+def test_one_message_is_sent_and_answered(run: Run) -> None:
     code, out, _ = run("chat", "hello name=Ann")
     assert code == 0
     assert '→ hello {"name": "Ann"}\n✓ hello: ' in out
@@ -37,7 +37,7 @@ def test_a_message_may_come_through_a_pipe(run: Run, monkeypatch: pytest.MonkeyP
     assert run("chat")[0] == 0
 
 
-def test_a_conversation_goes_on(run: Run, run_json: Callable[..., Any]) -> None:
+def test_a_conversation_continues(run: Run, run_json: Callable[..., Any]) -> None:
     for options in ((), ("--continue",)):
         run("chat", "Hello", *options)
     sessions = {task["conversationId"] for task in run_json("tasks", "list")["tasks"]}
@@ -58,7 +58,7 @@ async def plan_day(ctx: ToolContext, day: str) -> str:
 '''
 
 
-def test_a_conversation_with_two_open_questions_goes_on(project: Path, run: Run) -> None:
+def test_a_conversation_with_two_open_questions_continues(project: Path, run: Run) -> None:
     (project / "tools" / "plans.py").write_text(ASK_TWICE)
     both = "plan_day day=Monday, then plan_day day=Tuesday"
     assert run("chat", both)[0] == WAITING
@@ -69,7 +69,7 @@ def test_a_conversation_with_two_open_questions_goes_on(project: Path, run: Run)
 
 
 @pytest.mark.slow(reason="loads the script engine")
-def test_what_a_new_skill_says_to_try_works(run: Run) -> None:
+def test_the_command_that_a_new_skill_suggests_works(run: Run) -> None:
     _, out, _ = run("new", "skill", "greeter")
     assert 'penstock chat --skill greeter "Greet Ann"' in out
     greet = "greeter_greet name=Ann"
@@ -92,7 +92,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "said"), REFUSED)
-def test_what_is_not_there_is_said(run: Run, options: tuple[str, ...], said: str) -> None:
+def test_an_unknown_agent_or_session_is_reported(
+    run: Run, options: tuple[str, ...], said: str
+) -> None:
     code, out, told = run("chat", "Hello", *options)
     assert (code, out) == (1, "")
     assert said in told
@@ -168,7 +170,7 @@ def test_a_question_is_asked_while_another_call_is_at_work(project: Path, gate: 
 
 
 @pytest.mark.slow("starts the command in a terminal")
-def test_what_a_run_asks_is_asked_while_another_call_is_at_work(project: Path, gate: Path) -> None:
+def test_a_question_of_a_run_is_asked_while_another_call_works(project: Path, gate: Path) -> None:
     laid(project, {"look.yaml": LOOK, "asks.yaml": ASKS})
     (project / "agents" / "assistant.md").write_text(
         "---\nname: assistant\ndescription: d\ntools: execute_workflow, hold\n---\nHelp.\n"

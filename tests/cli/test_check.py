@@ -141,7 +141,7 @@ def test_a_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
     assert next(left, None) is None
 
 
-def test_what_it_writes_itself_is_no_change_of_the_project(tmp_path: Path) -> None:
+def test_its_own_output_is_not_a_change_of_the_project(tmp_path: Path) -> None:
     """`penstock check --watch > found.txt` in the project."""
     with (tmp_path / "found.txt").open("w") as output:
 

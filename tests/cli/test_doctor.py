@@ -49,7 +49,7 @@ def test_every_layer_that_confines_scripts_is_named(
     assert (code, run("doctor")[0]) == (0, int(any(layers.values())))
 
 
-def test_a_layer_that_a_machine_lacks_is_told_with_its_reason() -> None:
+def test_an_unsupported_layer_is_reported_with_its_reason() -> None:
     layers = {"landlock": "", "seccomp": "its numbers are not known for pdp11"}
     assert [*confining(layers, lacks=FindingLevel.WRONG)] == [
         Finding(FindingLevel.FINE, "hardened landlock", "confines scripts"),
@@ -79,7 +79,7 @@ async def queue_behind_a_broken_row(url: str) -> TaskId:
     return ONE
 
 
-def test_a_task_in_a_log_that_does_not_read_back_is_named_and_left_as_it_is(
+def test_a_task_with_a_corrupt_log_is_reported_and_unchanged(
     run: Run, project: Path, run_json: Callable[..., Any]
 ) -> None:
     """A copy of the database, or of its blobs, may yet make it readable: nothing ends the task."""
@@ -144,7 +144,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("file", "content", "said"), WRONG)
-def test_what_is_wrong_is_named_and_ends_with_one(
+def test_problems_are_reported_with_exit_code_1(
     run: Run, project: Path, file: str, content: str, said: str
 ) -> None:
     (project / file).parent.mkdir(exist_ok=True)
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_named_and_ends_with_one(
     assert said in out
 
 
-def test_where_there_is_no_project_it_says_so(
+def test_a_missing_project_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

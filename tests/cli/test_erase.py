@@ -56,7 +56,7 @@ def test_one_log_is_erased_also_a_damaged_one(
 
 
 @pytest.mark.parametrize("named", [(), ("local", "--log", "conv_1")])
-def test_what_is_erased_is_a_profile_or_a_log(
+def test_either_a_profile_or_a_log_is_erased(
     named: tuple[str, ...], project: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     code, _, said = run("erase", *named, "--yes")

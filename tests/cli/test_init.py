@@ -48,6 +48,6 @@ def test_a_file_is_no_folder_for_a_project(tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_made_is_said_in_one_line() -> None:
+def test_a_folder_that_cannot_be_created_is_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^Cannot create a project in /proc/x: [^\n]*$"):
         init(Path("/proc/x"))

@@ -29,7 +29,7 @@ def test_a_key_is_shown_once_and_listed_without_itself(
         (("revoke", "a\udcff"), 2, "Error: an argument must be UTF-8 text, found 'a\\udcff'"),
     ],
 )
-def test_what_is_no_key_is_told(
+def test_an_unknown_key_is_reported(
     run: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     ended, _, told = run("keys", *arguments)

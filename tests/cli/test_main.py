@@ -25,7 +25,7 @@ def test_help_loads_no_database_no_server_and_no_provider() -> None:
     assert ran.stderr.split() == []
 
 
-def test_every_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
     assert all(row.sentence.endswith(".") for row in COMMANDS)

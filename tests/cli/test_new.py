@@ -51,13 +51,13 @@ def test_a_tool_has_a_name_of_at_most_64_letters(run: Run, length: int, code: in
     assert run("new", "tool", "x" * length)[0] == code
 
 
-def test_types_that_were_written_before_know_of_what_is_new(run: Run) -> None:
+def test_existing_types_are_updated_with_the_new_tool(run: Run) -> None:
     run("new", "tool", "first")
     assert "tools/flo.d.ts" in run("new", "skill", "greeter")[1]
     assert run("types", "--check")[0] == 0
 
 
-def test_what_was_written_is_one_json_value(run: Run) -> None:
+def test_the_written_files_are_one_json_value(run: Run) -> None:
     """`--json` everywhere: one JSON value on stdout."""
     for noun, tool in (("tool", "wave"), ("skill", "greeter_greet")):
         name = tool.removesuffix("_greet")

@@ -50,9 +50,7 @@ def test_each_task_has_a_title(project: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", [("show",), ("events",), ("cancel",)])
-def test_a_task_that_is_not_there_is_named_with_the_list(
-    run: Run, command: tuple[str, ...]
-) -> None:
+def test_an_unknown_task_is_reported_with_a_next_step(run: Run, command: tuple[str, ...]) -> None:
     code, _, told = run("tasks", *command, "task_x")
     assert code == 1
     assert "There is no task 'task_x'; `penstock tasks list` shows all tasks." in told
@@ -97,7 +95,7 @@ def test_a_task_is_followed_past_a_question_that_was_answered(
     assert "task_ended" in run(*follow)[1].splitlines()[-1]
 
 
-def test_what_has_ended_cannot_be_cancelled(run: Run, task: str) -> None:
+def test_an_ended_task_cannot_be_cancelled(run: Run, task: str) -> None:
     code, _, told = run("tasks", "cancel", task)
     assert code == 1
     assert f"'{task}' has ended" in told
@@ -163,7 +161,7 @@ async def block(url: str) -> None:
     await database.close()
 
 
-def test_a_blocked_task_says_what_it_needs(
+def test_a_blocked_task_shows_what_it_needs(
     project: Path, run: Run, run_json: Callable[..., Any]
 ) -> None:
     asyncio.run(block(f"sqlite:///{project}/.penstock/penstock.db"))

@@ -96,7 +96,7 @@ def test_a_key_file_that_others_can_read_stops_the_command(give: Run, project: P
     assert "others may read it" in told
 
 
-def test_every_command_says_what_it_did_as_json(
+def test_every_command_prints_its_result_as_json(
     run_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--json` everywhere: one JSON value on stdout."""
@@ -107,9 +107,7 @@ def test_every_command_says_what_it_did_as_json(
     assert run_json("vault", "delete", "shared:team", "token") == place
 
 
-def test_what_is_shared_is_listed_whatever_it_is_of(
-    give: Run, run_json: Callable[..., Any]
-) -> None:
+def test_all_shared_secrets_are_listed(give: Run, run_json: Callable[..., Any]) -> None:
     """`penstock vault list [SCOPE[:ID]]`: a scope stands alone, too."""
     for place in ("shared:team", "shared:all", "profile"):
         give(place, "token", "s3same-open")

@@ -1,4 +1,4 @@
-"""One log and the activations that work on it, with a body that a test gives."""
+"""One log and the activations that run it, with a body that the test provides."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -39,12 +39,12 @@ def end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
 
 
 def no_end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
-    """Fail as `end` should not."""
+    """Fail the test if the activation calls `end`."""
     raise ZeroDivisionError
 
 
 class ActiveLog:
-    """A log with one message in it, and activations whose body the test gives."""
+    """A log with one message, and activations whose body the test provides."""
 
     def __init__(
         self,

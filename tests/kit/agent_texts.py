@@ -1,4 +1,4 @@
-"""Agent files as texts, and what is said of them."""
+"""Agent files as texts, and the findings in them."""
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
@@ -7,7 +7,7 @@ from penstock.agents.file_checks import KnownNames
 
 
 def agent_of(text: str, known: KnownNames = NOTHING_KNOWN) -> Agent:
-    """Return an agent that has no error."""
+    """Return the agent of a text without errors."""
     read = parse_agent(text, "agents/a.md", known)
     assert read.agent is not None, read.findings
     return read.agent

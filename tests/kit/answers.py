@@ -1,11 +1,11 @@
-"""An egress whose answers a test gives."""
+"""An egress with scripted responses."""
 
 from penstock.core.limits import Limits
 from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
 
 
 class Answers(Egress):
-    """Gives what the test says, in turn, and keeps what it was asked."""
+    """Returns the scripted responses in turn, and records the requests."""
 
     def __init__(self, *answers: HttpResponse | Exception) -> None:
         super().__init__(Limits())

@@ -18,7 +18,7 @@ SETTINGS = {"models": {"default": "scripted"}, "tools": {"builtin": ["agents"]}}
 
 
 class AtWork:
-    """What became of the calls of one agent session."""
+    """The outcomes of the calls of one agent session."""
 
     def __init__(self, model: ScriptedModel, happened: list[tuple[str, Event]]) -> None:
         self.model = model
@@ -49,17 +49,17 @@ class AtWork:
 
     @property
     def offered(self) -> list[str]:
-        """The names of what the session was offered."""
+        """The names of the tools that the session was offered."""
         return [tool.name for tool in self.sessions[0].tools]
 
     @property
     def sessions(self) -> list[ModelRequest]:
-        """What agent sessions asked their model."""
+        """The requests of agent sessions to their model."""
         return [each for each in self.model.requests if is_session(each)]
 
 
 def is_session(request: ModelRequest) -> bool:
-    """Whether an agent session asks, and not the chat."""
+    """Whether a request comes from an agent session, not from the chat."""
     return any(tool.name == "finish" for tool in request.tools)
 
 

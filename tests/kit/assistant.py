@@ -1,4 +1,4 @@
-"""The assistant as a test sets it, and what its model must be given to read."""
+"""The assistant with settings of a test, and a check of the requests to its model."""
 
 from collections.abc import Sequence
 from typing import Any

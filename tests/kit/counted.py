@@ -38,7 +38,7 @@ def code(envelope: Envelope) -> str:
 
 
 async def killed(bench: Workbench) -> None:
-    """Kill the process: another takes the log over when the lease has run out."""
+    """Simulate a killed process: another one acquires the log after the lease has expired."""
     clock = bench.world.clock
     assert isinstance(clock, FakeClock)
     clock.advance(bench.world.limits.lease_seconds + 1)

@@ -1,4 +1,4 @@
-"""A log that takes its process with it, and a person who sees every conversation to its end."""
+"""A log that simulates the death of its process, and a person who answers until the task ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from penstock.testing.log import MemoryLog
 
 
 class DyingLog(MemoryLog):
-    """Dies at its n-th write, before or after that is on disk; who asks it later waits for ever."""
+    """Dies at its n-th write, before or after it is stored. Every later request hangs forever."""
 
     def __init__(self, clock: FakeClock, *, writes: int, before: bool) -> None:
         super().__init__(clock)
@@ -29,7 +29,7 @@ class DyingLog(MemoryLog):
         self.writes = 0
 
     def revive(self) -> None:
-        """Let the next process write as much as it likes."""
+        """Let the next process write without a limit."""
         self._left = -1
         self.died.clear()
 
@@ -84,7 +84,7 @@ Answers = Callable[[Question], Mapping[str, Any]]
 
 
 async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outcome:
-    """Say something unless it was said, and answer every question until the task has ended."""
+    """Send a message, once, and answer every question until the task has ended."""
     found, _ = await runtime.parts.projections.tasks(page=Page())
     task_id = (
         found[0].task_id if found else (await runtime.send(NewMessage(content=content))).task_id
@@ -99,7 +99,7 @@ async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outco
 
 
 async def live(runtime: Runtime, log: DyingLog, story: Awaitable[Outcome]) -> Outcome | None:
-    """Live through a story; None when the process died in it."""
+    """Run a story; None if the process died in it."""
     telling = asyncio.ensure_future(story)
     death = asyncio.ensure_future(log.died.wait())
     await asyncio.wait({telling, death}, return_when=asyncio.FIRST_COMPLETED)

@@ -48,7 +48,7 @@ async def flow_server(
     plugins: Sequence[Plugin] = (),
     **more: str,
 ) -> AsyncIterator[InMemoryServer]:
-    """Serve a project whose agents do what they are told, each by its task."""
+    """Serve a project whose agents reply according to their tasks."""
     model = ScriptedModel(by_task(answers or {"look": finish("seen"), "tell": finish("told")}))
     flows = {f"{name}.yaml": text for name, text in more.items()} or FLOWS
     settings = {"models": {"default": model.card.model_id}, "synchronous": "NORMAL"}

@@ -1,4 +1,4 @@
-"""What happens in the steps of a run, as its records, a second apart."""
+"""Events of the steps of a run, as records that are a second apart."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ def records(*happened: Happened) -> list[Record]:
 
 
 def starts(step_id: str = "look", agent: str = "scout", visit: int = 1) -> Happened:
-    """Begin a visit."""
+    """A visit starts."""
     started = StepStarted(step_id=step_id, visit=visit, agent=agent)
     return started, f"{RUN}/{step_id}/{visit}"
 
 
 def says(text: str = "", *tools: str, path: str = LOOK) -> Happened:
-    """Let an agent say something, and ask for calls of tools."""
+    """An agent writes text and requests calls of tools."""
     calls = tuple(ToolCall(CallId(f"tc_{name}"), name, {"path": "a.md"}) for name in tools)
     usage = Usage(input_tokens=3, output_tokens=2)
     reply = Reply(
@@ -44,13 +44,13 @@ def says(text: str = "", *tools: str, path: str = LOOK) -> Happened:
 
 
 def called(tool_id: str, envelope: Envelope | None = None) -> Happened:
-    """End a call."""
+    """A call is settled."""
     outcome = envelope or Envelope.success(1)
     return CallSettled(tool_id=tool_id, envelope=outcome), f"{LOOK}/1/{tool_id}#1"
 
 
 def ends(step_id: str = "look", outcome: Outcome = Outcome.SUCCESS, **more: Any) -> Happened:
-    """End a visit."""
+    """A visit ends."""
     visit = more.pop("visit", 1)
     result = more.pop("result", StepResult(summary="seen\nall"))
     event = StepSettled(step_id=step_id, visit=visit, outcome=outcome, result=result, **more)
@@ -58,12 +58,12 @@ def ends(step_id: str = "look", outcome: Outcome = Outcome.SUCCESS, **more: Any)
 
 
 def tells(kind: str, **body: Any) -> Happened:
-    """Tell readers something."""
+    """The flow publishes a notice."""
     return FlowNotified(kind=kind, body=body), str(RUN)
 
 
 def asks(number: int = 1, path: str = LOOK) -> Happened:
-    """Ask a person."""
+    """A question is asked."""
     question = Question(
         question_id=QuestionId(f"q_{number}"),
         kind=QuestionKind.FORK,
@@ -74,7 +74,7 @@ def asks(number: int = 1, path: str = LOOK) -> Happened:
 
 
 def answers(number: int = 1) -> Happened:
-    """Answer what was asked."""
+    """A question is answered."""
     given = QuestionAnswered(
         question_id=QuestionId(f"q_{number}"), status=QuestionStatus.ANSWERED, answer={}
     )
@@ -82,6 +82,6 @@ def answers(number: int = 1) -> Happened:
 
 
 def piece(text: str, kind: DeltaKind = DeltaKind.TEXT, path: str = LOOK) -> Delta:
-    """Say a piece of a reply."""
+    """Return a piece of a reply."""
     reply = LiveReply(LogId(RUN), RUN, 1, 1, path=CallPath(path))
     return Delta(reply, kind, text, len(text))

@@ -1,4 +1,4 @@
-"""Flows in memory: agents whose model answers by the task that each was given."""
+"""Flows in memory, with agents whose model replies according to their tasks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -60,14 +60,14 @@ def finish(summary: str = "done", **more: Any) -> ScriptedReply:
 
 
 def task_of(request: ModelRequest) -> str:
-    """Return the first line of what an agent was told to do."""
+    """Return the first line of an agent's task."""
     texts = [each.content for each in request.messages]
     task = next(text for text in texts if text.startswith("Task: "))
     return task.removeprefix("Task: ").split("\n")[0]
 
 
 def by_task(answers: Mapping[str, ScriptedReply | Answer]) -> Answer:
-    """Answer each agent by its task; who has no answer here says that it is done."""
+    """Reply to each agent according to its task; without a match the agent finishes."""
 
     def answer(request: ModelRequest) -> ScriptedReply:
         task = task_of(request)
@@ -111,7 +111,7 @@ def visits(envelope: Envelope) -> dict[str, int]:
 
 
 async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str) -> Reply:
-    """Start the flow `demo` unless it was started, and answer what it asks, until it has ended."""
+    """Start the flow `demo` unless it was started, and answer its questions until it ends."""
     found, _ = await runtime.parts.projections.tasks(page=Page())
     if not found:
         await runtime.start_flow(NewRun(command="demo", task=task), task_id=RUN)
@@ -124,7 +124,7 @@ async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str)
 
 
 async def told_in(runtime: Runtime, kind: str) -> list[Mapping[str, Any]]:
-    """Return what readers of the run were told of one kind."""
+    """Return the notices of one kind that the run published."""
     events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
     told = [each for each in events if isinstance(each, FlowNotified)]
     return [each.body for each in told if each.kind == kind]

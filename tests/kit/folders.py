@@ -1,4 +1,4 @@
-"""A project's folder on disk, and its tools behind the real door, called by agents."""
+"""A project folder on disk, and its tools behind the real Invoker, called by agents."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ FILES = ("src/a.py", "src/a/b.py", "docs/x.md", "docs/sub/x.md", "README.md", "t
 
 
 class Folder:
-    """A project, and what calls of its tools come to."""
+    """A project, and the outcomes of calls of its tools."""
 
     def __init__(self, root: Path, bench: Workbench) -> None:
         self.root = root
@@ -36,13 +36,13 @@ class Folder:
         return await self.bench.call(tool_id, input, caller=caller)
 
     async def output(self, tool_id: str, access: Access = OPEN, **input: Any) -> Any:
-        """Return what a call that goes well gives."""
+        """Return the output of a call that succeeds."""
         found = await self.call(tool_id, access, **input)
         assert found.ok, found
         return found.output
 
     async def refusal(self, tool_id: str, access: Access = OPEN, **input: Any) -> tuple[str, str]:
-        """Return the code and the words of a call that fails."""
+        """Return the code and the message of a call that fails."""
         found = await self.call(tool_id, access, **input)
         assert found.error is not None, found
         return found.error.code, found.error.message
@@ -59,9 +59,9 @@ class Folder:
 async def open_folder(
     root: Path, *tools: Tool, limits: Limits | None = None, **said: Any
 ) -> Folder:
-    """Return a project with some files, each of which holds its own name, and some links.
+    """Return a project with some links, and some files whose content is their own name.
 
-    Nobody is asked before its files change.
+    Its files change without approval.
     """
     for name in FILES:
         place = root / name

@@ -1,4 +1,4 @@
-"""A launcher, its log, and a body that stands still where the test wants it."""
+"""A launcher, its log, and a body that blocks where the test wants it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,11 +23,11 @@ from tests.kit.events import ANN, message
 
 
 class LauncherAtWork:
-    """A launcher, its log, and a body that stands still where the test wants it."""
+    """A launcher, its log, and a body that blocks where the test wants it."""
 
     def __init__(self, log: MemoryLog, clock: FakeClock, limits: Limits, work: Work) -> None:
         self.lacking: dict[LogId, MissingParts] = {}
-        """What this process lacks for the tasks of which logs."""
+        """By log: what this process lacks to run its tasks."""
         self.log = log
         self.clock = clock
         self.at_work = 0

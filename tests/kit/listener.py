@@ -1,4 +1,4 @@
-"""A server that really listens, on a port of this machine, in a thread of its own."""
+"""A server that listens on a real port of this machine, in its own thread."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ Open = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 
 class Quiet(uvicorn.Server):
-    """A server that leaves the signals to the tests."""
+    """A server that installs no signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -29,7 +29,7 @@ class Quiet(uvicorn.Server):
 
 
 class QuietServer(Server):
-    """The server of `penstock serve`, which leaves the signals to the tests."""
+    """The server of `penstock serve` without signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -37,14 +37,14 @@ class QuietServer(Server):
 
 
 def server_of(app: FastAPI) -> Quiet:
-    """Return a server that is told to stop by `should_exit`."""
+    """Return a server that stops when `should_exit` is set."""
     config = uvicorn.Config(app, log_level="critical", lifespan="on", timeout_graceful_shutdown=2)
     return Quiet(config)
 
 
 @asynccontextmanager
 async def listening(app: FastAPI) -> AsyncIterator[str]:
-    """Serve on this event loop; yields the address."""
+    """Serve in this event loop; yield the address."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         server = server_of(app)
@@ -59,7 +59,7 @@ async def listening(app: FastAPI) -> AsyncIterator[str]:
 
 @contextmanager
 def in_a_thread(open_runtime: Open) -> Iterator[str]:
-    """Serve in a thread; yields the address."""
+    """Serve in a thread; yield the address."""
     ready, stop = threading.Event(), asyncio.Event()
     told: list[tuple[str, asyncio.AbstractEventLoop]] = []
 
@@ -87,7 +87,7 @@ async def bounded_server(
     *,
     application: Callable[[Runtime], FastAPI] = create_application,
 ) -> AsyncIterator[int]:
-    """Serve a runtime as `penstock serve` does; yields the port. Its model hangs at "ask"."""
+    """Serve a runtime as `penstock serve` does; yield the port. Its model hangs at "ask"."""
     model = ScriptedModel({"": say("Hello."), "ask": wait(Hold())})
     bound = bind("127.0.0.1", 0)
     async with in_memory(model=model, limits=limits) as runtime:

@@ -1,4 +1,4 @@
-"""The events of a log in short words."""
+"""The events of a log as short texts."""
 
 from penstock.app.runtime import Runtime
 from penstock.core.events.events import CallSettled, Event
@@ -6,12 +6,12 @@ from penstock.core.ids import LogId
 
 
 async def events(runtime: Runtime, log_id: str) -> list[Event]:
-    """Return all that happened in a log."""
+    """Return all events of a log."""
     return [each.event for each in await runtime.parts.log.read(LogId(log_id))]
 
 
 async def kinds(runtime: Runtime, log_id: str) -> list[str]:
-    """Return the names of all that happened in a log."""
+    """Return the kinds of all events of a log."""
     return [type(each).__name__ for each in await events(runtime, log_id)]
 
 

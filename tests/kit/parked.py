@@ -1,4 +1,4 @@
-"""A chat that starts a flow which asks a person, and what a test wants to know of the two."""
+"""A chat that starts a flow which asks a person, and helpers that inspect both."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ AGENTS = [*WORKERS, worker("runner", tools=("execute_workflow",))]
 
 
 def tight(**limits: float) -> Limits:
-    """Return these limits with some that are lower."""
+    """Return the default limits of these tests with changes."""
     return replace(LIMITS, **limits)  # type: ignore[arg-type]
 
 
@@ -69,13 +69,13 @@ class StrictClock(SystemClock):
 
 
 def place(**more: Any) -> MemoryStorage:
-    """Return a place with these flows."""
+    """Return storage with these flows."""
     given: dict[str, Any] = {"flows": flows(), "limits": LIMITS, "clock": StrictClock()}
     return MemoryStorage(**given | more)
 
 
 def answer(request: ModelRequest) -> ScriptedReply:
-    """Answer as the chat, which runs what it was told to; as a runner; as one who is done."""
+    """Reply as the chat, which starts the named flow; as a runner; or as an agent that is done."""
     has_result = any(isinstance(each, ToolMessage) for each in request.messages)
     if not any(tool.name == "finish" for tool in request.tools):
         said = request.messages[-1].content if not has_result else ""
@@ -86,7 +86,7 @@ def answer(request: ModelRequest) -> ScriptedReply:
 
 
 def model(first: ScriptedReply | None = None) -> ScriptedModel:
-    """Return the model of everybody; the first agent at work in a step may say something else."""
+    """Return the model of all agents; the first agent in a step may reply differently."""
     left = [] if first is None else [first]
 
     def reply(request: ModelRequest) -> ScriptedReply:
@@ -100,7 +100,7 @@ RUNTIME: dict[str, Any] = {"tools": TOOLS, "agents": AGENTS}
 
 
 async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[SentMessage, Reply]:
-    """Let a chat start a flow that asks; returns how it stands when it is parked."""
+    """Let a chat start a flow that asks; return the chat's task once it is suspended."""
     sent = await runtime.send(NewMessage(content=workflow))
     reply = await runtime.wait(sent.task_id)
     assert reply is not None
@@ -109,26 +109,26 @@ async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[SentMessage,
 
 
 async def open_one(runtime: Runtime, task_id: TaskId) -> QuestionRecord:
-    """Return the question that a task, or what it waits for, has open."""
+    """Return the open question of a task, or of the runs that it waits for."""
     reply = await runtime.wait(task_id)
     assert reply is not None
     return reply.questions[0]
 
 
 async def runs(runtime: Runtime) -> list[TaskId]:
-    """Return the runs of flows there are, oldest first."""
+    """Return all runs of flows, oldest first."""
     page = Page(limit=100, is_descending=False)
     found, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=page)
     return [each.task_id for each in found]
 
 
 async def status(runtime: Runtime, task_id: TaskId) -> TaskStatus:
-    """Return how a task stands."""
+    """Return the record of a task."""
     task = await runtime.parts.projections.find_task(task_id)
     assert task is not None
     return task.status
 
 
 async def kinds(runtime: Runtime, log_id: LogId) -> list[str]:
-    """Return what happened in a log."""
+    """Return the events of a log."""
     return [type(each.event).__name__ for each in await runtime.parts.log.read(log_id)]

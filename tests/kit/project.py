@@ -1,4 +1,4 @@
-"""Projects on disk for one test, opened with what they say."""
+"""Projects on disk for one test, opened with their own settings."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from penstock.app.runtime import Runtime
 
 
 class ProjectFolder:
-    """A folder of what authors write."""
+    """A project folder and its files."""
 
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root

@@ -38,7 +38,7 @@ def question_of(outcome: Outcome) -> QuestionId:
 
 
 async def go_on(runtime: Runtime, outcome: Outcome, body: Mapping[str, Any]) -> Outcome:
-    """Answer the first open question, and wait for what becomes of the task."""
+    """Answer the first open question, and wait until the task ends or waits again."""
     await runtime.answer(outcome.questions[0].question.question_id, body)
     reply = await runtime.wait(outcome.task_id)
     assert reply

@@ -1,18 +1,18 @@
-"""What a worker tells whoever started it: one report a test, where pytest sends five messages."""
+"""Makes a pytest worker send one report per test, where pytest sends five messages."""
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell everything where somebody wants to know how long each phase took, or a file of XML."""
+    """Send all reports if the run asks for durations or an XML file."""
     options = config.option
     if hasattr(config, "workerinput") and not (options.durations or options.xmlpath):
         config.pluginmanager.register(OneReport())
 
 
 class OneReport:
-    """Says how the test went, and nothing of a set-up and a tear-down that went well.
+    """Sends the outcome of each test, without successful set-ups and tear-downs.
 
     The messages of ten thousand tests keep two processes busy for ten seconds.
     """

@@ -1,4 +1,4 @@
-"""The screen of a terminal: what is sent to it, as a person sees it, also after a resize."""
+"""The screen of a terminal as a person sees it, also after a resize."""
 
 import re
 
@@ -11,13 +11,13 @@ class TerminalScreen:
     def __init__(self, width: int, height: int, *, wraps: bool = True) -> None:
         self.width, self.height = width, height
         self.history: list[str] = []
-        """What has left the screen at its top."""
+        """Rows that have scrolled out at the top."""
         self.rows = [""]
         self._wraps = wraps
         self._row = self._column = 0
 
     def feed(self, text: str) -> None:
-        """Take what a program sends. A line of the full width is followed by its own end."""
+        """Apply the output of a program. A line of the full width has its own line end."""
         for piece in _PIECES.findall(text):
             if piece == "\r":
                 self._column = 0
@@ -30,7 +30,7 @@ class TerminalScreen:
                 self._put(piece)
 
     def resize(self, width: int, height: int) -> None:
-        """Become as large as this; the cursor stays with its text."""
+        """Change the size; the cursor stays with its text."""
         if self._wraps:
             wrapped: list[str] = []
             for number, row in enumerate(self.rows):
@@ -45,7 +45,7 @@ class TerminalScreen:
 
     @property
     def seen(self) -> list[str]:
-        """The rows that a person sees, down to the last that has something in it."""
+        """The visible rows, up to the last one with text."""
         return "\n".join(row.rstrip() for row in self.rows).rstrip().split("\n")
 
     def _put(self, text: str) -> None:

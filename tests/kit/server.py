@@ -48,7 +48,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class InMemoryServer:
-    """A server, what it serves, and a client inside this process."""
+    """A server, its runtime, and a client in this process."""
 
     app: FastAPI
     runtime: Runtime
@@ -56,7 +56,7 @@ class InMemoryServer:
 
     @property
     def database_parts(self) -> DatabaseParts:
-        """What is kept."""
+        """The database."""
         database_parts = self.runtime.parts.database_parts
         assert database_parts is not None
         return database_parts
@@ -66,11 +66,11 @@ class InMemoryServer:
         return await self.client.post(CHAT, json={"content": content} | more)
 
     async def stream(self, content: str, **more: Any) -> httpx2.Response:
-        """Send a message, and take the whole stream."""
+        """Send a message, and read the whole stream."""
         return await self.say(content, stream=True, **more)
 
     async def follow(self, conversation: str, **query: Any) -> httpx2.Response:
-        """Take the whole stream of a conversation."""
+        """Read the whole stream of a conversation."""
         return await self.client.get(
             f"{CHAT}/stream", params={"conversationId": conversation} | query
         )
@@ -141,7 +141,7 @@ async def database_at(tmp_path: Path, **limits: float) -> AsyncIterator[Database
 
 @asynccontextmanager
 async def hanging(database: Database) -> AsyncIterator[None]:
-    """Let every read wait until the block is left."""
+    """Block every read until the block ends."""
     answered = threading.Event()
     held = asyncio.create_task(database.read(lambda _: answered.wait(20)))
     await settle(rounds=2)
@@ -168,7 +168,7 @@ def types(text: str) -> list[str]:
 
 
 async def blocks(response: httpx2.Response) -> AsyncIterator[str]:
-    """Yield the frames of a stream as they come."""
+    """Yield the frames of a stream as they arrive."""
     text = ""
     async for chunk in response.aiter_text():
         text += chunk

@@ -1,4 +1,4 @@
-"""Scripts and tools that count, in memory, over as many processes as it takes."""
+"""Scripts and counting tools in memory, over several simulated processes."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from tests.kit.tools import Act
 
 
 class Stage:
-    """A project in a folder, its runtime in memory: a process that dies is followed by another."""
+    """A project in a folder with its storage in memory; each opened runtime acts as a process."""
 
     def __init__(
         self, folder: ProjectFolder, *acts: Act, place: MemoryStorage | None = None, **settings: Any
@@ -35,13 +35,13 @@ class Stage:
 
     @asynccontextmanager
     async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
-        """Open a process."""
+        """Open a runtime, as a new process does."""
         tools = [*TOOLS, *self._project.tools, *self._acts]
         async with memory_runtime(tools=tools, place=self.place, **given) as runtime:
             yield runtime
 
     async def call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
-        """Call a tool, in a process that ends when the call has ended or waits."""
+        """Call a tool in a process that ends when the call ends or waits."""
         self.task_id = TaskId(new_id("task"))
         async with self.opened() as runtime:
             return await runtime.call(tool_id, dict(input or {}), task_id=self.task_id)
@@ -58,7 +58,7 @@ class Stage:
         return [each.question.question_id for each in found]
 
     async def answer(self, body: Mapping[str, Any], number: int = 0) -> Reply:
-        """Answer an open question of the newest task, in a process of its own."""
+        """Answer an open question of the newest task, in its own process."""
         asked = (await self.questions())[number]
         async with self.opened() as runtime:
             await runtime.answer(asked, body)
@@ -74,7 +74,7 @@ class Stage:
         return reply
 
     async def survive(self, tool_id: str, input: Mapping[str, Any]) -> Envelope:
-        """Call a tool once, in as many processes as it takes; the log may take them with it.
+        """Call a tool once, in as many processes as needed; the log may kill them.
 
         Every question is answered with yes.
         """
@@ -91,11 +91,11 @@ class Stage:
         return reply.envelope
 
     async def events(self) -> list[Event]:
-        """Return what is in the log of the newest task."""
+        """Return the events of the newest task."""
         return [each.event for each in await self.place.log.read(LogId(self.task_id))]
 
     async def notes(self, event_type: str) -> list[NoteEmitted]:
-        """Return an author's events, and warnings for authors."""
+        """Return the notes with this event type."""
         found = [each for each in await self.events() if isinstance(each, NoteEmitted)]
         return [each for each in found if each.event_type == event_type]
 

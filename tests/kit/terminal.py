@@ -1,4 +1,4 @@
-"""A person at a terminal: the real command in a pseudo terminal, read until it says something."""
+"""Runs a command in a pseudo terminal, types into it, and waits for its output."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class Terminal:
-    """One command, started in a terminal of its own."""
+    """One command in its own pseudo terminal."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class Terminal:
         program: Sequence[str] = PENSTOCK,
         output: int | None = None,
     ) -> None:
-        """Start the command; `output` is a file in place of the terminal that stdout is."""
+        """Start the command. `output` is a descriptor that replaces the terminal as stdout."""
         self._ours, theirs = pty.openpty()
         attributes = termios.tcgetattr(theirs)
         attributes[3] &= -1 if echoes else ~termios.ECHO
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
         termios.tcsetwinsize(theirs, (40, columns))
-        # A signal that is ignored here would be ignored there.
+        # A child process inherits ignored signals, and a test runner may ignore SIGINT.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             self._process = subprocess.Popen(
@@ -56,7 +56,7 @@ class Terminal:
         self._said = ""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Return the terminal."""
         return self
 
     def __exit__(
@@ -65,14 +65,14 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the command, whatever it does."""
+        """Kill the command if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
         os.close(self._ours)
 
     def until(self, wanted: str) -> str:
-        """Read until it has said this; returns what came before it, and forgets both."""
+        """Read until this text appears; return the output before it, and drop both."""
         deadline = CLOCK.monotonic() + PATIENCE
         while (at := self._said.find(wanted)) < 0:
             self._read(deadline, wanted)
@@ -92,10 +92,13 @@ class Terminal:
         self._process.send_signal(signal.SIGINT)
 
     def interrupt_until(self, wanted: str) -> None:
-        """Press Ctrl-C until it says this: one just before Python reads the line is lost."""
+        """Press Ctrl-C until this text appears.
+
+        Python loses a signal that arrives just before it starts to read a line.
+        """
         deadline = CLOCK.monotonic() + PATIENCE
         while wanted not in self._said:
-            assert CLOCK.monotonic() < deadline, f"it never said {wanted!r}, but:\n{self._said}"
+            assert CLOCK.monotonic() < deadline, f"{wanted!r} never appeared in:\n{self._said}"
             self.interrupt()
             soon = CLOCK.monotonic() + 3
             while wanted not in self._said and CLOCK.monotonic() < soon:
@@ -103,10 +106,10 @@ class Terminal:
         self.until(wanted)
 
     def interrupt_until_ended(self) -> int:
-        """Press Ctrl-C until it leaves: one just before Python reads the line is lost."""
+        """Press Ctrl-C until the command ends; see `interrupt_until`."""
         deadline = CLOCK.monotonic() + PATIENCE
         while self._process.poll() is None:
-            assert CLOCK.monotonic() < deadline, f"it did not leave, but said:\n{self._said}"
+            assert CLOCK.monotonic() < deadline, f"the command did not end:\n{self._said}"
             self.interrupt()
             self._ended_within(2)
         return self.ended()
@@ -121,7 +124,7 @@ class Terminal:
         os.write(self._ours, b"\x04")
 
     def ended(self) -> int:
-        """Wait for the end; returns the exit code."""
+        """Wait for the end of the command; return its exit code."""
         deadline = CLOCK.monotonic() + PATIENCE
         while self._process.poll() is None or self._has_more():
             if not self._read_some(deadline):
@@ -130,12 +133,12 @@ class Terminal:
 
     @property
     def said(self) -> str:
-        """What it has said since `until`."""
+        """The output since the last `until`."""
         return self._said
 
     def _read(self, deadline: float, wanted: str) -> None:
         if not self._read_some(deadline):
-            raise AssertionError(f"it never said {wanted!r}, but:\n{self._said}")
+            raise AssertionError(f"{wanted!r} never appeared in:\n{self._said}")
 
     def _read_some(self, deadline: float) -> bool:
         left = max(deadline - CLOCK.monotonic(), 0)

@@ -1,4 +1,4 @@
-"""Tools that do what a test says, and keep count."""
+"""Tools whose behaviour a test defines, and that record their inputs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ async def echo(input: Any, invocation: Any) -> Any:
 
 
 class Act:
-    """A tool that does one thing, and keeps every input it ran with."""
+    """A tool that runs one function and records every input."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Act:
 
 
 def calling(*tool_ids: str) -> Deed:
-    """Call these tools one after the other, and return the statuses."""
+    """Return a function that calls these tools in turn and returns the statuses."""
 
     async def deed(input: Json, invocation: Invocation) -> Any:
         return [(await invocation.invoke(each, {"x": 1})).status.value for each in tool_ids]
@@ -58,7 +58,7 @@ def calling(*tool_ids: str) -> Deed:
 
 
 def together(*tool_ids: str) -> Deed:
-    """Call these tools at once, and return the statuses."""
+    """Return a function that calls these tools concurrently and returns the statuses."""
 
     async def deed(input: Json, invocation: Invocation) -> Any:
         inner = [invocation.invoke(each, {"n": n}) for n, each in enumerate(tool_ids)]
@@ -68,7 +68,7 @@ def together(*tool_ids: str) -> Deed:
 
 
 def raising(error: BaseException) -> Deed:
-    """Fail like this."""
+    """Return a function that raises this error."""
 
     async def deed(input: Json, invocation: Invocation) -> Any:
         raise error
@@ -77,7 +77,7 @@ def raising(error: BaseException) -> Deed:
 
 
 class Gate:
-    """A deed that stands still until the test opens it."""
+    """A function that blocks until the test opens it."""
 
     def __init__(self) -> None:
         self._here = asyncio.Event()

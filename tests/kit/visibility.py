@@ -1,4 +1,4 @@
-"""The project of the visibility table, and what each origin gets when it calls every tool."""
+"""The project of the visibility table, and the outcome of every tool for each origin."""
 
 import asyncio
 from collections.abc import Mapping
@@ -110,7 +110,7 @@ def write_skill(project: ProjectFolder, skill_id: str, **members: str) -> None:
 
 
 def write_project(project: ProjectFolder) -> None:
-    """Write the fixture that the table speaks of."""
+    """Write the project of the table."""
     for skill_id, members in SKILLS.items():
         write_skill(project, skill_id, **members)
     for name in ("t_listed", "t_req", "t_reqh", "t_other", "t_own", "t_own2", "t_plain"):

@@ -1,4 +1,4 @@
-"""A workbench with files in it, and what calls on it come to."""
+"""A workbench with files in it, and the outcomes of calls on it."""
 
 from typing import Any
 

@@ -25,7 +25,7 @@ async def test_tools_agents_and_the_model_are_those_that_were_given() -> None:
     assert (reply.content, len(look.runs)) == ("Seen.", 1)
 
 
-async def test_a_second_runtime_in_one_place_goes_on_with_the_first_s_work() -> None:
+async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_first() -> None:
     place, tool = MemoryStorage(clock=FakeClock()), mail()
     model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:

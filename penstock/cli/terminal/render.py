@@ -1,4 +1,4 @@
-"""Frames, events, envelopes and findings as text for a terminal."""
+"""Renders frames, events, envelopes, questions and tables as text for a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _MOST_EVENT = 120
 _CONSOLE = "script.console"
 _NOTE_STYLES = {"warning": "yellow", "error": "red"}
 _GAP = 2
-"""Blanks between columns."""
+"""Spaces between columns."""
 _LAST_COLUMN = 20
 """The last column may wrap, but not below this width."""
 _WIDE = 1000
@@ -44,7 +44,7 @@ Frame = Mapping[str, Any]
 
 
 class Screen:
-    """Shows a conversation as it happens: thinking, calls, results, and the answer."""
+    """Shows the frames of a conversation: thinking, calls, results, and the answer."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -56,7 +56,7 @@ class Screen:
             "message_start": self._start,
             "thinking": self._thinking,
             "content_delta": lambda frame: self._piece("answer", frame["delta"], ""),
-            "content_reset": lambda _: self.line("the answer begins again", "dim"),
+            "content_reset": lambda _: self.line("the answer starts again", "dim"),
             "tool_call": self._call,
             "tool_result": self._result,
             "question": self.question,
@@ -73,7 +73,7 @@ class Screen:
             show(frame)
 
     def question(self, question: Frame) -> None:
-        """Show what a person is asked."""
+        """Show a question with its options."""
         self._paragraph("? ", question["text"], "bold yellow")
         if question.get("context"):
             self._paragraph(BAR, question["context"], "dim")
@@ -84,7 +84,7 @@ class Screen:
             self.line(f"  {number}. {one_line(option['label'])}", "yellow")
 
     def line(self, text: str, style: str = "") -> None:
-        """Print a line of its own; further lines of the text stand behind a bar."""
+        """Print text on its own line; further lines of it start with a bar."""
         self._print(hanging(text), style)
 
     def _print(self, text: str, style: str) -> None:
@@ -93,7 +93,7 @@ class Screen:
         self._kind = ""
 
     def _paragraph(self, mark: str, text: str, style: str) -> None:
-        """Print what others wrote; at a terminal its lines are broken at words, behind the bar."""
+        """Print text that penstock did not write. A terminal wraps it at words, after the bar."""
         self.end_line()
         room = max(self._console.width - len(BAR), 1)
         for line in clean(text).split("\n"):
@@ -105,7 +105,7 @@ class Screen:
         self._kind = ""
 
     def end_line(self) -> None:
-        """Go to the beginning of a line, and stop whatever moves."""
+        """End the current line and stop the spinner."""
         self._stop_waiting()
         if self._is_mid_line:
             self._console.print()
@@ -171,7 +171,7 @@ class Screen:
 
 
 def event_line(record: Record) -> str:
-    """Return one event of a log as a line: its number, when, what, and where."""
+    """Return one event of a log as a line: number, time, kind, path and content."""
     path = f" {'/'.join(tools_on(record.path))}" if record.path else ""
     return clean(
         f"{record.seq:>5}  {to_iso(record.at)}  {kind_of(record.event)}{path}{_what(record.event)}"
@@ -189,7 +189,7 @@ def envelope_text(envelope: Envelope) -> str:
 
 
 def note_line(note: Frame) -> str:
-    """Return what a tool told on its way as one line; of a console its level and text."""
+    """Return an event or a console line of a tool as one line."""
     event, level, payload = note["event"], note["level"], note.get("payload")
     if event == _CONSOLE and isinstance(payload, Mapping) and "text" in payload:
         return f"{payload.get('level', level)}: {payload['text']}"
@@ -199,12 +199,12 @@ def note_line(note: Frame) -> str:
 
 
 def question_line(question: Question) -> str:
-    """Return what a person is asked as one line: an approval with the input that would run."""
+    """Return a question as one line; an approval shows the input that would run."""
     return cut(f"? {question.question_id} {question_words(question)}", _MOST_PREVIEW)
 
 
 def question_words(question: Question) -> str:
-    """Return the words of a question, and what an approval would let run."""
+    """Return the text of a question; an approval also shows the tool and its input."""
     words = one_line(question.text)
     if question.kind is not QuestionKind.APPROVAL:
         return words
@@ -212,10 +212,10 @@ def question_words(question: Question) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows under headings; where nobody looks, each is one line however long.
+    """Print rows as a table; in a file or a pipe, each row is one line of any length.
 
-    On a line that is too short for the columns each row is a block, with its heading before each
-    cell: a table would break words and ids, which are there to be copied.
+    If a terminal is too narrow for the columns, each row is a block of `heading: cell` lines,
+    because a table would break words and ids that a person wants to copy.
     """
     console = Console(width=width())
     cells = [[_cell(each) for each in row] for row in rows]
@@ -231,12 +231,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as one line: a further line would pass for a row."""
+    """Return a value as one line, because a further line would look like a row."""
     return clean("" if value is None else str(value)).replace("\n", " ")
 
 
 def _fits(columns: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> bool:
-    """Whether all columns but the last are shown whole, and the last has room for words."""
+    """Whether all columns except the last fit, and the last has its minimum width."""
     widest = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     *fixed, last = widest
     return sum(fixed) + _GAP * len(fixed) + min(last, _LAST_COLUMN) <= most
@@ -253,17 +253,17 @@ def _print_blocks(console: Console, columns: Sequence[str], cells: Sequence[Sequ
 
 
 def width() -> int:
-    """Return how many characters a line of stdout has."""
+    """Return the width of stdout in characters."""
     return Console().width if sys.stdout.isatty() else _WIDE
 
 
 def when(moment: Moment | None) -> str | None:
-    """Return a moment as people read it, in UTC."""
+    """Return a moment as text for people, in UTC."""
     return None if moment is None else to_iso(moment)[:19].replace("T", " ")
 
 
 def _whole(value: Any) -> str:
-    """Return all of a value: on one line if it is short."""
+    """Return a complete value as JSON, on one line if it is short."""
     short = compact(value)
     return short if len(short) <= _MOST_ARGUMENTS else pretty(value)
 

@@ -107,7 +107,9 @@ def test_a_question_that_is_open_is_offered(project: Path, run: Run, offers: Off
     assert offers("answer", "q_") == []
 
 
-def test_what_a_broken_project_prints_spoils_no_prompt(project: Path, offers: Offers) -> None:
+def test_output_of_a_broken_project_does_not_reach_the_prompt(
+    project: Path, offers: Offers
+) -> None:
     (project / "tools" / "loud.py").write_text("print('loud')\nraise ValueError\n")
     assert offers("call", "") == ["hello"]
     (project / "penstock.toml").write_text("broken")

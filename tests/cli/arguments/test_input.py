@@ -33,13 +33,13 @@ def test_half_a_character_is_none(tmp_path: Path) -> None:
         ("@nowhere.json", "--input cannot read nowhere.json: "),
     ],
 )
-def test_what_is_no_object_is_told(given: str, said: str) -> None:
+def test_a_value_that_is_not_an_object_is_refused(given: str, said: str) -> None:
     with pytest.raises(typer.BadParameter) as found:
         read_object(given, "--input")
     assert str(found.value).startswith(said)
 
 
-def test_what_is_no_text_on_stdin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_that_is_not_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
     with pytest.raises(typer.BadParameter, match="--input cannot read stdin: "):
         read_object("-", "--input")

@@ -72,7 +72,7 @@ def test_a_short_command_takes_no_work_that_others_left(
     [(("tasks", "events", ONE, "--follow"), 1), (("chat", "-c", "And?"), 2)],
     ids=["follow", "continue"],
 )
-def test_what_was_left_goes_on_when_a_person_turns_to_it(
+def test_unfinished_work_resumes_when_a_person_opens_it(
     project: Path, command: tuple[str, ...], tasks: int
 ) -> None:
     run(project, leave)

@@ -73,14 +73,14 @@ def test_a_step_without_an_agent_is_a_line_as_soon_as_it_is_over() -> None:
         assert "╭─ ✓ build" not in screen.said()
 
 
-def test_what_is_told_beside_the_steps_stands_above_the_board() -> None:
+def test_notices_are_printed_above_the_board() -> None:
     screen = Screen()
     with screen.board:
         screen.take(*records(starts(), tells("flow_warning", message="odd")))
         assert "  ! odd" in screen.said()
 
 
-def test_time_goes_on_while_nothing_happens() -> None:
+def test_the_shown_time_advances_while_nothing_happens() -> None:
     screen = Screen()
     with screen.board:
         screen.take(*records(starts()))
@@ -117,7 +117,7 @@ def test_others_print_while_the_board_is_away() -> None:
         assert screen.said() == ""
 
 
-def test_what_goes_on_later_is_on_the_board_again() -> None:
+def test_a_resumed_step_is_on_the_board_again() -> None:
     screen = Screen()
     with screen.board:
         screen.take(*records(starts()))

@@ -53,7 +53,7 @@ def test_a_card_has_the_agent_the_step_the_tokens_and_the_last_tool() -> None:
     ]
 
 
-def test_what_an_agent_below_did_is_of_the_same_card() -> None:
+def test_events_of_a_nested_agent_belong_to_the_same_card() -> None:
     inner = f"{LOOK}/1/subagent#1/agent"
     began = AgentStarted(agent="aide", message="", system="")
     card = only(starts(), (began, inner), says("I help.", path=inner))
@@ -85,7 +85,7 @@ def test_how_a_visit_ended(
     assert (card.state, card.is_over, cards.settled) == (state, True, 1)
 
 
-def test_the_end_knows_best_what_it_cost() -> None:
+def test_the_end_of_a_visit_sets_the_final_cost() -> None:
     usage = Usage(input_tokens=30, output_tokens=20)
     card = only(starts(), says(), ends(duration_ms=700, usage=usage))
     assert (card.milliseconds(99_000), card.tokens) == (700, 50)
@@ -122,7 +122,7 @@ def test_a_visit_that_is_cut_is_over() -> None:
     assert {each.state for each in cards.all} == {CardState.ABORTED}
 
 
-def test_who_speaks_is_heard_before_the_reply_is_whole() -> None:
+def test_pieces_of_a_reply_are_shown_before_it_is_complete() -> None:
     cards = folded(starts())
     cards.take(piece("I am ", DeltaKind.REASONING))
     cards.take(piece("It is "))
@@ -143,6 +143,6 @@ def test_a_long_story_is_kept_to_its_end() -> None:
     assert len(card.saying) == MOST_SAID
 
 
-def test_the_end_of_the_run_and_what_is_of_no_step() -> None:
+def test_the_end_of_the_run_and_events_outside_of_steps() -> None:
     cards = folded((TaskEnded(status=TaskStatus.SUCCEEDED), RUN), says(path="task_1"), answers(7))
     assert (cards.is_over, list(cards.all), cards.tokens) == (True, [], 0)

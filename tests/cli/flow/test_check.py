@@ -118,7 +118,7 @@ def test_agents_handbooks_and_any_flow_can_be_named(
 @pytest.mark.parametrize(
     "name", ["agents/scuot.md", "penstock.toml", "../x.yaml", "/etc/passwd", f"agents/{'x' * 300}"]
 )
-def test_what_is_nothing_of_a_project_is_refused(flows: Path, run: Run, name: str) -> None:
+def test_an_unknown_name_is_refused(flows: Path, run: Run, name: str) -> None:
     code, out, told = run("flow", "check", name)
     assert (code != 0, out) == (True, "")
     assert "give a path in the project folder, or a flow's command" in " ".join(

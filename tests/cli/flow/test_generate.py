@@ -35,7 +35,7 @@ def test_a_template_is_written_for_each_step_without_a_module(flows: Path, run: 
     assert (code, out.count("handler-missing")) == (0, 1)
 
 
-def test_what_is_there_is_kept(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+def test_existing_files_are_kept(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
     run("flow", "generate", "sums")
     (flows / FIRST).write_text("mine")
     assert run("flow", "generate", "sums")[1] == f"kept {FIRST}\nkept {SECOND}\n"
@@ -47,7 +47,7 @@ def test_what_is_there_is_kept(flows: Path, run: Run, run_json: Callable[..., An
     assert run("flow", "generate", "sums")[1] == "nothing is missing\n"
 
 
-def test_it_can_be_said_what_would_be_written(
+def test_a_dry_run_prints_what_would_be_written(
     flows: Path, run: Run, run_json: Callable[..., Any]
 ) -> None:
     out = run("flow", "generate", "sums", "--dry-run")[1]
@@ -81,7 +81,7 @@ def test_nothing_is_written_outside_of_the_project(flows: Path, run: Run, tmp_pa
     assert list(outside.iterdir()) == []
 
 
-def test_a_name_that_no_file_can_have_is_told(flows: Path, run: Run) -> None:
+def test_a_name_that_cannot_be_a_file_is_reported(flows: Path, run: Run) -> None:
     step = f"  - {{id: long, type: code, target: {'x' * 300}.ts}}\n"
     (flows / "flows/sums.yaml").write_text(HEAD + "steps:\n" + step)
     code, _, told = run("flow", "generate", "sums")

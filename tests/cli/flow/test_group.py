@@ -33,7 +33,7 @@ def test_flows_are_listed(flows: Path, run: Run, run_json: Callable[..., Any]) -
     assert (found["broken"]["path"], found["broken"]["valid"]) == ("flows/broken.yaml", False)
 
 
-def test_a_flow_is_shown_with_what_is_wrong_in_it(flows: Path, run: Run) -> None:
+def test_a_flow_is_shown_with_its_errors(flows: Path, run: Run) -> None:
     code, out, told = run("flow", "show", "/broken")
     assert (code, out.rstrip()) == (0, BROKEN.rstrip())
     assert 'unknown agent "scuot"' in told
@@ -91,7 +91,7 @@ def test_runs_are_listed_and_their_results_shown(
 
 
 @pytest.mark.parametrize("which", ["task_none", "open"])
-def test_what_has_no_result_says_so(flows: Path, run: Run, which: str) -> None:
+def test_a_run_without_a_result_is_reported(flows: Path, run: Run, which: str) -> None:
     name = which if which == "task_none" else run("flow", "run", "dom:asks", "--detach")[1].strip()
     code, out, told = run("flow", "result", name)
     assert (code != 0, out) == (True, "")

@@ -30,12 +30,12 @@ def test_a_flow_that_wants_a_text_gets_it_as_it_was_written() -> None:
     assert values_of({"code": '"42"'}, declared) == {"code": "42"}
 
 
-def test_what_is_no_pair_is_refused() -> None:
+def test_a_malformed_pair_is_refused() -> None:
     with pytest.raises(typer.BadParameter, match="an input has the form KEY=VALUE, found 'n'"):
         read_pairs(["n"])
 
 
-def test_what_is_missing_is_asked_for(
+def test_missing_inputs_are_prompted_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n \nAnn\n"))
@@ -44,7 +44,7 @@ def test_what_is_missing_is_asked_for(
     assert capsys.readouterr() == ("", "n (number): how many?> " * 2 + "For whom?> ")
 
 
-def test_who_ends_the_input_is_not_asked_again(
+def test_the_end_of_input_ends_the_prompts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(""))

@@ -56,7 +56,7 @@ def test_a_step_with_its_agent_calls_time_and_tokens() -> None:
         (tells("flow_warning", message="odd \x1b[2J"), "  ! odd �[2J"),
     ],
 )
-def test_what_else_is_told(happened: Happened, line: str) -> None:
+def test_notices_are_printed(happened: Happened, line: str) -> None:
     assert lines(starts(), happened)[1:] == [line]
 
 
@@ -64,5 +64,5 @@ def test_a_further_visit_says_which() -> None:
     assert lines(starts("make", "", visit=2)) == ["▸ make, visit 2"]
 
 
-def test_nothing_is_said_of_the_rest() -> None:
+def test_other_events_print_nothing() -> None:
     assert lines((TaskStarted(), ""), tells("flow_jump", to=[]), (TaskStarted(), RUN)) == []

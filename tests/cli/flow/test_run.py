@@ -81,7 +81,7 @@ def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
     assert json.loads(out)["error"]["details"]["question_ids"][0].startswith("q_")
 
 
-def test_who_is_not_to_be_asked_gets_the_ids(flows: Path, run: Run) -> None:
+def test_without_a_person_the_ids_of_questions_are_printed(flows: Path, run: Run) -> None:
     """A terminal: "Without one, or with `--detach`: exit 4 and the question ids"."""
     code, out, told = run("flow", "run", "asks", "--detach")
     assert (code, out.startswith("task_"), out.count("\n")) == (4, True, 1)
@@ -93,7 +93,7 @@ def test_who_is_not_to_be_asked_gets_the_ids(flows: Path, run: Run) -> None:
     assert json.loads(run("flow", "result", out.strip())[1])["status"] == "success"
 
 
-def test_nobody_is_asked_at_a_terminal_who_does_not_want_it(flows: Path) -> None:
+def test_detach_prompts_for_nothing_at_a_terminal(flows: Path) -> None:
     with Terminal("flow", "run", "asks", "--detach", cwd=flows) as terminal:
         terminal.until("answer it: penstock answer q_")
         assert terminal.ended() == 4
@@ -241,7 +241,7 @@ def test_questions_of_a_run_that_a_step_began_are_asked_at_the_terminal(flows: P
         assert terminal.ended() == 0
 
 
-def test_what_is_asked_in_a_run_of_a_step_may_be_answered_later(flows: Path, run: Run) -> None:
+def test_a_question_of_a_nested_run_may_be_answered_later(flows: Path, run: Run) -> None:
     laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
     code, _, told = run("flow", "run", "outer")
     assert (code, "Go on?" in told) == (4, True)
@@ -257,7 +257,7 @@ steps:
 STARTER = "---\nname: starter\ndescription: d\ntools: execute_workflow\n---\nStart.\n"
 
 
-def test_what_a_run_of_a_step_asks_is_asked_while_another_step_is_at_work(
+def test_a_question_of_a_nested_run_is_asked_while_another_step_works(
     flows: Path, gate: Path
 ) -> None:
     """It was asked only once the outer run waited, so after the slow step."""

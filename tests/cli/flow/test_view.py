@@ -52,7 +52,7 @@ def crowd(count: int, *more: Happened) -> View:
     return view_of(*[starts(f"step-{number}") for number in range(count)], *more)
 
 
-def test_a_card_says_who_what_where_it_stands_and_what_it_called() -> None:
+def test_a_card_shows_agent_step_state_and_last_tool() -> None:
     """One card per agent: status, time, tokens, last tool."""
     shown = lines(view_of(starts(), says("", "read"), called("read")))
     assert shown[0].strip() == "/demo  3.0 s · 0 done · 1 at work · 5 tokens"
@@ -87,7 +87,7 @@ def test_rounds_stand_above_the_cards() -> None:
     assert lines(view_of(starts(), forced))[1].strip() == "↻ again: 2 of 5, forced out"
 
 
-def test_a_person_sees_who_waits() -> None:
+def test_a_step_that_waits_for_the_person_is_marked() -> None:
     shown = "\n".join(lines(view_of(starts(), asks())))
     assert "1 waits for you" in shown
     assert "╭─ ? look" in shown
@@ -145,7 +145,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_agents_say_steers_no_terminal(text: str) -> None:
+def test_text_of_agents_cannot_control_the_terminal(text: str) -> None:
     face = DisplayCard(label=text, role=text)
     view = view_of(starts(agent=text), says(text, text), said=text, faces={text: face})
     shown = "\n".join(lines(view))
@@ -173,7 +173,7 @@ def test_a_view_without_cards_has_no_newest() -> None:
 
 
 @pytest.mark.parametrize("width", range(36, 130, 7))
-def test_no_word_of_a_board_is_cut_where_there_is_room_for_it(width: int) -> None:
+def test_the_board_cuts_no_word_that_fits(width: int) -> None:
     """A line that does not fit ends between words; a margin stays free at the right."""
     said = "a summary of many ordinary words that no card has room for at any width"
     words, summary = said.split(), StepResult(summary=said)

@@ -57,7 +57,7 @@ def test_each_line_on_how_to_answer_is_pasted_as_one_answer(
     ]
 
 
-def test_of_many_options_some_are_written_out() -> None:
+def test_of_many_options_only_some_are_listed() -> None:
     options = tuple(Option(label=str(each), value=f"way {each}") for each in range(20))
     shown = how_to_answer(asked(options=options)).splitlines()
     assert shown[-1] == "       or one of 14 more, by name or number"

@@ -79,7 +79,7 @@ def asker(runtime: Runtime, background: Background, person: Person) -> Asker:
     return Asker(runtime, background, ask=person.ask, tell=person.tell)
 
 
-def test_what_is_no_option_is_asked_again_with_the_options(
+def test_an_invalid_option_is_asked_again_with_the_options(
     runtime: Runtime, background: Background, record: QuestionRecord
 ) -> None:
     person = Person({"text": "re"}, {"value": "green"})

@@ -80,7 +80,7 @@ def test_a_line_answers_yes_or_no_and_several_options(
     assert ask(question, person(line)) == body
 
 
-def test_who_leaves_answers_later() -> None:
+def test_ctrl_d_postpones_the_answer() -> None:
     with pytest.raises(EOFError):
         ask({"kind": "approval"}, person("hm"))
 
@@ -93,9 +93,7 @@ PAYLOADS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("lines", "body"), PAYLOADS)
-def test_a_script_gets_words_and_what_goes_with_them(
-    lines: tuple[str, ...], body: dict[str, Any]
-) -> None:
+def test_a_script_receives_text_and_data(lines: tuple[str, ...], body: dict[str, Any]) -> None:
     assert ask({"kind": "user_message", "text": "?", "schema": {}}, person(*lines)) == body
     assert ask({"kind": "user_message", "text": "?"}, person("May")) == {"text": "May"}
 
@@ -163,7 +161,7 @@ def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
         ({"kind": "fork", "form": {"type": "select"}}, "answer, or /cancel> "),
     ],
 )
-def test_the_prompt_says_what_enter_means_and_what_else_there_is(
+def test_the_prompt_shows_the_default_and_the_other_answers(
     question: dict[str, Any], begins: str
 ) -> None:
     """14.2: "nothing or `null` when there is a `defaultValue`": the text, or the default."""

@@ -33,7 +33,7 @@ def test_items_are_taken_here_until_there_are_none() -> None:
         assert [feed.take(), feed.take(), feed.take()] == [1, 2, None]
 
 
-def test_an_error_reaches_who_takes() -> None:
+def test_take_raises_the_error_of_the_iterator() -> None:
     with Background() as background:
         feed = background.feed(numbers(broken=True))
         assert [feed.take(), feed.take()] == [1, 2]
@@ -57,7 +57,7 @@ def test_a_context_is_entered_and_left_in_the_loop() -> None:
     assert seen == ["in", "out"]
 
 
-def test_what_still_runs_is_cancelled_at_the_end() -> None:
+def test_running_work_is_cancelled_at_the_end() -> None:
     ended: list[str] = []
 
     async def forever() -> AsyncIterator[int]:

@@ -102,7 +102,9 @@ def test_a_question_is_asked_until_its_answer_counts(
     assert person.seen[-1]["toolResults"][0]["result"] == "sent to Ann"
 
 
-def test_who_answers_later_finds_the_task_waiting(runtime: Runtime, background: Background) -> None:
+def test_a_postponed_question_leaves_the_task_waiting(
+    runtime: Runtime, background: Background
+) -> None:
     person = Person(None)
     assert talk(runtime, background, person).say("send to=Ann") == WAITING
     assert person.seen[-1]["type"] == "suspended"
@@ -125,7 +127,9 @@ def questions(person: Person) -> list[str]:
     return [str(each["text"]) for each in person.seen if each["type"] == "question"]
 
 
-def test_what_a_run_asks_is_asked_at_the_prompt(runtime: Runtime, background: Background) -> None:
+def test_a_question_of_a_run_is_asked_at_the_prompt(
+    runtime: Runtime, background: Background
+) -> None:
     person = Person({"value": "Never"}, {"value": "Go"}, {"value": "Yes"})
     assert talk(runtime, background, person).say("/again now") == FINE
     assert questions(person) == ["Go on?", "Sure?"]
@@ -141,7 +145,9 @@ def test_what_a_run_asks_is_asked_at_the_prompt(runtime: Runtime, background: Ba
     assert "offline model" in person.seen[-1]["content"]
 
 
-def test_who_answers_a_run_later_finds_it_waiting(runtime: Runtime, background: Background) -> None:
+def test_a_postponed_question_leaves_the_run_waiting(
+    runtime: Runtime, background: Background
+) -> None:
     person = Person({"value": "Go"}, None)
     assert talk(runtime, background, person).say("/again now") == WAITING
     assert questions(person) == ["Go on?", "Sure?"]

@@ -30,7 +30,7 @@ WORDS: Words = {
         ("call", []),
     ],
 )
-def test_what_a_line_may_become(line: str, found: list[str]) -> None:
+def test_completions_of_a_line(line: str, found: list[str]) -> None:
     assert list(command_completer(WORDS)(line)) == found
 
 

@@ -86,7 +86,9 @@ async def held(protocol: Protocol) -> None:
 
 @PROTOCOLS
 @pytest.mark.parametrize("loop", LOOPS)
-def test_who_is_not_accepted_yet_takes_no_descriptor(loop: str, protocol: Protocol) -> None:
+def test_a_client_that_is_not_accepted_yet_takes_no_descriptor(
+    loop: str, protocol: Protocol
+) -> None:
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(held(protocol))
 

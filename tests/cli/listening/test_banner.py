@@ -75,7 +75,7 @@ def test_the_message_is_one_on_which_a_tool_is_called(tools: list[Act], words: s
     assert first_words(tools) == words
 
 
-def test_where_no_python_runs_nothing_is_said_of_its_rights(project: Path) -> None:
+def test_without_python_tools_the_banner_does_not_warn_of_their_rights(project: Path) -> None:
     (project / "tools/hello.py").unlink()
     (project / "tools/a.tool.yaml").write_text(tool())
 

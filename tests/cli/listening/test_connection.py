@@ -178,7 +178,9 @@ async def test_hundreds_of_half_requests_leave_room_for_a_whole_one(protocol: Pr
 
 
 @PROTOCOLS
-async def test_who_waits_for_an_answer_or_reads_a_stream_is_not_cut(protocol: Protocol) -> None:
+async def test_a_client_that_waits_for_an_answer_or_reads_a_stream_stays_connected(
+    protocol: Protocol,
+) -> None:
     """A stream that is open longer than any bound on requests goes on."""
     limits = replace(SLOW, ping_seconds=0.1, shutdown_seconds=0.1)
     body = json.dumps({"content": "ask", "stream": True}).encode()
@@ -241,7 +243,7 @@ async def test_a_body_in_chunks_with_trailers_is_read(protocol: Protocol, size: 
 
 @PROTOCOLS
 @pytest.mark.parametrize("sent", [b"nonsense\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\n\n"])
-async def test_what_is_no_http_1_is_refused_in_the_form_of_all(
+async def test_a_request_that_is_not_http_1_is_refused_with_a_json_error(
     protocol: Protocol, sent: bytes
 ) -> None:
     async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:

@@ -19,14 +19,14 @@ SHARES = [
 
 
 @pytest.mark.parametrize(("descriptors", "room", "activations"), SHARES)
-def test_half_of_what_is_left_is_for_connections(
+def test_half_of_the_remaining_descriptors_is_for_connections(
     descriptors: int, room: ConnectionLimit, activations: int
 ) -> None:
     found, limits = shared_out(descriptors, Limits())
     assert (found, limits.activations) == (room, activations)
 
 
-def test_what_the_settings_allow_is_never_raised() -> None:
+def test_the_limits_of_the_settings_are_never_raised() -> None:
     room, limits = shared_out(65_536, Limits(connections=7, activations=3))
     assert (room.served, limits.activations) == (7, 3)
 

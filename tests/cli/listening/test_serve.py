@@ -7,7 +7,7 @@ from pathlib import Path
 Run = Callable[..., tuple[int, str, str]]
 
 
-def test_a_port_that_is_taken_is_said_with_the_way_out(run: Run) -> None:
+def test_a_port_in_use_is_reported_with_a_next_step(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, _, told = run("serve", "--port", port)

@@ -38,7 +38,7 @@ def with_a_mirror(runtime: Runtime) -> FastAPI:
 
 
 @PROTOCOLS
-async def test_what_a_client_says_of_its_address_is_not_believed(
+async def test_a_forwarded_address_from_a_client_is_ignored(
     protocol: type[asyncio.Protocol], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`trusted_proxies` is empty; no variable of uvicorn's changes that."""

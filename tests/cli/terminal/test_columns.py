@@ -32,7 +32,7 @@ def test_a_character_beyond_the_first_plane_counts_twice(
 
 
 @pytest.mark.parametrize(("file", "line"), [("a.yaml", 3), ("a.mts", 2)])
-def test_lines_are_counted_as_what_reads_the_file_counts_them(
+def test_lines_are_counted_as_the_reader_of_the_file_counts_them(
     tmp_path: Path, file: str, line: int
 ) -> None:
     """U+2028 ends a line of YAML, and none of a script."""

@@ -30,7 +30,7 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
     "command",
     [("call", "hello", "name=Ann"), ("tools", "show", "hello"), ("tasks", "list"), ("types",)],
 )
-def test_what_concerns_another_tool_is_a_count(
+def test_findings_of_other_tools_are_counted(
     scripts: ProjectFolder, run: Run, command: tuple[str, ...]
 ) -> None:
     told = run(*command)[2]
@@ -46,7 +46,7 @@ def test_what_concerns_another_tool_is_a_count(
         (("run-tool", "torn"), "tools/torn.tool.yaml:1:8: error yaml-syntax"),
     ],
 )
-def test_what_concerns_the_tool_is_told(
+def test_findings_of_the_tool_are_printed(
     scripts: ProjectFolder, run: Run, command: tuple[str, ...], said: str
 ) -> None:
     told = run(*command)[2]
@@ -54,7 +54,7 @@ def test_what_concerns_the_tool_is_told(
     assert told.count("elsewhere in the project") == 1
 
 
-def test_what_the_output_says_is_not_told_beside_it(scripts: ProjectFolder, run: Run) -> None:
+def test_findings_in_the_output_are_not_repeated(scripts: ProjectFolder, run: Run) -> None:
     _, out, told = run("run-tool", "wrong")
     assert json.loads(out)["error"]["details"]["diagnostics"][0]["code"] == "import-bare"
     assert SAYS not in told
@@ -64,5 +64,5 @@ def test_what_the_output_says_is_not_told_beside_it(scripts: ProjectFolder, run:
     assert SAYS not in run("doctor")[2]
 
 
-def test_a_project_that_is_fine_has_nothing_told(project: Path, run: Run) -> None:
+def test_a_project_without_findings_prints_nothing(project: Path, run: Run) -> None:
     assert run("tools", "show", "hello")[2] == ""

@@ -66,7 +66,7 @@ def test_lines_are_edited_and_completed(tmp_path: Path) -> None:
         assert terminal.ended() == 0
 
 
-def test_tab_lists_what_several_options_are_called(tmp_path: Path) -> None:
+def test_tab_lists_several_matching_options(tmp_path: Path) -> None:
     with Terminal(cwd=tmp_path, program=PROGRAM, echoes=True) as terminal:
         terminal.until("answer> ")
         terminal.press("\t")

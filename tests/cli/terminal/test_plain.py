@@ -56,5 +56,5 @@ def test_a_command_is_pasted_as_its_words(word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"), [("Quick fix", True), ("", False), ("a\nb", False), ("\x1b[2J", False)]
 )
-def test_what_a_line_can_hold(text: str, wanted: bool) -> None:
+def test_plain_text_is_one_printable_line(text: str, wanted: bool) -> None:
     assert is_plain(text) is wanted

@@ -50,7 +50,7 @@ def board(number: int, shown: Shown) -> list[str]:
     return [f"{number}{each * (shown.console.size.width - 1)}" for each in "abc"]
 
 
-def test_what_is_drawn_stands_in_the_place_of_what_was_drawn_before() -> None:
+def test_a_drawing_replaces_the_previous_one() -> None:
     shown = Shown()
     shown.draw("1 a", "1 b", "1 c")
     assert shown.draw("2 a") == ["$ penstock flow run", "2 a"]
@@ -98,7 +98,7 @@ def test_lines_above_break_between_words_at_every_width() -> None:
         assert " ".join(seen[1:-1]) == WORDS
 
 
-def test_what_others_printed_meanwhile_is_left_alone() -> None:
+def test_lines_that_others_printed_meanwhile_stay() -> None:
     shown = Shown()
     shown.print("before")
     shown.region.remove()
@@ -120,7 +120,7 @@ def test_it_is_never_higher_than_the_screen() -> None:
     sizes=st.lists(st.tuples(st.integers(10, 120), st.integers(6, 40)), min_size=1, max_size=6),
     wraps=st.booleans(),
 )
-def test_whatever_sizes_a_screen_has_it_shows_what_was_drawn_last(
+def test_after_any_resizes_the_screen_shows_the_last_drawing(
     sizes: list[tuple[int, int]], *, wraps: bool
 ) -> None:
     shown = Shown(wraps=wraps)

@@ -58,7 +58,7 @@ def test_a_conversation_is_shown_as_it_happens() -> None:
         "✓ hello: greeting: Hello",
         "✗ hello: TOOL_FAILED: no more",
         "Hel",
-        "the answer begins again",
+        "the answer starts again",
         "Hello, Ann!",
         "1 call, 42 tokens",
     ]

@@ -76,7 +76,7 @@ def test_an_event_is_a_line_or_nothing(event: Event, line: str | None) -> None:
     assert line_of(record) == line
 
 
-def test_what_a_call_that_nobody_waited_for_came_to_is_told() -> None:
+def test_the_outcome_of_a_detached_call_is_shown() -> None:
     settled = CallSettled(tool_id="send", envelope=Envelope.success(1))
     record = Record(LogId("task_1"), 1, Moment(0), TaskId("task_1"), ALONE, settled)
     assert line_of(record) == "→ send: success"

@@ -27,7 +27,7 @@ def test_nothing_is_watched_unless_it_is_wanted() -> None:
     assert (trace.hops, trace.text()) == ([], "")
 
 
-def test_a_hop_is_noted_once_with_what_happens_there() -> None:
+def test_a_hop_is_recorded_once_with_its_description() -> None:
     trace = Trace()
     trace.hops += ["app/runtime.call", "engine/ledger.find"]
     assert trace.text().splitlines() == [

@@ -111,9 +111,7 @@ CLOSED = {
 
 @pytest.mark.usefixtures("more")
 @pytest.mark.parametrize(("tool", "said"), CLOSED.items())
-def test_a_tool_that_may_not_be_called_by_hand_is_there_all_the_same(
-    run: Run, tool: str, said: str
-) -> None:
+def test_a_tool_without_direct_calls_is_reported_with_a_fix(run: Run, tool: str, said: str) -> None:
     code, out, _ = run("call", tool, "x=1")
     assert code == 1
     assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} exists but")
@@ -162,7 +160,7 @@ async def tells(*, ctx: ToolContext) -> str:
 """
 
 
-def test_what_a_call_tells_on_its_way_is_shown_beside_its_outcome(run: Run, project: Path) -> None:
+def test_events_of_a_call_are_shown_before_its_outcome(run: Run, project: Path) -> None:
     (project / "tools/tells.py").write_text(TELLS)
     code, out, told = run("call", "tells")
     assert (code, out) == (0, "done\n")
@@ -173,7 +171,7 @@ def test_what_a_call_tells_on_its_way_is_shown_beside_its_outcome(run: Run, proj
     assert json.loads(run("call", "tells", "--json")[1])["status"] == "success"
 
 
-def test_what_a_call_tells_on_its_way_is_shown_in_a_chat(run: Run, project: Path) -> None:
+def test_events_of_a_call_are_shown_in_a_chat(run: Run, project: Path) -> None:
     (project / "tools/tells.py").write_text(TELLS)
     lines = run("chat", "/call tells")[1].splitlines()
     assert '[warning] order.late · one day · {"day": 1}' in lines

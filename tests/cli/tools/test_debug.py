@@ -96,7 +96,7 @@ async def test_ctrl_c_cancels_a_call_that_waits_for_a_debugger(
         ("127.0.0.1:9230/x-2", "first add 127.0.0.1:9230 under Configure…"),
     ],
 )
-def test_it_is_said_where_to_attach(address: str, said: str) -> None:
+def test_the_note_shows_where_to_attach(address: str, said: str) -> None:
     told = where(1, address)
     assert f"devtools://devtools/bundled/js_app.html?ws={address}&v8only=true" in told
     assert said in told

@@ -98,7 +98,7 @@ def test_an_unknown_tool_is_answered_with_the_nearest(run: Run) -> None:
     assert (code, told.splitlines()) == (1, [f"Error: There is no tool 'helo'. {MEANT}"])
 
 
-def test_what_a_model_is_offered_is_listed_with_its_tokens(run: Run, run_json: Json) -> None:
+def test_tools_offered_to_a_model_are_listed_with_their_tokens(run: Run, run_json: Json) -> None:
     code, out, told = run("tools", "list", "--offered", "assistant")
     assert code == 0
     rows = [line.split() for line in out.splitlines()]

@@ -44,7 +44,7 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
     return ProjectFolder(project, machine_code)
 
 
-def test_stdout_is_the_envelope_and_stderr_what_was_told(scripts: ProjectFolder, run: Run) -> None:
+def test_stdout_has_the_envelope_and_stderr_the_events(scripts: ProjectFolder, run: Run) -> None:
     """Runs one tool for real (§22); stdout is the envelope."""
     scripts.tool("talks", TALKS, direct_call="false")
     code, out, told = run("run-tool", "talks", "--input", '{"name": "Ann"}')
@@ -138,7 +138,7 @@ def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
         ([], "true", "With --store the question is stored, so that `penstock answer`"),
     ],
 )
-def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
+def test_an_unanswered_question_shows_how_to_answer_it(
     scripts: ProjectFolder, run: Run, options: list[str], direct: str, later: str
 ) -> None:
     scripts.tool("asks", ASKS, script_tools="[send]", direct_call=direct)
@@ -152,16 +152,14 @@ def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
     assert told.count("Does what it is for.") == 1
 
 
-def test_a_question_that_an_option_answers_is_told_once(scripts: ProjectFolder, run: Run) -> None:
+def test_a_question_that_an_option_answers_is_shown_once(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("asks", ASKS, script_tools="[send]", direct_call="false")
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
     _, _, told = run("run-tool", "asks", "--answer", "approve")
     assert told.count("Does what it is for.") == 1
 
 
-def test_what_was_tried_out_in_the_store_of_the_project_goes_on_there(
-    scripts: ProjectFolder, run: Run
-) -> None:
+def test_a_trial_in_the_projects_store_continues_there(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("asks", ASKS, script_tools="[send]")
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
     _, out, told = run("run-tool", "asks", "--store")
@@ -206,7 +204,7 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
         ({}, ["--input", "[]"], "--input must be a JSON object, found array"),
     ],
 )
-def test_what_cannot_be_is_wrong_usage(
+def test_contradicting_options_are_wrong_usage(
     scripts: ProjectFolder, run: Run, mocks: Any, options: list[str], said: str
 ) -> None:
     scripts.tool("talks", TALKS)
@@ -228,7 +226,7 @@ def test_an_input_that_does_not_fit_ends_with_three(scripts: ProjectFolder, run:
     assert run("run-tool", "hello", "--input", '{"name": 5}')[0] == 3
 
 
-def test_the_profile_holds_what_is_named(scripts: ProjectFolder, run: Run) -> None:
+def test_the_profile_holds_the_named_permissions(scripts: ProjectFolder, run: Run) -> None:
     """The profile is `local` with `--permission`s (default: all)."""
     scripts.tool("mail", "export const run = () => 1;", requires_permissions="[p.send]")
     assert run("run-tool", "mail")[0] == 0
@@ -247,9 +245,7 @@ def test_skills_are_selected(scripts: ProjectFolder, run: Run) -> None:
     assert told == "→ read_dir: success\n"
 
 
-def test_a_skill_that_the_assistant_may_not_select_is_told(
-    scripts: ProjectFolder, run: Run
-) -> None:
+def test_a_skill_that_cannot_be_selected_is_reported(scripts: ProjectFolder, run: Run) -> None:
     """`--skill` selects skills; §4: labels and permissions may close one."""
     more = {"requires_labels": "[gpu]", "requires_permissions": "[p.x]"}
     write_skill(scripts, "lab", **more)
@@ -310,7 +306,7 @@ BURST = """
 DROPPED = "[warning] script.events · more than 1000 events; the others are dropped"
 
 
-def test_a_burst_is_told_to_its_end(scripts: ProjectFolder, run: Run) -> None:
+def test_a_burst_of_events_is_shown_completely(scripts: ProjectFolder, run: Run) -> None:
     """What is told faster than a reader takes it is read again from the log, not lost."""
     scripts.tool("later", "export const run = () => flo.sleep(1);")
     scripts.tool("burst", BURST, script_tools="[later]")
@@ -338,7 +334,7 @@ async def pick(ctx: ToolContext) -> str:
 
 @pytest.mark.slow("starts the command in a terminal")
 @pytest.mark.parametrize("command", [("run-tool", "pick", "--store"), ("call", "pick")])
-def test_what_is_no_option_is_asked_again_and_tab_completes_options(
+def test_an_invalid_option_is_asked_again_and_tab_completes_options(
     project: Path, command: tuple[str, ...]
 ) -> None:
     """`re` was taken as the answer to a question with the options red and green."""

@@ -27,7 +27,7 @@ def test_each_folder_with_manifests_gets_its_file(run: Run, scripts: Path) -> No
     assert run("types") == (0, "", "0 of 2 files written\n")
 
 
-def test_stale_files_are_told_and_left(run: Run, scripts: Path) -> None:
+def test_check_reports_stale_files_and_writes_nothing(run: Run, scripts: Path) -> None:
     """`--check`: writes nothing, exit 1 when a file is stale."""
     code, out, told = run("types", "--check")
     assert (code, out.count("flo.d.ts")) == (1, 2)
