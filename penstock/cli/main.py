@@ -164,7 +164,7 @@ class LateGroup(TyperGroup):
 
 
 def _is_text(argument: str) -> bool:
-    """Whether an argument holds no lone surrogates, which stand for bytes that are not UTF-8."""
+    """Whether an argument has no lone surrogates, which represent bytes that are not UTF-8."""
     return argument == argument.encode(errors="replace").decode()
 
 

@@ -1,7 +1,7 @@
 """A clock that tests move by hand.
 
-Time stands still until `advance` or `elapse` moves it, so a test of a timeout takes no real time
-and has the same result on every machine. Sleepers wake in the order of their times.
+Time moves only through `advance` or `elapse`, so a test of a timeout takes no real time and has the
+same result on every machine. Sleepers wake in the order of their times.
 """
 
 import asyncio

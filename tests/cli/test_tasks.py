@@ -37,7 +37,7 @@ def test_tasks_are_listed(run: Run, task: str) -> None:
 
 
 def test_each_task_has_a_title(project: Path, run: Run) -> None:
-    """A run and a call had none: of several runs nobody could say which is which."""
+    """Runs and calls had no title, so several of them could not be told apart."""
     laid(project, {"look.yaml": LOOK})
     run("chat", "Hello there")
     run("call", "hello", "name=Ann")

@@ -108,7 +108,7 @@ def test_every_command_prints_its_result_as_json(
 
 
 def test_all_shared_secrets_are_listed(give: Run, run_json: Callable[..., Any]) -> None:
-    """`penstock vault list [SCOPE[:ID]]`: a scope stands alone, too."""
+    """`penstock vault list [SCOPE[:ID]]`: a scope without an id lists all of its kind."""
     for place in ("shared:team", "shared:all", "profile"):
         give(place, "token", "s3same-open")
     listed = run_json("vault", "list", "shared")["secrets"]

@@ -1,4 +1,4 @@
-"""Flows with code steps, in memory: the modules stand beside the flow, as texts."""
+"""Flows with code steps, in memory; their modules are texts next to the flow."""
 
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ def code_environment(sandbox: Sandbox, modules: ModuleLoader) -> CodeEnvironment
 def place_of(
     code_environment: CodeEnvironment | None, text: str, modules: Mapping[str, str], **more: Any
 ) -> MemoryStorage:
-    """Return a place with the flow `demo`; modules without a folder stand where it wants them."""
+    """Return storage with the flow `demo`; modules without a folder are put in its own."""
     files = {
         posixpath.normpath(name if "/" in name else f"{BESIDE}/{name}"): module
         for name, module in modules.items()

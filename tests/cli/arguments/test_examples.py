@@ -1,4 +1,4 @@
-"""What stands below the help of commands can be copied."""
+"""The examples below the help of commands can be copied."""
 
 import shlex
 from typing import Any

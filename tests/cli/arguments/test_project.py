@@ -39,7 +39,7 @@ def test_the_project_is_found_from_here_upwards(
 
 
 async def leave(runtime: Runtime) -> None:
-    """Leave a message that nobody went on with, as a process does that is killed."""
+    """Leave a message unanswered, as a killed process does."""
     await runtime.parts.log.send(CHAT, [opened(profile_id=LOCAL), message()])
 
 
@@ -61,7 +61,7 @@ async def ended(runtime: Runtime) -> int:
 def test_a_short_command_takes_no_work_that_others_left(
     project: Path, command: tuple[str, ...]
 ) -> None:
-    """It would begin a write that its own end cuts, and nobody would run that again."""
+    """A resumed write would be interrupted by the command's own end, and not run again."""
     run(project, leave)
     assert main([*command, "--project", str(project)]) == 0
     assert run(project, ended) == 0

@@ -1,4 +1,4 @@
-"""`penstock flow`: list, show, check, draw, and what became of runs."""
+"""`penstock flow`: list, show, check and draw flows, and list runs with their results."""
 
 import json
 from collections.abc import Callable

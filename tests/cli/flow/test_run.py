@@ -188,7 +188,7 @@ def test_a_question_for_later_is_named_when_nothing_else_is_left(flows: Path, ga
 
 
 def test_a_prompt_ends_with_its_question(flows: Path, gate: Path) -> None:
-    """Another step fails, so the run ends and nobody waits for the answer."""
+    """Another step fails, so the run ends and its question is closed."""
     with Terminal("flow", "run", "beside", cwd=flows) as terminal:
         terminal.until("answer> ")
         gate.write_text("fail")

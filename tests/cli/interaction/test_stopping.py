@@ -1,4 +1,4 @@
-"""Ctrl-C: the task is cancelled, and who does not wait is told what becomes of it."""
+"""Ctrl-C cancels the task; a person who does not wait for its end reads how to follow it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tab completes commands of a conversation, what may stand behind them, and answers."""
+"""Tab completes commands of a conversation, the words after them, and answers."""
 
 from typing import Any
 

@@ -231,7 +231,7 @@ async def test_the_framing_of_a_body_is_bounded(
 @PROTOCOLS
 @pytest.mark.parametrize("size", [4, 1000, 100_000])
 async def test_a_body_in_chunks_with_trailers_is_read(protocol: Protocol, size: int) -> None:
-    """And the connection goes on with the next request."""
+    """The connection continues with the next request."""
     body = json.dumps({"content": "a" * min(90_000, size * 5000)}).encode()
     parts = [body[start : start + size] for start in range(0, len(body), size)]
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in parts)

@@ -13,7 +13,7 @@ COLUMNS = [((1, 4), (1, 4)), ((5, 6), (6, 8)), ((7, 10), (9, 12)), ((7, 0), (9, 
 
 
 def moved(root: Path, found: Diagnostic) -> tuple[int, int, int]:
-    """Return where a finding stands after all."""
+    """Return the converted position of a finding."""
     check = ProjectCheck(diagnostics=(found,), tools=0, skills=0)
     (after,) = in_utf16(check, root).diagnostics
     return after.column, after.end_line, after.end_column

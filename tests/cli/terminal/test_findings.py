@@ -1,4 +1,4 @@
-"""What is wrong with the files of a project, beside what a command was asked for."""
+"""Errors and warnings of a project's files, printed next to a command's own output."""
 
 import json
 from collections.abc import Callable

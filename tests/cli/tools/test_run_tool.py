@@ -119,7 +119,7 @@ RUNS = """
 def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
     scripts: ProjectFolder, run: Run, answers: list[str], code: int
 ) -> None:
-    """The second question stands in the log of the run, not in that of the call."""
+    """The second question is in the log of the run, not in the log of the call."""
     laid(scripts.root, {"twice.yaml": TWICE})
     toml = scripts.root / "penstock.toml"
     toml.write_text(f"{toml.read_text()}\n[limits]\nsweep_seconds = 0.1\n")
@@ -307,7 +307,7 @@ DROPPED = "[warning] script.events · more than 1000 events; the others are drop
 
 
 def test_a_burst_of_events_is_shown_completely(scripts: ProjectFolder, run: Run) -> None:
-    """What is told faster than a reader takes it is read again from the log, not lost."""
+    """Events that arrive faster than the reader takes them are read from the log, not lost."""
     scripts.tool("later", "export const run = () => flo.sleep(1);")
     scripts.tool("burst", BURST, script_tools="[later]")
     code, out, told = run("run-tool", "burst")
