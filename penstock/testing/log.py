@@ -99,7 +99,7 @@ class MemoryLog(MemoryProjections):
         if head != (len(log.records) if log else 0) or (log is not None and log.owner):
             return None
         records = await self.send(log_id, entries)
-        lease = self._take(log_id, owner, begun=True)
+        lease = self._take(log_id, owner, is_starting=True)
         assert lease is not None  # noqa: S101  no process holds it
         return lease, records
 
@@ -107,7 +107,7 @@ class MemoryLog(MemoryProjections):
         """Acquire the lease if it is free or expired, or its owner died on this host."""
         return self._take(log_id, owner)
 
-    def _take(self, log_id: LogId, owner: str, *, begun: bool = False) -> Lease | None:
+    def _take(self, log_id: LogId, owner: str, *, is_starting: bool = False) -> Lease | None:
         log, now = self._logs.get(log_id), self._clock.now()
         if log is None:
             return None
@@ -129,7 +129,7 @@ class MemoryLog(MemoryProjections):
             crashed=log.deaths > 0,
             recoveries=log.deaths,
             alone=log.alone,
-            begun=begun,
+            begun=is_starting,
         )
 
     async def suspects(self) -> Sequence[QuarantinedLog]:

@@ -88,12 +88,12 @@ class MemoryProjections:
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
         """Return the newest task that had started at this event."""
-        begun = [
+        started = [
             (task.started.seq, task)
             for task in self._tasks.values()
             if task.log.log_id == log_id and task.started and task.started.seq <= seq
         ]
-        return max(begun, key=lambda each: each[0])[1].record() if begun else None
+        return max(started, key=lambda each: each[0])[1].record() if started else None
 
     async def find_session(self, session_id: SessionId) -> SessionRecord | None:
         """Return the session."""

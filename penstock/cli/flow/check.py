@@ -56,11 +56,11 @@ def check(
     diagnostics = list(dict.fromkeys(wanted.diagnostics))
     runs: dict[str, DryRun] = {}
     for file in wanted.flows.values():
-        read, said = library.check(file)
-        if dry and not has_error(said):
+        read, findings = library.check(file)
+        if dry and not has_error(findings):
             runs[file.command], more = dry_runs_of(found.settings, found.project).of(read, file)
-            said = in_file_order([*said, *more])
-        diagnostics += said
+            findings = in_file_order([*findings, *more])
+        diagnostics += findings
     errors = len(errors_of(diagnostics))
     counts = {"flows": len(wanted.flows), "errors": errors, "warnings": len(diagnostics) - errors}
     if as_json:

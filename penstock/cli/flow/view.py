@@ -97,20 +97,20 @@ def _header(view: View, width: int) -> Text:
     figures = [span(view.now - began), f"{cards.settled} done", f"{at_work} at work"]
     figures += [f"{waiting} waits for you"] * bool(waiting)
     figures.append(f"{cards.tokens:,} tokens")
-    said, title = " · ".join(figures), fitted(clean(one_line(view.title)), width)
+    line, title = " · ".join(figures), fitted(clean(one_line(view.title)), width)
     header = Text(title, "bold", no_wrap=True)
     left = width - header.cell_len - 2
-    return header.append(f"  {fitted(said, left)}", "dim") if left > LEAST_FIGURES else header
+    return header.append(f"  {fitted(line, left)}", "dim") if left > LEAST_FIGURES else header
 
 
 def _rounds(cards: Cards, width: int) -> Text | None:
     """Return the line with the rounds of loops."""
-    said = [
+    rounds = [
         f"↻ {each.step_id}: {each.iteration} of {each.most}"
         f"{', forced out' if each.is_forced else ''}"
         for each in cards.rounds.values()
     ]
-    return _line("   ".join(said), width, "yellow") if said else None
+    return _line("   ".join(rounds), width, "yellow") if rounds else None
 
 
 def _grid(view: View, width: int) -> Table:
@@ -175,9 +175,9 @@ def _counted(number: int, word: str) -> str:
 def _crowd(view: View, room: int, width: int) -> list[Text]:
     """Return one line for each card, as many as fit."""
     most = max(room, 1)
-    said = [f"{each.step_id}  {_figures(each, view.now)}  {each.tool}" for each in view.shown]
+    texts = [f"{each.step_id}  {_figures(each, view.now)}  {each.tool}" for each in view.shown]
     marks = [_MARKS.get(each.state, "✗") for each in view.shown]
-    lines = [_line(f"{mark} {text}", width) for mark, text in zip(marks, said, strict=True)]
+    lines = [_line(f"{mark} {text}", width) for mark, text in zip(marks, texts, strict=True)]
     left = len(lines) - most + 1
     return (
         lines
@@ -191,8 +191,8 @@ def _doings(card: StepCard, console: Console) -> list[Text]:
     room = _detail_width(console) - FRAME
     lines = [_line(f"{each.mark} {each.text}", room, "dim") for each in card.activities]
     if card.saying.strip():
-        said = Text(clean(card.saying.strip())).wrap(console, room)
-        lines += list(said)[-_SAID_LINES:]
+        wrapped = Text(clean(card.saying.strip())).wrap(console, room)
+        lines += list(wrapped)[-_SAID_LINES:]
     return lines
 
 

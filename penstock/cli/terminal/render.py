@@ -121,8 +121,8 @@ class Screen:
             self._wait("thinking")
 
     def _call(self, frame: Frame) -> None:
-        said = cut(compact(frame["arguments"]), _MOST_ARGUMENTS)
-        self.line(f"→ {frame['name']} {said}", "cyan")
+        arguments = cut(compact(frame["arguments"]), _MOST_ARGUMENTS)
+        self.line(f"→ {frame['name']} {arguments}", "cyan")
         self._wait(frame["name"])
 
     def _piece(self, kind: str, text: str, style: str) -> None:
@@ -271,20 +271,20 @@ def _whole(value: Any) -> str:
 def _what(event: Event) -> str:
     match event:
         case MessageReceived(content=content) | TaskEnded(content=content) if content:
-            said = content
+            line = content
         case ReplyReceived(text=text, calls=calls):
-            said = text or ", ".join(call.name for call in calls)
+            line = text or ", ".join(call.name for call in calls)
         case CallSettled(envelope=envelope, preview=preview):
             error = envelope.error
-            said = f"{envelope.status.value} " + (error.message if error else preview or "")
+            line = f"{envelope.status.value} " + (error.message if error else preview or "")
         case QuestionAsked(question=question):
-            said = f"{question.question_id} {question.text}"
+            line = f"{question.question_id} {question.text}"
         case QuestionAnswered(question_id=question_id, status=status, answer=answer):
-            said = f"{question_id} {standing(status, answer)}"
+            line = f"{question_id} {standing(status, answer)}"
         case TaskEnded(status=status, error=error):
-            said = f"{status.value} {error.message if error else ''}"
+            line = f"{status.value} {error.message if error else ''}"
         case NoteEmitted(event_type=event_type, message=message):
-            said = f"{event_type} {message or ''}"
+            line = f"{event_type} {message or ''}"
         case _:
             return ""
-    return f"  {cut(one_line(said), _MOST_EVENT)}"
+    return f"  {cut(one_line(line), _MOST_EVENT)}"

@@ -178,9 +178,7 @@ async def test_hundreds_of_half_requests_leave_room_for_a_whole_one(protocol: Pr
 
 
 @PROTOCOLS
-async def test_a_client_that_waits_for_an_answer_or_reads_a_stream_stays_connected(
-    protocol: Protocol,
-) -> None:
+async def test_a_client_that_waits_or_reads_a_stream_stays_connected(protocol: Protocol) -> None:
     """A stream that is open longer than any bound on requests goes on."""
     limits = replace(SLOW, ping_seconds=0.1, shutdown_seconds=0.1)
     body = json.dumps({"content": "ask", "stream": True}).encode()
