@@ -1,4 +1,4 @@
-"""Writes agents and flows of an open project: what is written is known at once."""
+"""Writes agents and flows of an open project, and loads them at once."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,16 +17,16 @@ from penstock.resources.project.files import ProjectFiles
 from penstock.tools.callbacks import Authoring
 from penstock.tools.resources import ProjectFolder
 
-_MOST_TOLD = 100
-"""Findings that are told of."""
+_MOST_REPORTED = 100
+"""The longest list of findings that is reported."""
 
 
 def ignore(found: Json) -> None:
-    """Pass what was found to no listener."""
+    """Ignore the notification."""
 
 
 class ProjectAgents:
-    """The agents of a project: their catalog, and what their files may name.
+    """The agents of a project: their catalog, and the names that their files can refer to.
 
     `packages` are folders of plugins with more agents.
     """
@@ -37,7 +37,7 @@ class ProjectAgents:
         self._packages = packages
 
     def renew(self, known: KnownNames) -> None:
-        """Check agents from now on against the names of a newer edition of the project."""
+        """Check agents against the names of a newer edition of the project from now on."""
         self.known = known
 
     def read(self, root: Path) -> AgentFiles:
@@ -69,11 +69,11 @@ class ProjectAuthoring:
         self.dry_runs = dry_runs
         self._tell = tell
         self._reading = Lock()
-        """Held while files are read: the last reading has seen what was written last."""
+        """Held while files are read: the last reader sees the last write."""
 
     @property
     def callbacks(self) -> Authoring:
-        """What tools may have done of this."""
+        """The functions of this object that tools call."""
         return Authoring(
             agents=lambda: catalog_entries(self.agents.catalog),
             write_agent=self.write_agent,
@@ -82,7 +82,7 @@ class ProjectAuthoring:
         )
 
     def write_agent(self, path: str, content: str) -> Json:
-        """Write an agent; returns what `agent_write` answers."""
+        """Write an agent; return the answer of `agent_write`."""
         written = write_agent(self._files, path, content, self.agents.known)
         return {
             "written": written.is_written,
@@ -92,19 +92,19 @@ class ProjectAuthoring:
         }
 
     def write_flow(self, path: str, content: str) -> Json:
-        """Write a flow; returns what `flow_write` answers, with what a dry run came to."""
+        """Write a flow; return the answer of `flow_write`, with the result of a dry run."""
         written = write_flow(self._flows, path, content)
         return {**written.to_wire(), **self.dry_run(written, content)}
 
     def dry_run(self, written: WrittenFlow, content: str) -> Json:
-        """Return what a dry run of a flow came to that was written, as a part of an answer."""
+        """Return the result of a dry run of a written flow, as a part of the answer."""
         if not written.is_written or self.dry_runs is None:
             return {}
         found, problems = self.dry_runs.of(read_flow(content, written.path))
         return {"dryRun": {**found.to_wire(), "problems": [each.to_finding() for each in problems]}}
 
     def rediscover(self) -> Json:
-        """Read the agents and the names of flows again; returns what is told of that."""
+        """Read the agents and the names of flows again; return what changed for listeners."""
         with self._reading:
             found = self.agents.read(self._files.root)
             flows = self._flows.files()
@@ -112,7 +112,7 @@ class ProjectAuthoring:
         told: Json = {
             "agents": [each.name for each in self.agents.catalog.of_files()],
             "flows": sorted(flows.files),
-            "diagnostics": [str(each) for each in diagnostics[:_MOST_TOLD]],
+            "diagnostics": [str(each) for each in diagnostics[:_MOST_REPORTED]],
         }
         self._tell(told)
         return told

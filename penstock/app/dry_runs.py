@@ -1,4 +1,4 @@
-"""Dry runs of flows among the agents and flows of a project."""
+"""Dry runs of flows with the agents and flows of a project."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,12 +29,12 @@ class DryRuns(Struct, frozen=True, kw_only=True):
     flows: FlowLibrary
     world: World
     config: Mapping[str, Any] = field(default_factory=dict)
-    """`${{config.KEY}}`, as the project says it."""
+    """The values of `${{config.KEY}}` in the project."""
 
     def of(
         self, read: ParsedFlow, file: FlowFile | None = None
     ) -> tuple[DryRun, Sequence[Diagnostic]]:
-        """Return what runs of a flow came to, and what its author should know of that.
+        """Return the results of a flow's dry runs, and findings for its author.
 
         Without a file it is one of the project. A flow that cannot be read is not run.
         """

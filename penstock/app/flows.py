@@ -1,4 +1,4 @@
-"""The flows of a project: where runs get them from, and everything that is wrong with them."""
+"""The flows of a project: the library that runs use, and the checks of flows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ from penstock.tools.scripts.bindings import Bindings
 
 
 def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ()) -> ProjectFlows:
-    """Return the library of a project; it sees the agents that there are when it is asked."""
+    """Return the library of a project; each lookup sees the current agents."""
     unheeding = partial(find_unheeding, settings)
 
     def around() -> CheckContext:
@@ -40,12 +40,12 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
 
 
 def modules_of(settings: Settings) -> ModuleLoader:
-    """Return what reads the modules of code steps."""
+    """Return the reader of code steps' modules."""
     return module_loader(settings.cache_path)
 
 
 def code_environment_of(settings: Settings, project: Project) -> CodeEnvironment | None:
-    """Return what the code steps of a project's flows run in."""
+    """Return the environment of a project's code steps."""
     if project.sandbox is None:
         return None
     usual = Bindings(runtime_config=settings.runtime_config)
@@ -53,14 +53,14 @@ def code_environment_of(settings: Settings, project: Project) -> CodeEnvironment
 
 
 def project_flows(settings: Settings, project: Project) -> ProjectFlows:
-    """Return the library of a project that is read and not opened."""
+    """Return the library of a project that was read but not opened."""
     agents = Catalog()
     agents.take(project.agent_files)
     return flows_of(settings, agents, project.plugins.flows_dirs)
 
 
 def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
-    """Return what runs the flows of a project dry that is read and not opened."""
+    """Return the dry runs for a project that was read but not opened."""
     agents = Catalog()
     agents.take(project.agent_files)
     return DryRuns(
@@ -72,12 +72,12 @@ def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
 
 
 def constants_of(settings: Settings) -> Mapping[str, Any]:
-    """Return what `${{config.KEY}}` is for all flows of a project; `[flows.config]` wins."""
+    """Return the values of `${{config.KEY}}` in a project; `[flows.config]` wins."""
     return {**read_constants(settings.root).values, **settings.flows.config}
 
 
 def faults_beside(settings: Settings, project: Project, files: FlowFiles) -> Iterator[Diagnostic]:
-    """Yield everything that is wrong beside flows: names, constants, handbooks and models."""
+    """Yield the errors outside of flow files: names, constants, handbooks and models."""
     yield from read_constants(settings.root).diagnostics
     yield from check_handbooks(settings.root, HANDBOOK_FOLDERS)
     yield from thinking_faults(settings, project)
@@ -85,7 +85,7 @@ def faults_beside(settings: Settings, project: Project, files: FlowFiles) -> Ite
 
 
 def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:
-    """Yield everything that is wrong with the flows and handbooks of a project."""
+    """Yield the errors in the flows and handbooks of a project."""
     library = project_flows(settings, project)
     files = library.files()
     yield from faults_beside(settings, project, files)

@@ -1,4 +1,4 @@
-"""What settings say about tools: global ones, and the families of built-in ones for chats."""
+"""Settings about tools: global tools, and the families of built-in tools for chats."""
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -16,14 +16,14 @@ FAMILY_KEY = "builtin"
 
 
 def with_global_tools(tools: Iterable[Tool], chosen: Collection[str]) -> tuple[Tool, ...]:
-    """Return the tools, those that are chosen as global ones."""
+    """Return the tools, with the chosen ones made global."""
     return tuple(_global(each) if each.spec.tool_id in chosen else each for each in tools)
 
 
 def check_global_tools(
     chosen: Iterable[str], known: Collection[str], file: Path
 ) -> Iterator[Diagnostic]:
-    """Yield a finding for each id that is chosen in vain; `file` is where settings stand."""
+    """Yield a finding for each chosen id that does not exist; `file` is penstock.toml."""
     for each in chosen:
         if each not in known and not each.startswith(MCP):
             near = nearest(each, known)
@@ -43,7 +43,7 @@ def _global(tool: Tool) -> Tool:
 def check_families(
     chosen: Iterable[str], there: ProjectFeatures, file: Path
 ) -> Iterator[Diagnostic]:
-    """Yield a finding for each family that does not exist, or that nothing can be done with."""
+    """Yield a finding for each family that does not exist or has no effect."""
     for each in chosen:
         said = f'{quoted(each)} in "{FAMILY_KEY}" of [tools]'
         line = _line(file, FAMILY_KEY)
@@ -80,6 +80,6 @@ def _meant(family: str) -> str:
 
 
 def _line(file: Path, key: str) -> int:
-    """Return where the key stands; the first line where a variable or a program says it."""
+    """Return the line of the key; 1 if a variable or the program sets it."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else ()
     return next((at for at, line in enumerate(lines, 1) if line.lstrip().startswith(key)), 1)

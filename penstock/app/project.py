@@ -1,4 +1,4 @@
-"""A project: the folder of what authors write, with the sessions kept for it."""
+"""Loads a project: the folder with the files of its authors."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -42,33 +42,33 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.tool import Tool
 
 HANDBOOK_FOLDERS = ("handbooks", ".pi/flows/skills")
-"""Where a project's handbooks lie; an earlier folder comes first."""
+"""The folders of a project's handbooks; an earlier folder wins."""
 MARKS = (FILE, ".penstock")
-"""What makes a folder a project, for who looks for one from below."""
+"""The names that mark a folder as a project, for `find_root`."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What was found in a folder; what is broken stands in `diagnostics` and takes no part."""
+    """Everything loaded from a folder. A broken file is in `diagnostics` and nowhere else."""
 
     root: Path
     agent_files: AgentFiles = field(default_factory=AgentFiles)
-    """The agents of its files, of packages, and our own."""
+    """The agents of its files and packages, and the built-in agents."""
     nameable: KnownNames = NOTHING_KNOWN
-    """What agent files may name."""
+    """The names that agent files can refer to."""
     handbooks: Handbooks = field(default_factory=Handbooks)
     tools: tuple[Tool, ...] = ()
     broken_tools: Mapping[str, str] = field(default_factory=dict)
-    """Python tools that are none because of an error, by id, with the error and its place."""
+    """Python tools that failed to load, by id, with the error and its line."""
     builtin_tools: tuple[Tool, ...] = TOOLS
-    """As the settings have them: some may be global here that are not so elsewhere."""
+    """The built-in tools as configured: `global_tools` can make some global."""
     bundle: Bundle = field(default_factory=Bundle)
-    """What its manifests say."""
+    """The contents of its manifests."""
     sandbox: ProjectSandbox | None = None
-    """Where its scripts run; to be closed by who runs them."""
+    """The sandbox of its scripts; the opener of the project must close it."""
     prompt_prefix: PromptPrefix | None = None
-    """What stands first in every system prompt."""
+    """The beginning of every system prompt."""
     plugins: PluginApi = field(default_factory=PluginApi)
-    """What plugins have registered."""
+    """Everything that plugins have registered."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ class Project(Struct, frozen=True, kw_only=True):
 
 
 class ProjectCheck(Struct, frozen=True, kw_only=True):
-    """Every finding in a project, sorted, and how much there is to find something in."""
+    """All findings in a project, sorted, with the number of checked files."""
 
     diagnostics: tuple[Diagnostic, ...]
     tools: int
@@ -107,11 +107,11 @@ class ProjectCheck(Struct, frozen=True, kw_only=True):
 
 
 Look = Callable[[Project], Iterable[Diagnostic]]
-"""A further look at a project that was read."""
+"""A further check of a project that was read."""
 
 
 def find_root(start: Path) -> Path:
-    """Return the nearest folder, from here upwards, that is a project."""
+    """Return the nearest project folder at or above a folder."""
     here = start.resolve()
     for folder in (here, *here.parents):
         if any((folder / mark).exists() for mark in MARKS):
@@ -123,7 +123,7 @@ def find_root(start: Path) -> Path:
 
 
 def check_root(folder: Path) -> Path:
-    """Return the folder, if it is one; any folder may be a project when it is named."""
+    """Return the folder if it exists; any folder that is named can be a project."""
     if folder.is_dir():
         return folder.resolve()
     wanted = "is a file" if folder.exists() else "does not exist"
@@ -199,13 +199,13 @@ def check_project(settings: Settings, *further: Look, engine: Engine | None = No
 
 
 def sandbox_of(settings: Settings, only: Engine | None = None) -> ProjectSandbox:
-    """Return where the scripts of a project run; `only` is the engine of all, if it is given."""
+    """Return the sandbox of a project's scripts; `only` overrides the engine of each."""
     bound = settings.limits.processes
     return ProjectSandbox(settings.cache_path, settings.sandbox, only=only, processes=bound)
 
 
 def _reserved(plugins: PluginApi) -> dict[str, str]:
-    """Return the ids that are taken, and by what."""
+    """Return the reserved tool ids, each with what reserves it."""
     reserved = dict.fromkeys((each.spec.tool_id for each in TOOLS), "a built-in tool")
     return reserved | dict.fromkeys(plugins.tools, "a tool of a plugin")
 
@@ -213,7 +213,7 @@ def _reserved(plugins: PluginApi) -> dict[str, str]:
 def _check_settings(
     settings: Settings, tools: Collection[str], there: ProjectFeatures
 ) -> Iterator[Diagnostic]:
-    """Yield what settings name that does not exist, or that nothing can be done with."""
+    """Yield findings for names in the settings that do not exist or have no effect."""
     file = settings.root / FILE
     yield from check_global_tools(settings.global_tools, tools, file)
     yield from check_families(settings.tools.builtin, there, file)
@@ -264,7 +264,7 @@ def _surroundings(
     agents: AgentFiles,
     handbooks: Handbooks,
 ) -> ProjectFeatures:
-    """Return what there is for built-in tools to work with."""
+    """Return the features of the project that built-in tools need."""
     books = (handbooks.get(name) for name in handbooks.names)
     flows = find_flows(settings.root, plugins.flows_dirs).files.values()
     return ProjectFeatures(
@@ -298,7 +298,7 @@ def _nameable(
 
 
 def _permissions(bundle: Bundle, tools: Iterable[Tool]) -> frozenset[str]:
-    """Return every permission that manifests and tools name."""
+    """Return the permissions that manifests and tools name."""
     return bundle.named_permissions.union(*(each.spec.requires_permissions for each in tools))
 
 

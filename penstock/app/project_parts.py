@@ -1,4 +1,4 @@
-"""What a runtime is assembled from: where it stores things, and what a project brings."""
+"""The input of `assemble`: the storage of a runtime, and the parts of a project."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -46,15 +46,15 @@ NO_HANDBOOKS = Handbooks()
 
 
 class Storage(Struct, frozen=True, kw_only=True):
-    """Where things are kept, and as whom this process keeps them."""
+    """The storage of a runtime, and the identity of this process in it."""
 
     log: Log
     projections: Projections
     blobs: Blobs
     key: bytes
-    """Of this installation."""
+    """The secret of this installation."""
     owner: str
-    """The name of this process, as holder of leases."""
+    """The name of this process as the owner of leases."""
     database_parts: DatabaseParts | None = None
     """None where nothing is kept."""
     files: Files | None = None
@@ -64,7 +64,7 @@ class Storage(Struct, frozen=True, kw_only=True):
 
 
 class ProjectParts(Struct, frozen=True, kw_only=True):
-    """What a project brings: tools and rules, agents, models."""
+    """The parts of a project: tools, rules, agents, models, flows."""
 
     registry: Registry
     rules: Rules
@@ -72,36 +72,36 @@ class ProjectParts(Struct, frozen=True, kw_only=True):
     models: Models
     skills: Skills = NO_SKILLS
     prompt_prefix: PromptPrefix | None = None
-    """What stands first in every system prompt."""
+    """The beginning of every system prompt."""
     web_url: str = ""
-    """Where its web page is."""
+    """The URL of its web page."""
     channels: tuple[Channel, ...] = ()
-    """Where notifications may go."""
+    """The channels of notifications."""
     egress: Egress | None = None
-    """Where its tools may reach; None: nowhere."""
+    """The network access of its tools; None means none."""
     flows: FlowLibrary = NO_FLOWS
     flow_settings: FlowSettings = AS_USUAL
     model_names: ModelNames = NO_ROLES
-    """What roles and other spellings of models mean."""
+    """Resolves roles and other spellings of model names."""
     flow_files: ProjectFlows | None = None
-    """The same, where they are files of the project's folder."""
+    """The same flows, if they are files of the project's folder."""
     code_environment: CodeEnvironment | None = None
-    """What code steps of flows run in; None: they fail."""
+    """The environment of code steps; without one they fail."""
     confinement: Mapping[str, str] = field(default_factory=dict)
-    """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
+    """The layers that confine scripts, each with the reason if this machine lacks it."""
     handbooks: Handbooks = NO_HANDBOOKS
-    """What agents of flows are given to read, besides files of the project."""
+    """The handbooks that agents of flows read."""
     nameable: KnownNames = NOTHING_KNOWN
-    """What agents that are written may name."""
+    """The names that agent files can refer to."""
     project: ProjectFolder | None = None
-    """The folder itself, for tools that work in it; None where there is none."""
+    """The project's folder, for tools that work in it; None without a folder."""
     guards: GuardsOf = no_guards
-    """Those of plugins, for each agent session."""
+    """Returns the guards of plugins for an agent session."""
     gate: GateCheck = always_open
-    """What plugins let runs pass."""
+    """Returns why the gates of plugins refuse a run, or None."""
     packages: Sequence[Path] = ()
     """Folders of plugins with agents."""
     rediscovered: Callable[[Json], None] = ignore
-    """Is passed the agents, flows and findings whenever all files were read again."""
+    """Receives the agents, flows and findings after every reload of the files."""
     local: Profile = LOCAL_PROFILE
     """The profile of work that names none."""

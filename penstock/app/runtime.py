@@ -1,4 +1,4 @@
-"""What an embedding program holds: one runtime over one project."""
+"""The runtime of one project, which an embedding program holds."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
@@ -43,7 +43,7 @@ BLOCKED = "BLOCKED"
 
 
 class RuntimeParts(Struct, frozen=True, kw_only=True):
-    """What a runtime is made of, for the doors that are built on it."""
+    """The parts of a runtime, for the server and the CLI."""
 
     limits: Limits
     clock: Clock
@@ -56,29 +56,29 @@ class RuntimeParts(Struct, frozen=True, kw_only=True):
     agents: Catalog
     models: Models
     invoker: Invoker
-    """The door of the project's tools, `invoker.registry`."""
+    """The invoker of the project's tools, those in `invoker.registry`."""
     invoker_of: Callable[[Agent], Invoker]
-    """The door that an agent's model calls tools through."""
+    """Returns the invoker for the tool calls of an agent's model."""
     key: bytes
-    """Of this installation: signs links and names calls."""
+    """The secret of this installation; it signs links and derives ids of calls."""
     participants: Participants
-    """Who takes part in conversations, and what stands before every prompt."""
+    """The agents of conversations, with the prefix of every prompt."""
     skills: Skills
     """The skills of the project."""
     materials: Materials
-    """What agents of flows are given to read."""
+    """The handbooks and files that agents of flows read."""
     flow_work: FlowWork
-    """Conducts the runs of flows."""
+    """Runs flows."""
     callbacks: Callbacks
-    """What tools have done by what is built on their door."""
+    """The functions that tools call in higher packages."""
     authoring: ProjectAuthoring | None = None
-    """Writes agents and flows of the project's folder; None where there is no folder."""
+    """Writes agents and flows of the project's folder; None without a folder."""
     flow_files: ProjectFlows | None = None
-    """The flows of the project's folder; None where there is no folder."""
+    """The flows of the project's folder; None without a folder."""
     database_parts: DatabaseParts | None = None
-    """Keys, and what finds and erases; None where nothing is kept, as in memory."""
+    """API keys, lookups and erasure; None without a database, as in memory."""
     confinement: Mapping[str, str] = field(default_factory=dict)
-    """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
+    """The layers that confine scripts, each with the reason if this machine lacks it."""
 
 
 class Runtime:
@@ -206,7 +206,7 @@ class Runtime:
         return self._explained(tool_id, outcome_of(reply))
 
     def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
-        """Tell a program, which may know, that a tool is there and not for direct calls."""
+        """Add to a ToolNotFound that the tool exists and does not allow direct calls."""
         error, tool = envelope.error, self.parts.invoker.registry.find(tool_id)
         if error is None or error.code != ToolNotFound.code or tool is None:
             return envelope
@@ -308,7 +308,7 @@ class Runtime:
         return await self._inbox.answer(QuestionId(question_id), body, profile or self.local)
 
     async def cancel(self, task_id: str, *, profile: Profile | None = None) -> TaskRecord:
-        """End a task, whatever it is doing.
+        """Cancel a task, whatever its status.
 
         Args:
             task_id: The task.
@@ -364,7 +364,7 @@ class Runtime:
         return LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
 
     async def close(self) -> None:
-        """Take no new work, park what runs, end every stream; the store stays open."""
+        """Accept no new work, suspend running tasks and end every stream; the store stays open."""
         await self.parts.launcher.close()
         await self.parts.relay.close()
         self.parts.invoker.threads.close()
@@ -373,7 +373,7 @@ class Runtime:
 
 
 def outcome_of(reply: Reply) -> Envelope:
-    """Return how a direct call or a run stands, as an envelope: `suspended` names what is open."""
+    """Return the outcome of a call or a run as an envelope; `suspended` lists its questions."""
     if reply.envelope is not None:
         return reply.envelope
     if reply.error is not None:

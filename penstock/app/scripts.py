@@ -1,4 +1,4 @@
-"""Where the scripts of a project run; an engine is loaded when the first of them wants it."""
+"""The sandbox of a project's scripts; an engine is loaded when a script first needs it."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ USUAL = SandboxSection()
 
 
 class ProjectSandbox:
-    """The Sandbox of a project: each script in the engine that it wants, or in the project's."""
+    """The Sandbox of a project: runs each script in its manifest's engine or the default one."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ProjectSandbox:
         processes: int = 0,
         layers: Layers | None = None,
     ) -> None:
-        """`only` is the engine of every script, whatever it wishes for.
+        """`only` is the engine of every script, whatever its manifest names.
 
         `layers` are those of confinement, with why this machine lacks them; None finds them out.
         `processes` are those of all engines together at once; 0 is what the machine can have.
@@ -52,9 +52,9 @@ class ProjectSandbox:
         self._port = 0
 
     def check(self) -> None:
-        """Find out how scripts will be confined, and say so.
+        """Log how scripts will be confined.
 
-        Raises ConfigError where they are to be, and this machine lacks a layer.
+        Raises ConfigError if the settings require a layer that this machine lacks.
         """
         if not self._chosen.hardened:
             return
@@ -74,16 +74,16 @@ class ProjectSandbox:
             log.info("scripts are confined by %s", names)
 
     def debug(self, told: Callable[[str], None], port: int = 0) -> None:
-        """Run every script under a debugger, at this port; tell where it may attach."""
+        """Run every script under a debugger at this port; report where to attach."""
         self._told, self._port = told, port
 
     def engine_for(self, wish: str | None) -> str:
-        """Return the engine of a script with this wish, or with none."""
+        """Return the engine for the engine that a manifest names, or for None."""
         return DENO if self._told else self._only or wish or self._chosen.engine
 
     @property
     def layers(self) -> Layers:
-        """Return every layer of confinement, with why this machine lacks it, or nothing."""
+        """Return the layers of confinement, each with the reason if this machine lacks it."""
         if self._layers is None:
             find: Callable[[], Layers] = late("penstock.sandbox.processes.hardening:found_layers")
             self._layers = find()
@@ -91,16 +91,16 @@ class ProjectSandbox:
 
     @property
     def confinement(self) -> Layers:
-        """Return the layers as they are wanted: none where scripts are not to be confined."""
+        """Return the requested layers; none if the settings do not confine scripts."""
         return self.layers if self._chosen.hardened else {}
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
-        """Enter the script from its top; returns its output, which is JSON."""
+        """Run the script; return its output, which is JSON."""
         engine = self._engine(self.engine_for(script.engine))
         return await engine.run(script, input, bridge, bounds)
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """Stop all running scripts."""
         for engine in self._engines.values():
             await engine.close()
 
@@ -142,7 +142,7 @@ class ProjectSandbox:
 
 
 def missing_engine(name: str) -> str:
-    """Return why an engine cannot run scripts here, or nothing."""
+    """Return why an engine cannot run on this machine, or an empty text."""
     if name == DENO:
         missing: Callable[[], str] = late("penstock.sandbox.processes.deno:missing_deno")
         return missing()

@@ -1,4 +1,4 @@
-"""Where each setting comes from: the program, the environment, or a line of the file."""
+"""The source of each setting: the program, the environment, or a line of the file."""
 
 import json
 import re
@@ -19,7 +19,7 @@ PathInSettings = tuple[str, ...]
 
 
 class Sources:
-    """The values of all sources as one, and where each came from."""
+    """Merges the values of all sources, and knows the source of each."""
 
     def __init__(self, file: Path, environ: Mapping[str, str], given: Json, *, prefix: str) -> None:
         self._given = given
@@ -45,7 +45,7 @@ class Sources:
         return json.dumps(_over(values, self._given), default=str)
 
     def of(self, path: PathInSettings) -> str:
-        """Return where the value at this path came from, as the beginning of a message."""
+        """Return the source of the value at a path, as the beginning of a message."""
         if _has(self._given, path):
             return ""
         for length in range(len(path), 0, -1):
@@ -59,7 +59,7 @@ class Sources:
 
 
 def settings_error(problems: list[str]) -> ConfigError:
-    """Return the error that says all of them."""
+    """Return one error with all messages."""
     if len(problems) == 1:
         return ConfigError(problems[0])
     lines = "\n".join(f"  {problem}" for problem in problems)
@@ -91,7 +91,7 @@ def _parse(text: str, name: str) -> dict[str, Any]:
 
 
 def _over(low: Json, high: Json) -> dict[str, Any]:
-    """Return both, table by table; the values of `high` win."""
+    """Return both merged, table by table; the values of `high` win."""
     merged = dict(low)
     for key, value in high.items():
         below = merged.get(key)
@@ -126,7 +126,7 @@ def _has(values: Any, path: PathInSettings) -> bool:
 
 
 def _line(text: str, path: PathInSettings) -> int:
-    """Return the line of a key, or of its section: tomllib knows no lines."""
+    """Return the line of a key, or of its section: tomllib does not report lines."""
     best, most = 1, 0
     section: list[str] = []
     counts: Counter[str] = Counter()

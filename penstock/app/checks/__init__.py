@@ -1,1 +1,1 @@
-"""Checks that need the open project: types of scripts, tools that models are offered, thinking."""
+"""Checks of a loaded project: types of scripts, offered tools, levels of thinking."""

@@ -1,4 +1,4 @@
-"""What `penstock check` says of the tools that models are offered: how many, and how described."""
+"""Warnings of `penstock check` about offered tools: too many, or described too briefly."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from penstock.tools.tool import Tool
 MOST_OFFERED = 20
 """Models choose worse among more tools, and every request pays for all of them."""
 LEAST_DESCRIPTION = 20
-"""Fewer characters do not say when a tool is to be called."""
+"""A shorter description does not explain when to call a tool."""
 
 
 class _OfferedTools(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ def _check_descriptions(tools: Iterable[Tool], project: Project) -> Iterator[Dia
 
 
 def _place(tool: Tool, root: Path) -> tuple[str, int]:
-    """Return where the function of a tool stands; the settings for one of a plugin."""
+    """Return the location of a tool's function; the settings file for a plugin's tool."""
     function = inspect.unwrap(cast("Any", tool))
     code = getattr(function, "__code__", None)
     file = Path(code.co_filename) if code is not None else root

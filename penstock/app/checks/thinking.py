@@ -1,4 +1,4 @@
-"""Agents and steps that are to think so or so much, with a model that cannot be told."""
+"""Warnings about levels of thinking that the model of an agent or a step does not support."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ _TOP = SourceRange(line=1, column=1)
 
 
 def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic]:
-    """Yield a warning for each agent of the project whose level of thinking nobody heeds."""
+    """Yield a warning for each agent whose model does not support its level of thinking."""
     models = settings.find_models()
     names = ModelNames(roles=settings.models.roles)
     for agent in project.agent_files.agents:
@@ -30,7 +30,7 @@ def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic
 
 
 def find_unheeding(settings: Settings, name: str, level: str | None) -> str | None:
-    """Return the model of a name if it does not heed this level of thinking, or the name's own.
+    """Return the model of a name if it does not support this level, or the level in the name.
 
     None if it does, or if there is no level.
     """
@@ -42,7 +42,7 @@ def find_unheeding(settings: Settings, name: str, level: str | None) -> str | No
 
 
 def _unheeding(agent: Agent, models: Models, names: ModelNames) -> str | None:
-    """Return the model that does not heed what an agent wants."""
+    """Return the model that does not support an agent's level of thinking."""
     wanted = agent.model if isinstance(agent.model, str) else None
     if (agent.profile.thinking or names.thinking(wanted)) is None:
         return None

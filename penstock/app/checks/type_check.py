@@ -1,4 +1,4 @@
-"""The types of a project's scripts, checked by deno: without network, in a folder of its own."""
+"""Checks the types of a project's scripts with deno, without network, in a separate folder."""
 
 import json
 import re
@@ -45,7 +45,7 @@ _FRAME = re.compile(r"\n[^\n]*\n *[~^]+\s*\Z")
 
 
 def check_types(project: Project) -> list[Diagnostic]:
-    """Return what is wrong with the types of the scripts that can be read."""
+    """Return the type errors of the scripts that can be read."""
     with TemporaryDirectory(prefix="penstock-types-") as folder:
         place = _Place(Path(folder).resolve(), project)
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -56,7 +56,7 @@ class _Group(Struct, frozen=True):
     """Scripts that reach the same tools."""
 
     text: str
-    """What they may rely on."""
+    """The declarations that they use."""
     tools: list[ToolManifest] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     """Scripts that are no tools: what is asked for a part of prompts."""
@@ -94,7 +94,7 @@ class _Place:
         return list(groups.values())
 
     def check(self, group: _Group) -> list[Diagnostic]:
-        """Return what is wrong in the scripts of a group, and in what they import."""
+        """Return the errors in the scripts of a group and their imports."""
         config = self._folder / f"config-{id(group)}"
         config.mkdir()
         (config / FILE).write_text(group.text, encoding="utf-8")
@@ -127,7 +127,7 @@ class _Place:
         return str(file)
 
     def _run(self, arguments: Sequence[str]) -> str | None:
-        """Return what deno says, or None when all is well."""
+        """Return the output of deno, or None without errors."""
         own = {"DENO_DIR": str(self._folder / "deno"), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
         command = [find_deno_bin(), *arguments]
         try:
@@ -165,12 +165,12 @@ class _Place:
         return Diagnostic(code=CODE, message=said, file=file, line=line)
 
     def _relative(self, text: str) -> str:
-        """Return the text with files as the project calls them, not as the copies are called."""
+        """Return the text with the project's file names in place of those of the copies."""
         copies = re.compile(rf"(?:file://)?{re.escape(str(self._folder))}/[^\s'\"]*")
         return copies.sub(lambda each: self._name(unquote(each[0]).removeprefix("file://")), text)
 
     def _name(self, path: str) -> str:
-        """Return what the project calls the file of a copy."""
+        """Return the project's name of a copied file."""
         tool, inside = self._inline.get(path), Path(path).is_relative_to(self._files)
         if tool is not None:
             return tool.file

@@ -1,4 +1,4 @@
-"""The `flo.d.ts` files of a project: what each would say, and which are stale."""
+"""The `flo.d.ts` files of a project: their contents, and which ones are stale."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -14,14 +14,14 @@ FILE = "flo.d.ts"
 
 
 class TypingFile(Struct, frozen=True, kw_only=True):
-    """One file of declarations, as it should be."""
+    """One file of declarations with its current contents."""
 
     path: Path
     text: str
 
     @property
     def is_stale(self) -> bool:
-        """Whether the file on disk says something else, or is not there."""
+        """Whether the file on disk differs or is missing."""
         return _read(self.path) != self.text
 
     def write(self) -> None:
@@ -59,7 +59,7 @@ def project_typings(project: Project) -> Typings:
 
 
 def _read(path: Path) -> str | None:
-    """Return what is there: None is nothing, and an empty text what cannot be read."""
+    """Return the text of a file; None if it is missing, empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

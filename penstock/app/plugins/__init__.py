@@ -1,1 +1,1 @@
-"""Plugins: what is installed or brought, and what it may register."""
+"""Plugins, installed or passed by the program, and what they can register."""

@@ -1,4 +1,4 @@
-"""What a plugin is called with: what it may register, hear and start."""
+"""The object that a plugin receives: what it can register, follow and start."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ class PluginApi:
         self.tools: dict[str, RegisteredTool] = {}
         self.guards: list[Factory] = []
         self.cards: list[Any] = []
-        """What displays may show; nothing here reads it."""
+        """Cards for displays; the runtime does not read them."""
         self.workflows: list[Any] = []
         self.footer_segments: list[Any] = []
         self._renew: Callable[[], None] = _nothing
@@ -200,7 +200,7 @@ class PluginApi:
         self.events.on(type, _callable("a listener", listener))
 
     def emit(self, event: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Do what the function of an event does.
+        """Call the function of an event by the event's name.
 
         Args:
             event: Such as `flow:run`.

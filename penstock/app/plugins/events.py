@@ -1,4 +1,10 @@
-"""What plugins hear of runs: every event of those that this process works on, as it happens."""
+"""Delivers the events of flow runs to the listeners of plugins, for runs of this process.
+
+Listeners receive the messages of a run in order and each once, starting with the first event that
+this process wrote; earlier events were delivered by the process that wrote them. A listener that
+raises is logged and changes nothing. `close` delivers what is left of ended runs for a bounded
+time. Tests: tests/app/plugins/test_events.py.
+"""
 
 import asyncio
 import logging
@@ -22,10 +28,10 @@ log = logging.getLogger(__name__)
 
 Listener = Callable[[dict[str, Any]], object]
 Follow = Callable[[LogId], AsyncGenerator[Live, None]]
-"""Yields what a log holds, then what happens in it."""
+"""Yields the stored events of a log, then new ones."""
 OF_PROJECTS = ("flow_rediscovered", "flow_autonomous_mode_changed")
 LAST_SECONDS = 2
-"""How long the end of a run may take to be told when the project is closed."""
+"""How long `close` waits until the end of a run is delivered."""
 _OF_RUNS = frozenset({FlowRequested, FlowStarted, StepStarted, StepSettled})
 _OTHER_NAMES = {
     "flow_flow_started": "flow_started",
@@ -36,7 +42,7 @@ _OTHER_NAMES = {
 
 
 class Listeners:
-    """Who listens to which events."""
+    """The listeners of plugins, by type of event."""
 
     def __init__(self) -> None:
         self._by_type: defaultdict[str, list[Listener]] = defaultdict(list)
@@ -44,11 +50,11 @@ class Listeners:
         self._thread = 0
 
     def open(self) -> None:
-        """Take in that the project is open: listeners are called in this event loop."""
+        """Record that the project is open: listeners are called in this event loop."""
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
 
     def on(self, type: str, listener: Listener) -> None:
-        """Take in a listener. Raises NotFound for an event that there is not."""
+        """Add a listener. Raises NotFound for an unknown event."""
         known = (*TYPES, *OF_PROJECTS)
         plain = type.replace(":", "_").replace("-", "_")
         name = _OTHER_NAMES.get(plain, plain)
@@ -58,11 +64,11 @@ class Listeners:
 
     @property
     def hear_runs(self) -> bool:
-        """Whether anybody listens to runs."""
+        """Whether a listener for events of runs exists."""
         return not self._by_type.keys().isdisjoint(TYPES)
 
     def tell(self, type: str, body: Json) -> None:
-        """Tell who listens, from any thread; one that raises is logged and changes nothing."""
+        """Call the listeners, from any thread; one that raises is logged and changes nothing."""
         if self._loop is None or get_ident() == self._thread:
             self._tell(type, body)
         else:
@@ -84,10 +90,10 @@ class RunFollower:
         self._follow = follow
         self._tasks: dict[LogId, asyncio.Task[None]] = {}
         self._over: set[LogId] = set()
-        """Runs that have ended, and of which not all was told."""
+        """Ended runs whose events were not all delivered."""
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Take in what was committed; the log's listener."""
+        """Receive committed events; this is the listener of the log."""
         for record in records:
             kind = type(record.event)
             if (
@@ -102,7 +108,7 @@ class RunFollower:
                 self._over.add(record.log_id)
 
     async def close(self) -> None:
-        """Tell what is left of runs that have ended, and follow no other any more."""
+        """Deliver the rest of ended runs, and stop following the others."""
         if over := [self._tasks[each] for each in self._over]:
             await asyncio.wait(over, timeout=LAST_SECONDS)
         for each in self._tasks.values():
@@ -110,7 +116,7 @@ class RunFollower:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _go_with(self, run_id: TaskId, log_id: LogId, first: int) -> None:
-        """Tell of a run until it is over; a log that cannot be read is told to who runs this."""
+        """Deliver the events of a run until it ends; unreadable logs are logged."""
         with CaughtError() as fault:
             await self._tell(run_id, log_id, first)
         if fault.error is not None:
@@ -119,7 +125,7 @@ class RunFollower:
         self._over.discard(log_id)
 
     async def _tell(self, run_id: TaskId, log_id: LogId, first: int) -> None:
-        """Tell of a run from event `first` on; those before it were told by who ran it then."""
+        """Deliver a run from event `first`; another process delivered those before it."""
         feed: RunFeed | None = None
         seq = 0
         async with aclosing(self._follow(log_id)) as items:

@@ -1,4 +1,4 @@
-"""What a plugin does with the flows of an open project: start them, end them, see what is there."""
+"""The functions with which plugins list, start and end the flows of an open project."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -25,14 +25,14 @@ Tell = Callable[[str, Json], None]
 
 
 class PluginFlows:
-    """The flows of the project; they can be used once it is open."""
+    """The flows of the project; usable once the project is open."""
 
     def __init__(self, tell: Tell) -> None:
         self._runtime: Runtime | None = None
         self._tell = tell
 
     def open(self, runtime: Runtime) -> None:
-        """Take in that the project is open."""
+        """Record that the project is open."""
         self._runtime = runtime
 
     async def run(
@@ -42,7 +42,7 @@ class PluginFlows:
         inputs: Mapping[str, Any] = NOTHING,
         autonomous: bool | None = None,  # noqa: FBT001  its fourth place is public
     ) -> Json:
-        """Run a flow, and return its FlowResult once it has ended, also after people answered.
+        """Run a flow, and return its FlowResult once it has ended, even after questions.
 
         Raises NotFound for an unknown command.
         """
@@ -63,16 +63,16 @@ class PluginFlows:
         return await self._open.start_flow(run)
 
     async def abort(self, run_id: str) -> None:
-        """End a run. Raises NotFound, or TaskOver when it has ended."""
+        """Abort a run. Raises NotFound, or TaskOver if it has ended."""
         await self._open.cancel(TaskId(run_id))
 
     def delete(self, command: str) -> None:
-        """Remove the file of a flow. Raises NotFound, and ReadOnly if it is not the project's."""
+        """Delete the file of a flow. Raises NotFound, or ReadOnly for a flow of another folder."""
         remove_flow(self._file(command.removeprefix("/")))
         self.rediscover()
 
     def agents(self) -> Sequence[Json]:
-        """Return the agents that flows may name."""
+        """Return the agents that flows can name."""
         return catalog_entries(self._open.parts.agents)
 
     def list(self) -> Sequence[Json]:
@@ -88,14 +88,14 @@ class PluginFlows:
         ]
 
     def rediscover(self) -> Json:
-        """Read agents and flows again; returns what `flow_rediscovered` tells."""
+        """Read agents and flows again; return the body of `flow_rediscovered`."""
         authoring = self._open.parts.authoring
         if authoring is None:
             raise NotReady(NO_PROJECT)
         return authoring.rediscover()
 
     def set_autonomous(self, enabled: bool) -> None:  # noqa: FBT001  as its event has it
-        """Say whether later runs ask nobody, where who starts one does not say."""
+        """Set the default for `autonomous` of later runs."""
         work = self._open.parts.flow_work
         work.settings = replace(work.settings, is_autonomous=enabled)
         self._tell("flow_autonomous_mode_changed", {"enabled": enabled})

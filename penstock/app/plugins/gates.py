@@ -1,4 +1,4 @@
-"""Gates of plugins: whether runs of some flows may begin."""
+"""Gates of plugins: checks that can prevent runs of some flows from starting."""
 
 import asyncio
 import logging
@@ -13,23 +13,23 @@ from penstock.tools.threads import Threads
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 2.0
-"""After which a check counts as false."""
+"""A check that takes longer counts as false."""
 _MOST_THREADS = 4
 Check = Callable[[], bool | Awaitable[bool]]
 
 
 class PluginGate(Struct, frozen=True, kw_only=True):
-    """What runs of some flows must pass."""
+    """A check that runs of some flows must pass."""
 
     name: str
     check: Check
     flows: tuple[str, ...]
-    """Commands, or what they begin with and `*`."""
+    """Commands, or prefixes of commands followed by `*`."""
     message: str
-    """Why a run is rejected."""
+    """The reason for rejected runs."""
 
     def stands_before(self, command: str) -> bool:
-        """Whether runs of this flow must pass."""
+        """Whether the gate applies to a flow."""
         return any(
             command.startswith(each[:-1]) if each.endswith("*") else command == each
             for each in self.flows
@@ -45,11 +45,11 @@ class GateList:
         self._threads = Threads(_MOST_THREADS)
 
     def add(self, gate: PluginGate) -> None:
-        """Take in one more."""
+        """Add a gate."""
         self._gates.append(gate)
 
     async def refusal(self, command: str) -> str | None:
-        """Return why a run may not begin: what the first closed gate says; None if it may."""
+        """Return the message of the first closed gate; None if the run can start."""
         for gate in self._standing_before(command):
             if not await self._is_open(gate):
                 return gate.message
@@ -63,7 +63,7 @@ class GateList:
         return [each for each in self._gates if each.stands_before(command)]
 
     async def _is_open(self, gate: PluginGate) -> bool:
-        """Return what the check says; one that raises, or does not end in time, says no."""
+        """Return the result of a check; one that raises or exceeds its time is false."""
         answer = False
         with CaughtError() as fault:
             async with asyncio.timeout(self._seconds):
@@ -73,6 +73,6 @@ class GateList:
         return answer
 
     async def _ask(self, check: Check) -> bool:
-        """Return the answer of a check; one that may block is run beside the event loop."""
+        """Return the result of a check; a plain function runs in a thread."""
         said = check() if iscoroutinefunction(check) else await self._threads.run(check)
         return bool(await said if isinstance(said, Awaitable) else said)

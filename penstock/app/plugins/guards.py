@@ -1,4 +1,4 @@
-"""Guards of plugins: each agent session has its own, and they are asked last."""
+"""Guards of plugins: one per agent session, called after all other checks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from penstock.core.foreign_code import CaughtError
 from penstock.tools.access.session_guard import GuardedSession, PluginGuard
 
 Guard = Callable[[Call], Any]
-"""Returns None, or a text that says why the call is refused."""
+"""Returns None, or the reason for refusing the call."""
 Factory = Callable[[GuardedSession], Guard]
 
 
 def guards_of(factories: Sequence[Factory], session: GuardedSession) -> Sequence[PluginGuard] | str:
-    """Return the guards of one agent session; a text says why one could not be made."""
+    """Return the guards of one agent session; a text is the reason why one could not be created."""
     guards: list[PluginGuard] = []
     for factory in factories:
         guard: Guard | None = None
@@ -28,7 +28,7 @@ def guards_of(factories: Sequence[Factory], session: GuardedSession) -> Sequence
 
 
 def _closed_on_failure(guard: Guard) -> PluginGuard:
-    """Return a guard that refuses what it cannot judge."""
+    """Return a guard that refuses a call if the plugin's guard fails."""
 
     def closed(call: Call) -> str | None:
         said: Any = None

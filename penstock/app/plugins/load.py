@@ -1,4 +1,4 @@
-"""The plugins of a project: those installed as `penstock.plugins`, and those a program brings."""
+"""The plugins of a project: those installed as `penstock.plugins`, and those of the program."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ Plugin = Callable[[PluginApi], object]
 
 
 def load_plugins(given: Iterable[Plugin] = ()) -> PluginApi:
-    """Call every plugin, those of a program first; returns what they share.
+    """Call every plugin, those of the program first; return the PluginApi that they share.
 
     Raises ConfigError for one that cannot be loaded or fails, with its name.
     """

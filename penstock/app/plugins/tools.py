@@ -1,4 +1,4 @@
-"""Tools of plugins: for agent sessions that declare them, and for nobody else."""
+"""Tools of plugins, available only to agent sessions that declare them."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -47,7 +47,7 @@ class PluginTool(Protocol):
 
 
 class RegisteredTool(Struct, frozen=True, kw_only=True):
-    """A tool of a plugin, as the door has it."""
+    """A tool of a plugin, adapted for the invoker."""
 
     spec: ToolSpec
     tool: PluginTool
@@ -65,12 +65,12 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
         return to_json(output, inside.world.limits.json_depth)
 
     def preview(self, output: Any) -> str | None:
-        """Return the usual line."""
+        """Return the default preview."""
         return None
 
 
 def registered(tool: PluginTool) -> RegisteredTool:
-    """Return a tool of a plugin for the door. Raises ConfigError for what is none."""
+    """Return a plugin's tool for the invoker. Raises ConfigError for an invalid tool."""
     for name, kind in (("id", str), ("description", str), ("input_schema", Mapping)):
         if not isinstance(getattr(tool, name, None), kind):
             raise ConfigError(f"{tool!r} is no tool: it needs {name!r}, of type {kind.__name__}")

@@ -1,4 +1,4 @@
-"""Tools, secrets and servers that are as a mocks file says."""
+"""Tools, secrets and servers with the outcomes of a mocks file."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from penstock.tools.tool import Tool
 
 
 class MockedTool:
-    """A tool inside the one that is tried out: its grants and its input are checked as ever."""
+    """A tool with mocked outcomes; its permissions and its input are checked as usual."""
 
     def __init__(self, tool: Tool, outcomes: Any) -> None:
         self._tool = tool
@@ -32,7 +32,7 @@ class MockedTool:
         return self._tool.spec
 
     def preview(self, output: Any) -> str | None:
-        """Leave it to the usual one."""
+        """Return the preview of the real tool."""
         return None
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
@@ -67,7 +67,7 @@ class MockedTool:
 
 
 class MockedEgress(Egress):
-    """Answers requests that the mocks know; all others go the usual way."""
+    """Answers the requests that the mocks contain; other requests are real."""
 
     def __init__(self, answers: Iterable[Json], usual: Egress) -> None:
         self._answers = list(answers)
@@ -120,7 +120,7 @@ class MockedVault:
         self._keeps = keeps
 
     async def set(self, scope: Scope, key: str, value: str) -> None:
-        """Keep a secret until the trial is over."""
+        """Set a secret until the end of the trial."""
         await self._vault.set(scope, key, value)
 
     async def get(self, scope: Scope, key: str) -> str:
@@ -142,7 +142,7 @@ class MockedVault:
             ) from None
 
     async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
-        """Return which secrets the mocks have."""
+        """Return the names of the mocks' secrets."""
         return await self._vault.notes(scope)
 
     async def delete(self, scope: Scope, key: str) -> bool:
@@ -150,5 +150,5 @@ class MockedVault:
         return await self._vault.delete(scope, key)
 
     async def rotate(self) -> int:
-        """Seal all again, until the trial is over."""
+        """Encrypt all secrets again, until the end of the trial."""
         return await self._vault.rotate()

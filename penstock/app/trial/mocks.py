@@ -1,4 +1,4 @@
-"""A mocks file: what stands in for the world around one tool that is tried out."""
+"""A mocks file: replacements for the surroundings of one tool on trial."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -76,7 +76,7 @@ _SCHEMA = Schema(
 
 
 class Mocks(Struct, frozen=True, kw_only=True):
-    """What a mocks file says, read."""
+    """The contents of a mocks file."""
 
     has_vault: bool = False
     """Whether they say which secrets there are; then there are no others."""
@@ -96,7 +96,7 @@ class Mocks(Struct, frozen=True, kw_only=True):
 
 
 def read_mocks(raw: Any, tools: Sequence[str]) -> Mocks:
-    """Return what the JSON of a mocks file says, for a project with these tools.
+    """Parse the JSON of a mocks file for a project with these tools.
 
     Raises ConfigError, with every problem: an unknown key with the nearest name.
     """
@@ -128,7 +128,7 @@ def is_envelope(outcome: Any) -> bool:
 
 
 def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
-    """Yield what has a name that means nothing, and scopes that cannot be told apart."""
+    """Yield unknown names and ambiguous scopes."""
     yield from _among("", raw, KEYS)
     yield from _among("/vault", raw.get("vault", {}), ("profile", "shared"))
     yield from _among("/tools", raw.get("tools", {}), tools)
@@ -149,7 +149,7 @@ def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
 
 
 def _misshapen(tools: Json) -> Iterator[str]:
-    """Yield what is wrong with outcomes that look like envelopes."""
+    """Yield the errors of outcomes that look like envelopes."""
     for tool_id, given in tools.items():
         outcomes = given if isinstance(given, list) else [given]
         for number, outcome in enumerate(outcomes):

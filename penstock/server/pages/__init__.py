@@ -1,1 +1,1 @@
-"""What a browser shows: the chat, pages without a script, and how it comes in."""
+"""Pages for browsers: the chat, pages without JavaScript, and sign-in."""

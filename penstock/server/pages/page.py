@@ -1,4 +1,4 @@
-"""The page at `/`: a chat in the browser, over the public API alone."""
+"""The page at `/`: a chat in the browser that uses only the public API."""
 
 from pathlib import Path
 
@@ -25,42 +25,42 @@ _HTML, _STYLE, _SCRIPT, _RUNS, _VIEW, _PLAIN = (
     for name in ("index.html", "page.css", "page.js", "runs.js", "view.js", "plain.css")
 )
 _LONGEST = b"{content_chars}"
-"""Where the page says how long a message may be."""
+"""The placeholder in the page for the longest message."""
 _METHODS = ["GET", "HEAD"]
 
 
 @router.api_route("/", methods=_METHODS)
 async def page(request: Request) -> Response:
-    """Return the page, which knows how long a message may be."""
+    """Return the page, with the limit on the length of a message."""
     html = _HTML.replace(_LONGEST, str(context_of(request).limits.content_chars).encode())
     return Response(html, headers=HEADERS, media_type="text/html")
 
 
 @router.api_route("/page.css", methods=_METHODS)
 async def style() -> Response:
-    """Return how it looks."""
+    """Return the page's stylesheet."""
     return Response(_STYLE, headers=HEADERS, media_type="text/css")
 
 
 @router.api_route("/page.js", methods=_METHODS)
 async def script() -> Response:
-    """Return what it does."""
+    """Return the page's main script."""
     return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript")
 
 
 @router.api_route("/runs.js", methods=_METHODS)
 async def runs() -> Response:
-    """Return how it finds the questions of runs."""
+    """Return the script that finds the questions of flow runs."""
     return Response(_RUNS, headers=HEADERS, media_type="text/javascript")
 
 
 @router.api_route("/view.js", methods=_METHODS)
 async def view() -> Response:
-    """Return what it makes of the frames of a chat."""
+    """Return the script that displays the frames of a chat."""
     return Response(_VIEW, headers=HEADERS, media_type="text/javascript")
 
 
 @router.api_route("/plain.css", methods=_METHODS)
 async def plain_style() -> Response:
-    """Return how pages without a script look."""
+    """Return the stylesheet of pages without JavaScript."""
     return Response(_PLAIN, headers=HEADERS, media_type="text/css")

@@ -1,4 +1,4 @@
-"""Pages without a script: everything in them is escaped, and nothing comes from elsewhere."""
+"""Pages without JavaScript: all texts are escaped, and no resource is from another server."""
 
 from html import escape
 

@@ -1,4 +1,4 @@
-"""Browsers that show a key once: a page for that, and a cookie that stands for the key."""
+"""Sign-in of browsers: a page that takes an API key, and a cookie in place of the key."""
 
 from urllib.parse import parse_qs
 
@@ -43,7 +43,7 @@ async def show_sign_in(request: Request) -> Response:
     response_class=Response,
 )
 async def sign_in(request: Request) -> Response:
-    """Check a key, and set the cookie that stands for it; a form goes on to the page."""
+    """Check a key and set the cookie; a form is redirected to the page."""
     context = context_of(request)
     wrong: WrongKeys = request.app.state.wrong_keys
     address, now = request.scope[ADDRESS], context.runtime.parts.clock.now()
@@ -68,7 +68,7 @@ async def sign_in(request: Request) -> Response:
 
 @router.delete("/api/session", status_code=204, responses=_DONE, response_class=Response)
 async def sign_out(request: Request) -> Response:
-    """Take the cookie away, here and there; without one nothing is to do."""
+    """Sign out: delete the sign-in and the cookie; without a cookie do nothing."""
     context, cookies, done = context_of(request), _cookies(request), Response(status_code=204)
     if token := cookies.find(Headers(scope=request.scope)):
         await context.kept.sign_ins.end(token)
@@ -77,7 +77,7 @@ async def sign_out(request: Request) -> Response:
 
 
 async def signed_in(request: Request, key: str, response: Response) -> Response:
-    """Return the response with a cookie that stands for the key. Raises Unauthenticated."""
+    """Return the response with a cookie for the key. Raises Unauthenticated."""
     sign_ins = context_of(request).kept.sign_ins
     token = await sign_ins.begin(key)
     made = _cookies(request).header(request.scope, token, sign_ins.seconds)

@@ -1,4 +1,4 @@
-"""A conversation as a plain page: made here, without a script, everything in it escaped."""
+"""A conversation as a page without JavaScript; all texts are escaped."""
 
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -25,7 +25,7 @@ WHO = {"user": "You", "assistant": "Agent"}
 async def show_conversation(
     conversation_id: str, request: Request, before: str | None = None
 ) -> Response:
-    """Return the newest messages of a conversation, or those before one of them."""
+    """Return the newest messages of a conversation, or those before a message."""
     context, up = context_of(request), way_up(request.scope)
     if request.scope.get(PROFILE) is None:
         return RedirectResponse(f"{up}login", 303, HEADERS)

@@ -20,7 +20,7 @@ router = Router(tags=["web links"])
 
 @router.api_route("/link/{token}", methods=["GET", "HEAD"], include_in_schema=False)
 async def show_link(token: str, request: Request) -> Response:
-    """Return the page of a link; what only looks at it does not use it."""
+    """Return the page of a link; a request for the page does not use the link."""
     said = "This link works once. The button opens a conversation in this browser."
     address = f"{way_up(request.scope)}api/links/{quote(token, safe='')}"
     button = button_to(address, "Open the conversation")
@@ -29,7 +29,7 @@ async def show_link(token: str, request: Request) -> Response:
 
 @router.post("/api/links/{token}", responses=answers("OpenedLink"), response_class=Json)
 async def open_link(token: str, request: Request) -> Response:
-    """Use a link: what it opens, and a key for that alone where keys are needed."""
+    """Use a link: return its conversation, and a key for it if the server needs keys."""
     context = context_of(request)
     is_form = request.headers.get("content-type", "").startswith(FORM)
     try:

@@ -1,1 +1,1 @@
-"""What the API takes and answers, described: JSON Schemas, and the OpenAPI document."""
+"""Descriptions of the API: JSON Schemas and the OpenAPI document."""

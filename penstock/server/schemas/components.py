@@ -1,4 +1,4 @@
-"""What the API answers with, as JSON Schemas: the components of its OpenAPI document."""
+"""JSON Schemas of the API's answers: the components of its OpenAPI document."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def listed(item: Schema) -> Schema:
 
 
 def record(properties: Mapping[str, Schema], *optional: str) -> Schema:
-    """Return an object with these keys and no others; all but the optional ones are there."""
+    """Return the schema of an object with exactly these keys; the optional ones can be missing."""
     required = [name for name in properties if name not in optional]
     return {
         "type": "object",
@@ -215,7 +215,7 @@ MAPPING = {
     "message_complete": "MessageComplete",
     "error": "TaskError",
 }
-"""Which schema a frame has, by its `type`."""
+"""The schema of a frame, by its `type`."""
 
 _MESSAGE = {
     "id": STRING,
@@ -394,4 +394,4 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
         *("checks", "details", "confinement"),
     ),
 }
-"""Every schema that the document names."""
+"""Every schema of the document except those of flows and direct calls."""

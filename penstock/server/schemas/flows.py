@@ -1,4 +1,4 @@
-"""What the API answers about flows and their runs, as JSON Schemas."""
+"""JSON Schemas of the API's answers about flows and their runs."""
 
 from penstock.app.run_feed import TYPES
 from penstock.server.schemas.components import (

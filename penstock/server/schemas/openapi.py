@@ -1,4 +1,4 @@
-"""How routes are described: answers, bodies, streams, in the words of OpenAPI."""
+"""Descriptions of routes for OpenAPI: answers, bodies and streams."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ PROBLEM: dict[str, Any] = {
 
 
 def answers(name: str | None, status: int = 200, **more: str) -> Responses:
-    """Return what a route answers: a component, others as `s202="Waiting"`, and problems."""
+    """Return the answers of a route: a component, others such as `s202="Waiting"`, and errors."""
     found: Responses = {status: _answer(name)}
     for key, other in more.items():
         found[int(key.removeprefix("s"))] = _answer(other)
@@ -28,20 +28,20 @@ def answers(name: str | None, status: int = 200, **more: str) -> Responses:
 
 
 def streams(found: Responses, frame: str = "Frame") -> Responses:
-    """Add that a route can also answer with a stream: that of a chat, or of these frames."""
+    """Add a stream of frames to the answers of a route."""
     content = found.setdefault(200, {"description": "The stream"}).setdefault("content", {})
     content["text/event-stream"] = _events(frame)
     return found
 
 
 def takes(form: Form, *, required: bool = True) -> dict[str, Any]:
-    """Return what a route says about its body."""
+    """Return the description of a route's body."""
     content = {JSON_TYPE: {"schema": form.schema}}
     return {"requestBody": {"required": required, "content": content}}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, made once."""
+    """Return the OpenAPI document, which is built once."""
     if app.openapi_schema is None:
         made = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
@@ -59,7 +59,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _events(frame: str) -> dict[str, Any]:
-    """Return how a stream of these frames looks."""
+    """Return the description of a stream of frames."""
     data = {"type": "string", "contentMediaType": JSON_TYPE, "contentSchema": ref(frame)}
     return {
         "itemSchema": {

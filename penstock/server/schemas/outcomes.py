@@ -1,4 +1,4 @@
-"""What direct calls and links answer with, as JSON Schemas: components of the OpenAPI document."""
+"""JSON Schemas of the answers of direct calls and links."""
 
 from penstock.server.schemas.components import (
     ANYTHING,

@@ -1,4 +1,4 @@
-"""Each tool that may be called directly as an operation of the OpenAPI document."""
+"""Tools that allow direct calls, as operations of the OpenAPI document."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from penstock.tools.tool import Tool
 
 MOST_SECONDS = 300
 USUAL_SECONDS = 120
-"""How long a call is waited for."""
+"""How many seconds a request waits for a call."""
 REFUSALS = ("400", "401", "409", "413", "415", "429")
-"""What is said before there is a call; it looks like every other refusal."""
+"""Status codes before a call starts; their answers have the format of all errors."""
 _VALUES = {"const", "default", "enum", "examples"}
-"""Keywords whose values are no schemas."""
+"""JSON Schema keywords whose values are not schemas."""
 _WAIT: Schema = {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "default": USUAL_SECONDS}
 _KEY: Schema = {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS}
 
@@ -33,7 +33,7 @@ def with_tools(whole: dict[str, Any], tools: Iterable[Tool]) -> dict[str, Any]:
 
 
 def _look(tool: Tool) -> dict[str, Any]:
-    """Return the operation that tells what a tool takes and gives."""
+    """Return the operation that describes a tool."""
     tool_id = tool.spec.tool_id
     return {
         "tags": ["direct calls"],
@@ -47,7 +47,7 @@ def _look(tool: Tool) -> dict[str, Any]:
 
 
 def _call(tool: Tool) -> dict[str, Any]:
-    """Return the operation that a direct call of a tool is."""
+    """Return the operation of a direct call of a tool."""
     spec = tool.spec
     needs_input = bool(spec.input_schema.get("required"))
     properties = {
@@ -93,12 +93,12 @@ def _name(tool: Tool, what: str) -> str:
 
 
 def _plain(schema: Json) -> dict[str, Any]:
-    """Return a schema without what only a document of its own has."""
+    """Return a schema without keywords that are valid only at the root of a document."""
     return {key: value for key, value in schema.items() if key not in {"$id", "$schema"}}
 
 
 def _moved(schema: Any, place: str) -> Any:
-    """Return a schema whose references into itself lead to where it stands now."""
+    """Return a schema with its internal references moved to its new position."""
     if isinstance(schema, list):
         return [_moved(each, place) for each in schema]
     if not isinstance(schema, Mapping):
