@@ -29,8 +29,8 @@ async def sqlite(sqlite_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def blobs() -> Blobs:
-    return open_blobs("memory:///")
+def blobs(clock: FakeClock) -> Blobs:
+    return open_blobs("memory:///", clock)
 
 
 @pytest.fixture
