@@ -1,9 +1,9 @@
 """Runs a flow: starts the steps that the plan allows, records their outcomes, and continues.
 
-Guarantees: every start is in the log before the step's work is visible, and every outcome is in
-the log before its consequences take effect, so a run that was killed continues from its log. A
-step whose outcome is in the log never runs again; one that was interrupted is entered again in
-the same frame and finds its earlier calls settled there.
+Guarantees: in the log, the start of a visit precedes everything that happens in it, and its
+outcome precedes the consequences, so a run that was killed continues from its log. A visit whose
+outcome is in the log is not repeated; one that was interrupted is entered again in the same frame
+and finds its earlier calls settled there.
 
 How: `fold` replays the starts and outcomes into the `Run`. `conduct` then keeps one asyncio task
 per visit, or per pause before a retry. Finished tasks are handled one after another and in start

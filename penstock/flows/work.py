@@ -2,8 +2,8 @@
 
 Guarantees: a run is checked before its first step, and what it was checked with (the texts of the
 flow, its inputs, its config) is stored in `FlowStarted`; later edits of the files do not change a
-run. Every request ends in a FlowResult, also one that was rejected. Only `limits` many runs work
-at once in this process; the rest wait for a slot.
+run. Every request ends in a FlowResult, also one that was rejected. The number of runs
+at work in this process is limited; the others wait for a slot.
 
 How: `work` is called once per activation. The first call checks and starts the run, later calls
 rebuild it from the log. Relies on the lease of the log, held by the caller. Tests:
@@ -74,8 +74,7 @@ class FlowWork(Struct, kw_only=True):
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         """Start or continue a run, once it has a slot, until it has ended or waits."""
-        # A run that a tool of another run started has a slot above it: making it wait could
-        # deadlock.
+        # Runs that tools started also count towards `limits.workflow_max_concurrent`.
         by_tool, is_resumed = brief.depth > 0, task.started is not None
         async with self.slots.taken(task.task_id, by_tool=by_tool, resumes=is_resumed):
             await self._conduct(held, task, brief)

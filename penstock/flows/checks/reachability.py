@@ -2,7 +2,8 @@
 
 Guarantees: the answer is conservative. Every order that a run can have is covered; some that no
 run has may be included, because conditions are not evaluated. A check that reports "never" is
-therefore right. tests/flows/checks/test_reachability.py compares it with plans of random flows.
+therefore right. tests/flows/checks/test_reachability.py compares it with the
+plans of the worked examples.
 
 How: a run moves between segment entries. A segment is entered as a whole, or by a jump to one of
 its steps, which activates that step and its dependents. Each entry has the steps that it
