@@ -121,6 +121,7 @@ class HeldLog:
 
     def submit(self) -> None:
         """Hand all added events to the store, without waiting."""
+        # This write includes everything that the timer was waiting to send.
         if self._later is not None:
             self._later.cancel()
             self._later = None

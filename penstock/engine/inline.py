@@ -95,6 +95,7 @@ class InlineLauncher:
         """Refuse new work, give running tasks `limits.shutdown_seconds`, and release all leases."""
         self._closing = True
         self._waiting.clear()
+        # Logs that `begin` acquired were just dropped from the queue: release their leases.
         await self._activations.close()
         idle = [*self._timers.values(), *filter(None, [self._sweeper])]
         for task in idle:
@@ -182,5 +183,6 @@ class InlineLauncher:
         self.wake(log_id)
 
     def _keep_task(self, task: "asyncio.Task[None]") -> None:
+        # The event loop holds weak references to tasks only; `close` waits for these, too.
         self._refreshing.add(task)
         task.add_done_callback(self._refreshing.discard)

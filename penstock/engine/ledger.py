@@ -105,6 +105,7 @@ class Ledger:
 
     def idempotency_key(self, path: CallPath) -> str:
         """Return the key of a call; it is the same for all attempts and after restarts."""
+        # All attempts of a call share the key, so that the receiver can recognize a retry.
         plain = _ATTEMPT.sub("", path) if "~" in path else path
         return blake2b(plain.encode(), digest_size=16, key=self._key).hexdigest()
 

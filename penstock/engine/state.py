@@ -230,6 +230,7 @@ class SessionState:
 
     def _end(self, task: TaskState, event: TaskEnded) -> None:
         task.is_ended = True
+        # No model replied to a command, so no other event brings its answer to the messages.
         if task.is_command and event.content:
             self.said.say(AssistantMessage(event.content), event.content)
 

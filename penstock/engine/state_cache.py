@@ -86,7 +86,7 @@ class StateCache:
         The next activation then has nothing to read.
         """
         log_id, first = records[0].log_id, records[0].seq
-        if first == 1:
+        if first == 1:  # a new log: these records are all of it, so nothing has to be read
             self.keep(fold(log_id, records))
         elif _erases(records):
             self.forget(log_id)

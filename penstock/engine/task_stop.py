@@ -37,6 +37,7 @@ class TaskStop:
 
     async def absorb(self, clock: Clock) -> None:
         """Consume the cancellation, if it has not been delivered yet."""
+        # asyncio delivers a requested cancellation at the next await: let it happen here.
         with suppress(asyncio.CancelledError):
             await clock.sleep(0)
         if self._here is not None and self._here.uncancel():
