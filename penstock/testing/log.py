@@ -334,7 +334,7 @@ def _owned(log_id: LogId, entries: Sequence[Entry]) -> LogOwner:
 
 
 def _lost(log_id: LogId) -> LeaseLost:
-    return LeaseLost(f"another process has log {log_id!r}")
+    return LeaseLost(f"another process holds log {log_id!r}")
 
 
 def _first(records: Sequence[Record], size: int) -> Sequence[Record]:

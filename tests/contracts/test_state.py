@@ -262,7 +262,7 @@ async def test_a_holder_that_lost_its_log_writes_nothing(log: Log, state: State)
     stale = await held(log)
     await log.surrender(stale)
     await log.acquire(stale.log_id, "other")
-    with pytest.raises(BaseException, match="another process has log"):
+    with pytest.raises(BaseException, match="another process holds log"):
         await log.append(stale, [recorded(put())])
     assert await value(state) is None
 
