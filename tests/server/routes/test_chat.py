@@ -273,11 +273,13 @@ async def test_tools_can_be_switched_off() -> None:
 
 
 async def test_an_answer_is_given_anew() -> None:
+    clock = FakeClock()
     model = ScriptedModel([say("One."), say("Two."), say("Three.")])
-    async with served(model=model) as server:
+    async with served(model=model, clock=clock) as server:
         first = (await server.say("Hi")).json()
         conversation = first["userMessage"]["conversationId"]
         await server.say("And?", conversationId=conversation)
+        clock.advance(1)  # in the same millisecond the second answer would count as unseen
         again = await server.client.post(
             f"{CHAT}/messages/{first['assistantMessage']['id']}/regenerate"
         )
