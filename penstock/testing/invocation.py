@@ -32,9 +32,7 @@ from penstock.resources.links import Links
 from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from penstock.testing.media import MemoryMedia
-from penstock.testing.state import MemoryState
-from penstock.testing.workspace import MemoryFiles
+from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState
 from penstock.tools.access.policy import Caller
 from penstock.tools.access.rules import Rule, Rules
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls

@@ -37,9 +37,9 @@ from penstock.store.logs.quarantine import (
     QuarantinedLog,
     suspect_of,
 )
-from penstock.testing.changes import MemoryChanges
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
+from penstock.testing.resources import MemoryChanges
 from penstock.testing.rows import LogOwner
 
 _AT_ONCE = Moment(0)

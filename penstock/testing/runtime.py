@@ -23,10 +23,7 @@ from penstock.resources.egress import Egress
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.logs.owner import this_process
 from penstock.testing.log import MemoryLog
-from penstock.testing.media import MemoryMedia
-from penstock.testing.state import MemoryState
-from penstock.testing.vault import MemoryVault
-from penstock.testing.workspace import MemoryFiles
+from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.access.rules import Rule, Rules
 from penstock.tools.access.skills import NO_SKILLS, Skills
 from penstock.tools.python.function import ToolLike, as_tools

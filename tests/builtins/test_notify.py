@@ -13,7 +13,7 @@ from penstock.resources.channels import SECRETS, Channel, ChannelKind
 from penstock.resources.egress import HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.testing.clock import FakeClock
-from penstock.testing.vault import MemoryVault
+from penstock.testing.resources import MemoryVault
 from tests.kit.answers import Answers, answered
 from tests.kit.workbench import Desk, open_desk
 

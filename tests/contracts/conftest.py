@@ -21,9 +21,7 @@ from penstock.store.projections.sql_projections import SqlProjections
 from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from penstock.testing.media import MemoryMedia
-from penstock.testing.state import MemoryState
-from penstock.testing.workspace import MemoryFiles
+from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState
 from tests.kit.databases import empty_database
 
 LIMITS = Limits(

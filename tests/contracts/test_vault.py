@@ -12,7 +12,7 @@ from penstock.resources.cipher import Cipher
 from penstock.resources.vault import SecretListing, SqlVault, Vault
 from penstock.store.database import open_database
 from penstock.testing.clock import START, FakeClock
-from penstock.testing.vault import MemoryVault
+from penstock.testing.resources import MemoryVault
 
 ANN, TEAM = Scope(ScopeKind.PROFILE, "ann"), Scope(ScopeKind.SHARED, "team")
 LIMITS = Limits(secret_bytes=20)

@@ -14,7 +14,7 @@ from penstock.builtins.ask_user import TOOLS as ASKING
 from penstock.core.signals import Suspend
 from penstock.resources.channels import SECRETS, Channel, ChannelKind
 from penstock.testing.clock import FakeClock
-from penstock.testing.vault import MemoryVault
+from penstock.testing.resources import MemoryVault
 from penstock.tools.python.function import tool
 from penstock.tools.tool import Tool
 from tests.kit.answers import Answers, answered

@@ -12,7 +12,7 @@ from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.egress import Egress
 from penstock.sandbox.bridge import HostCallResult
 from penstock.testing.invocation import Workbench, open_workbench
-from penstock.testing.vault import MemoryVault
+from penstock.testing.resources import MemoryVault
 from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.bridge import bridge_of

@@ -8,9 +8,8 @@ from penstock.core.state.paths import parse_path
 from penstock.core.state.scope import Scope, ScopeKind
 from penstock.resources.workspace import Workspace
 from penstock.store.blobs.blobs import open_blobs
-from penstock.testing.changes import MemoryChanges
 from penstock.testing.clock import FakeClock
-from penstock.testing.workspace import MemoryFiles
+from penstock.testing.resources import MemoryChanges, MemoryFiles
 
 LIMITS = Limits(file_bytes=100)
 OWNERS = {

@@ -7,7 +7,7 @@ from penstock.core.ids import TaskId
 from penstock.core.state.scope import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench, open_workbench
-from penstock.testing.vault import MemoryVault
+from penstock.testing.resources import MemoryVault
 from penstock.tools.given_secrets import GivenSecrets, note_given
 
 OWN = Scope(ScopeKind.PROFILE, "local")

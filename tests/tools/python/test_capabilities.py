@@ -12,7 +12,7 @@ from penstock.core.signals import Suspend
 from penstock.core.state.scope import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.testing.vault import MemoryVault
+from penstock.testing.resources import MemoryVault
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import FunctionTool, tool
 

@@ -1,0 +1,262 @@
+"""State, files, media and secrets in memory: the fakes of `penstock.resources`.
+
+State, files and media change together with the log in memory. MemoryChanges guarantees what the SQL
+store guarantees with a transaction: a change is applied as a whole or not at all, and the outcome
+of the call that made it says which. `settle` applies the change before the entry is written; a
+refused change turns the outcome into an error. Shown by tests/contracts, which run the same tests
+against the SQL store.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec import Struct, field
+
+from penstock.core.call_errors import CallError, is_directory, not_a_directory, quota, tool_failure
+from penstock.core.clock import Clock, Moment
+from penstock.core.events.events import CallSettled, Entry
+from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.state.changes import Change, FileChange, FileChanges, MediaChange, StateChange
+from penstock.core.state.paths import parents
+from penstock.core.state.scope import Scope, ScopeKind
+from penstock.resources.state import StatePage, page_of
+from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
+from penstock.resources.workspace import DirectoryEntry, File, child_of, inside
+from penstock.store.changes import check_room, put_for, refused, with_outcome
+from penstock.store.state_entry import StateEntry, StateOutcome, changed
+
+
+class FileEntry(Struct, frozen=True):
+    """A file of a workspace."""
+
+    blob_id: BlobId
+    size: int
+    modified_at: Moment
+
+
+class ScopeContents(Struct):
+    """The state and files of one scope."""
+
+    state: dict[str, StateEntry] = field(default_factory=dict)
+    files: dict[str, FileEntry] = field(default_factory=dict)
+
+
+class MemoryChanges:
+    """Applies changes, each as a whole or not at all."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.media: dict[MediaId, MediaChange] = {}
+        self.given_up: list[BlobId] = []
+        """Blobs of changes that were not applied."""
+        self._scopes: dict[Scope, ScopeContents] = {}
+
+    def of(self, scope: Scope) -> ScopeContents:
+        """Return the contents of a scope."""
+        return self._scopes.setdefault(scope, ScopeContents())
+
+    def settle(self, entry: Entry, at: Moment) -> Entry:
+        """Apply the change of a call's outcome; return the entry to write."""
+        change, event = entry.change, entry.event
+        if change is None or not isinstance(event, CallSettled):
+            return entry
+        if event.envelope.ok:
+            try:
+                event = with_outcome(event, self.make(change, at))
+            except CallError as error:
+                event = refused(event, error)
+        if not event.envelope.ok:
+            self.given_up += put_for(change)
+        return Entry(event, entry.task_id, entry.path)
+
+    def make(self, change: Change, at: Moment) -> StateOutcome | None:
+        """Apply a change, or raise CallError and change nothing."""
+        match change:
+            case StateChange():
+                return self.make_state(change, at)
+            case FileChanges(files=files):
+                before = {file.scope: dict(self.of(file.scope).files) for file in files}
+                try:
+                    for file in files:
+                        self._change_file(file, at)
+                except CallError:
+                    for scope, kept in before.items():
+                        self.of(scope).files = kept
+                    raise
+                return None
+            case MediaChange():
+                self.media[change.media_id] = change
+                return None
+            case _:
+                assert_never(change)
+
+    def drop_task(self, task_id: TaskId) -> None:
+        """Delete the state and files of a task's own scope."""
+        for scope in list(self._scopes):
+            if scope.kind is ScopeKind.TASK and scope.id.partition("/")[0] == task_id:
+                del self._scopes[scope]
+
+    def make_state(self, change: StateChange, at: Moment) -> StateOutcome:
+        """Change one value, or raise ToolFailed and change nothing."""
+        values = self.of(change.scope).state
+        current = values.get(change.key)
+        outcome = changed(current, change, at, self.limits)
+        if outcome.entry is not None:
+            if current is None:
+                self._make_room(change.scope, at)
+            values[change.key] = outcome.entry
+        elif current is not None and (outcome.ok or current.is_over(at)):
+            del values[change.key]
+        return outcome
+
+    def _make_room(self, scope: Scope, at: Moment) -> None:
+        values, most = self.of(scope).state, self.limits.state_entries
+        if len(values) < most:
+            return
+        for key in [key for key, entry in values.items() if entry.is_over(at)]:
+            del values[key]
+        if len(values) >= most:
+            raise quota(f"the state of {scope} has {most} values, more may not be: delete some")
+
+    def _change_file(self, change: FileChange, at: Moment) -> None:
+        files = self.of(change.scope).files
+        old = files.get(change.path)
+        if change.blob_id is None:
+            if old is None:
+                raise tool_failure("not_found", f"there is no file {change.path!r}")
+            del files[change.path]
+            return
+        self._check_file(change, files)
+        used = sum(each.size for each in files.values()) - (old.size if old else 0)
+        check_room(change, used, self.limits)
+        files[change.path] = FileEntry(change.blob_id, change.size, at)
+
+    def _check_file(self, change: FileChange, files: dict[str, FileEntry]) -> None:
+        for above in parents(change.path):
+            if above in files:
+                raise not_a_directory(above)
+        if not change.path or any(each.startswith(f"{change.path}/") for each in files):
+            raise is_directory(change.path)
+        if change.path in files and not change.replaces:
+            raise tool_failure("exists", f"there is a file {change.path!r} already")
+
+
+class MemoryState:
+    """State values that change together with a MemoryLog."""
+
+    def __init__(self, changes: MemoryChanges, clock: Clock) -> None:
+        self._changes = changes
+        self._clock = clock
+
+    async def find(self, scope: Scope, key: str) -> StateEntry | None:
+        """Return the value under a key."""
+        entry = self._changes.of(scope).state.get(key)
+        return None if entry is None or entry.is_over(self._clock.now()) else entry
+
+    async def page(
+        self, scope: Scope, prefix: str, *, limit: int = 100, cursor: str = ""
+    ) -> StatePage:
+        """Return values whose keys start with the prefix, after the cursor."""
+        now, after = self._clock.now(), cursor.encode()
+        entries = [
+            entry
+            for key, entry in self._changes.of(scope).state.items()
+            if key.startswith(prefix) and key.encode() > after and not entry.is_over(now)
+        ]
+        return page_of(sorted(entries, key=lambda entry: entry.key.encode()), limit)
+
+    async def make(self, change: StateChange) -> StateOutcome:
+        """Apply a change without a log entry."""
+        return self._changes.make_state(change, self._clock.now())
+
+
+class MemoryFiles:
+    """Files that change together with a MemoryLog."""
+
+    def __init__(self, changes: MemoryChanges, clock: Clock) -> None:
+        self._changes = changes
+        self._clock = clock
+
+    async def find(self, scope: Scope, path: str) -> File | None:
+        """Return the file at a path."""
+        return self._all(scope).get(path)
+
+    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[File]:
+        """Return the files at any depth below a directory, in the order of their paths' bytes."""
+        prefix = inside(directory)
+        files = [file for path, file in self._all(scope).items() if path.startswith(prefix)]
+        return sorted(files, key=lambda file: file.path.encode())[:most]
+
+    async def children(
+        self, scope: Scope, directory: str, *, most: int
+    ) -> Sequence[DirectoryEntry]:
+        """Return the direct children of a directory."""
+        prefix = inside(directory)
+        files = await self.below(scope, directory, most=len(self._all(scope)))
+        children = {child.name: child for child in (child_of(prefix, file) for file in files)}
+        return list(children.values())[:most]
+
+    async def make(self, changes: FileChanges) -> None:
+        """Apply changes without a log entry."""
+        self._changes.make(changes, self._clock.now())
+
+    def _all(self, scope: Scope) -> dict[str, File]:
+        return {
+            path: File(
+                path=path, blob_id=kept.blob_id, size=kept.size, modified_at=kept.modified_at
+            )
+            for path, kept in self._changes.of(scope).files.items()
+        }
+
+
+class MemoryMedia:
+    """Media that were stored with the calls of a MemoryLog."""
+
+    def __init__(self, changes: MemoryChanges, clock: Clock) -> None:
+        self._changes = changes
+        self._clock = clock
+
+    async def find(self, media_id: str, profile_id: ProfileId) -> MediaChange | None:
+        """Return the media file of a profile; None if it is unknown or expired."""
+        media = self._changes.media.get(MediaId(media_id))
+        if media is None or media.profile_id != profile_id:
+            return None
+        return media if media.expires_at > self._clock.now() else None
+
+
+class MemoryVault:
+    """Secrets in plain text, for tests."""
+
+    def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
+        self._clock = clock
+        self._limits = limits or Limits()
+        self._secrets: dict[tuple[Scope, str], tuple[str, Moment]] = {}
+
+    async def set(self, scope: Scope, key: str, value: str) -> None:
+        """Store a secret; replace an existing one."""
+        check_secret(scope, key, value, self._limits)
+        self._secrets[scope, key] = value, self._clock.now()
+
+    async def get(self, scope: Scope, key: str) -> str:
+        """Return a secret."""
+        if (scope, key) not in self._secrets:
+            raise not_there(scope, key)
+        return self._secrets[scope, key][0]
+
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
+        """Return the secrets without their values."""
+        listings = [
+            SecretListing(scope=owner, key=key, updated_at=at)
+            for (owner, key), (_, at) in self._secrets.items()
+            if scope in {None, owner}
+        ]
+        return sorted(listings, key=by_place)
+
+    async def delete(self, scope: Scope, key: str) -> bool:
+        """Delete a secret."""
+        return self._secrets.pop((scope, key), None) is not None
+
+    async def rotate(self) -> int:
+        """Return the number of secrets. There is nothing to re-encrypt."""
+        return len(self._secrets)
