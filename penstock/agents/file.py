@@ -16,9 +16,9 @@ from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.core.text import one_line
 from penstock.manifest.fields import Node
-from penstock.manifest.files.manifest_folder import NOWHERE
-from penstock.manifest.yaml.front_matter import FrontMatter, parse_front_matter
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.files import NOWHERE
+from penstock.manifest.front_matter import FrontMatter, parse_front_matter
+from penstock.manifest.yaml_document import SourceRange
 
 WHAT = "the agent"
 MOST_CHAT_TURNS = 50

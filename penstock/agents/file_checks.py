@@ -15,9 +15,9 @@ from penstock.core.diagnostics import Severity, nearest
 from penstock.core.ids import ASSISTANT
 from penstock.manifest.authored_kinds import meant, named_items
 from penstock.manifest.fields import Node, quoted
+from penstock.manifest.front_matter import FrontMatter
 from penstock.manifest.template import ValueSource, parse, single_braces
-from penstock.manifest.yaml.front_matter import FrontMatter
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ROLES
 from penstock.tools.access.session_guard import ALWAYS, ARCHITECT, AUTHORING
 

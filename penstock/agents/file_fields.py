@@ -6,10 +6,9 @@ from typing import Any
 from penstock.agents.agent_profile import ArchitectNotes, DisplayCard
 from penstock.agents.file_kinds import AnyValue, Inputs, LenientRecord
 from penstock.agents.file_settings import AgentSettings
-from penstock.manifest.authored_kinds import AuthoredInteger, Names
+from penstock.manifest.authored_kinds import AuthoredInteger, Names, Outputs
 from penstock.manifest.fields import Field, Kind
 from penstock.manifest.kinds import Boolean, OneOf, Text
-from penstock.manifest.outputs import Outputs
 from penstock.resources.project.access import OPEN, Access
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

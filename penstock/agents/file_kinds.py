@@ -8,10 +8,9 @@ from msgspec import Struct
 from penstock.agents.agent_profile import AgentInput
 from penstock.agents.file_settings import parse_settings
 from penstock.core.json_values.canonical import compact
-from penstock.manifest.authored_kinds import part, warn_unknown
+from penstock.manifest.authored_kinds import IDENTIFIER, part, required, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Invalid, Node, quoted
 from penstock.manifest.kinds import Text
-from penstock.manifest.outputs import IDENTIFIER, required
 
 INPUT_FIELDS = ("name", "description")
 _CONVERTED = ("interactive", "fork_session", "max_turns")

@@ -12,8 +12,7 @@ from penstock.agents.file import NOTHING_KNOWN, ParsedAgent, parse_agent
 from penstock.agents.file_checks import KnownNames
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.manifest.files.bounded import UnreadReason, read_bounded
-from penstock.manifest.files.discover import shown
+from penstock.manifest.files import UnreadReason, read_bounded, shown
 from penstock.manifest.paths import escape_of
 
 FOLDERS = ("agents", ".pi/flows/agents")

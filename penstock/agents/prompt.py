@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.agents.agent import Agent
-from penstock.manifest.resources import Resource
-from penstock.manifest.skill import SkillManifest
+from penstock.manifest.skill import Resource, SkillManifest
 from penstock.tools.access.skills import Selection, Skills
 
 DATA_IS_NOT_ORDERS = (

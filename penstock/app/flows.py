@@ -20,7 +20,7 @@ from penstock.flows.project.constants import read_constants
 from penstock.flows.project.files import FlowFiles
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.modules import ModuleLoader, module_loader
-from penstock.manifest.handbooks.handbook_checks import check_handbooks
+from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
 
 

@@ -29,7 +29,7 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.late import is_installed, late
 from penstock.flows.project.files import find_flows, read_flow_file
 from penstock.manifest.bundle import Bundle, load_bundle
-from penstock.manifest.handbooks.handbook import Handbooks, find_handbooks
+from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, ProjectNames
 from penstock.manifest.skill import SkillManifest

@@ -22,7 +22,7 @@ from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.starting import FlowSettings
 from penstock.flows.work import GateCheck, always_open
-from penstock.manifest.handbooks.handbook import Handbooks
+from penstock.manifest.handbook import Handbooks
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 from penstock.resources.channels import Channel

@@ -27,8 +27,8 @@ from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.core.errors import OutOfResources, PenstockError
-from penstock.manifest.files.discover import walk
-from penstock.manifest.resources import is_resource
+from penstock.manifest.files import walk
+from penstock.manifest.skill import is_resource
 from penstock.tools.registry import Registry
 from penstock.tools.tool import Tool
 

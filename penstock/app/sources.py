@@ -11,7 +11,7 @@ from typing import Any
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import parse_json
-from penstock.manifest.files.bounded import UnreadReason, read_bounded
+from penstock.manifest.files import UnreadReason, read_bounded
 
 _MOST_BYTES = 1 << 20
 PathInSettings = tuple[str, ...]

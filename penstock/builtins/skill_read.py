@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import SKILL_READ, Effect
 from penstock.core.envelope import Json
-from penstock.manifest.handbooks.handbook import Handbooks
+from penstock.manifest.handbook import Handbooks
 from penstock.tools.builtin import fields_of
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec

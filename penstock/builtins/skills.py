@@ -13,9 +13,8 @@ from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
 from penstock.core.json_values.schema import Problem
 from penstock.core.state.changes import FileChanges
-from penstock.manifest.files.bounded import TOO_LARGE, UnreadReason, read_bounded
-from penstock.manifest.resources import Resource
-from penstock.manifest.skill import SkillManifest
+from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
+from penstock.manifest.skill import Resource, SkillManifest
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.access.skills import NO_SKILLS, Selection, TaskSkills

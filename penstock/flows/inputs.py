@@ -6,8 +6,8 @@ from typing import Any
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.json_values.schema import Problem
 from penstock.flows.definition import Flow
+from penstock.manifest.authored_kinds import fits
 from penstock.manifest.fields import found
-from penstock.manifest.outputs import fits
 
 
 def run_inputs(flow: Flow, values_given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:

@@ -18,26 +18,25 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, has_error, sort
 from penstock.manifest.fields import Node, found, quoted
-from penstock.manifest.files.bounded import UnreadReason, read_bounded
-from penstock.manifest.files.discover import discover, shown
-from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.files import ManifestFolder, UnreadReason, discover, read_bounded, shown
 from penstock.manifest.paths import escape_of
 from penstock.manifest.permissions import PermissionCatalog, read_permissions, written_ids
 from penstock.manifest.prompts import Prompts, read_prompts
-from penstock.manifest.reachability import check_cycles, check_script_tools
 from penstock.manifest.references import (
     ParsedSkill,
     ParsedTool,
     ProjectNames,
     References,
+    check_cycles,
     check_engine,
     check_ids,
+    check_script_tools,
     duplicate,
     inline_tools,
 )
 from penstock.manifest.skill import SkillManifest, read_skill
 from penstock.manifest.tool import ToolManifest, read_tool
-from penstock.manifest.yaml.source import Document, SourceRange, parse_yaml
+from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
 
 MANIFEST_BYTES = 262_144
 """A larger manifest is not read."""

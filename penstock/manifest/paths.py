@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.manifest.fields import Invalid, Node, quoted
-from penstock.manifest.files.discover import shown
-from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.files import ManifestFolder, shown
 
 SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 

@@ -8,7 +8,7 @@ from penstock.manifest.execution import Entrypoint
 from penstock.manifest.fields import Field, Invalid, Node, read_fields
 from penstock.manifest.kinds import Integer, RecordKind, from_fields
 from penstock.manifest.paths import FilePathKind
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.yaml_document import SourceRange
 
 MOST_BYTES = 65_536
 

@@ -1,9 +1,28 @@
-"""`*.skill.yaml`: instructions for a model, with the tools that they use."""
+"""`*.skill.yaml`: instructions for a model, with the tools and the resources that they use.
+
+`read_skill` reads one manifest, `grant` merges what selected skills allow, `list_resources` lists
+the files that come with a skill.
+"""
+
+import mimetypes
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
 from msgspec import Struct
 
 from penstock.manifest.fields import Field, Invalid, Node, quoted, read_fields
-from penstock.manifest.files.bounded import TOO_LARGE, UnreadReason, read_bounded
+from penstock.manifest.files import (
+    LATER,
+    NOUNS,
+    TOO_LARGE,
+    UnreadReason,
+    is_searched,
+    read_bounded,
+    shown,
+)
 from penstock.manifest.kinds import (
     Boolean,
     Id,
@@ -13,7 +32,7 @@ from penstock.manifest.kinds import (
     exactly_one,
     refuse_doubles,
 )
-from penstock.manifest.paths import FilePathKind
+from penstock.manifest.paths import SCRIPTS, FilePathKind
 from penstock.manifest.tool import (
     DESCRIPTION,
     LABELS,
@@ -27,6 +46,12 @@ MOST_INSTRUCTION_BYTES = 65_536
 MOST_INLINE = 100
 TIERS = ("nano", "small", "medium", "large", "frontier")
 """From the weakest to the strongest."""
+MOST_RESOURCES = 200
+_MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
+_SECRET = (".env", "-shm")
+_FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
+_OF_OPERATORS = frozenset({"penstock.toml", "penstock.db", "secret.key"})
+"""Files of a project or its data that no model may read."""
 
 
 class SkillManifest(Struct, frozen=True, kw_only=True):
@@ -102,6 +127,114 @@ def _read_instruction(node: Node) -> str | None:
     if not text:
         node.bad_value(wanted, "an empty file")
     return text or None
+
+
+class SkillGrants(Struct, frozen=True, kw_only=True):
+    """The merged grants of selected skills."""
+
+    skills: tuple[str, ...] = ()
+    """All selected skills, in order."""
+    tools: frozenset[str] = frozenset()
+    inline: frozenset[str] = frozenset()
+    script_tools: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()
+    """Skills that were named or required but do not exist or are broken."""
+
+
+def order_skills(chosen: Iterable[str], skills: Mapping[str, SkillManifest]) -> tuple[str, ...]:
+    """Return the skills and those that they require: depth first, in listed order, each once."""
+    ordered: dict[str, None] = {}
+    waiting = list(chosen)[::-1]
+    while waiting:
+        skill_id = waiting.pop()
+        if skill_id in ordered:
+            continue
+        ordered[skill_id] = None
+        if skill := skills.get(skill_id):
+            waiting += reversed(skill.requires_skills)
+    return tuple(ordered)
+
+
+def grant(
+    chosen: Iterable[str],
+    skills: Mapping[str, SkillManifest],
+    builtin: Mapping[str, Sequence[str]] | None = None,
+) -> SkillGrants:
+    """Return what the chosen skills grant; `builtin` are the tools of each built-in skill."""
+    builtins = builtin or {}
+    ordered = order_skills(chosen, skills)
+    own = [skills[name] for name in ordered if name in skills]
+    builtin_tools = [
+        tool for name in ordered if name not in skills for tool in builtins.get(name, ())
+    ]
+    return SkillGrants(
+        skills=tuple(name for name in ordered if name in skills or name in builtins),
+        tools=frozenset(builtin_tools).union(*(skill.tools for skill in own)),
+        inline=frozenset(tool.tool_id for skill in own for tool in skill.inline),
+        script_tools=frozenset().union(*(skill.script_tools for skill in own)),
+        missing=tuple(name for name in ordered if name not in skills and name not in builtins),
+    )
+
+
+class Resource(Struct, frozen=True, kw_only=True):
+    """One file below the folder of a skill."""
+
+    resource_id: str
+    """`resource.1`, `resource.2` and so on, by path."""
+    path: str
+    """Relative to the folder of the skill, with `/`."""
+    media_type: str
+    size: int
+
+
+def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
+    """Return the resources of a skill: no manifests, scripts, hidden files or other skills."""
+    folder = root / skill.folder
+    own = None if skill.instruction_file is None else Path(skill.instruction_file).as_posix()
+    found = sorted(
+        ((path, size) for path, size in _files(folder) if path != own),
+        key=lambda each: os.fsencode(each[0]),
+    )
+    return tuple(
+        Resource(
+            resource_id=f"resource.{number}",
+            path=shown(path),
+            media_type=_types().guess_type(path)[0] or "application/octet-stream",
+            size=size,
+        )
+        for number, (path, size) in enumerate(found[:MOST_RESOURCES], start=1)
+    )
+
+
+def is_resource(name: str) -> bool:
+    """Return whether a file name in the folder of a skill is a resource."""
+    is_for_others = name in _FOR_EDITORS or name.removesuffix("-wal") in _OF_OPERATORS
+    return not is_for_others and not name.endswith((*_MANIFESTS, *SCRIPTS, *_SECRET))
+
+
+@cache
+def _types() -> mimetypes.MimeTypes:
+    """Return the table of media types; loaded on first use, as it is large and rarely needed."""
+    return mimetypes.MimeTypes()
+
+
+def _files(root: Path) -> Iterator[tuple[str, int]]:
+    """Yield the files below a folder, except those of other skills. Symlinks are not followed."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = [each for each in os.scandir(root / folder) if is_searched(each.name)]
+        except OSError:
+            continue
+        if folder and any(entry.name.endswith(".skill.yaml") for entry in entries):
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(f"{folder}{entry.name}/")
+            elif entry.is_file(follow_symlinks=False) and is_resource(entry.name):
+                with suppress(OSError):  # it was deleted meanwhile
+                    yield f"{folder}{entry.name}", entry.stat().st_size
 
 
 class _Definitions(Struct, frozen=True, kw_only=True):

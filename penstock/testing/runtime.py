@@ -15,7 +15,7 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.library import FlowLibrary, NoFlows
-from penstock.manifest.handbooks.handbook import Handbooks
+from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import Models

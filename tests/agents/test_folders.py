@@ -9,7 +9,7 @@ from penstock.agents.agent_profile import Tier
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, MOST_BYTES, MOST_FILES, load_agents
 from penstock.flows.reading.flow import read_flow
-from penstock.manifest.handbooks.handbook import find_handbooks
+from penstock.manifest.handbook import find_handbooks
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from penstock.builtins.skill_read import TOOLS, with_handbooks
 from penstock.core.call import Effect
 from penstock.core.envelope import Status
-from penstock.manifest.handbooks.handbook import FILE_BYTES, Handbooks, find_handbooks
+from penstock.manifest.handbook import FILE_BYTES, Handbooks, find_handbooks
 from penstock.testing.invocation import Workbench, open_workbench
 
 INDEX = (

@@ -10,8 +10,7 @@ import pytest
 from penstock.app.reload import READ, file_stamps
 from penstock.core.errors import OutOfResources
 from penstock.flows.project.files import find_flows
-from penstock.manifest.files.bounded import read_bounded
-from penstock.manifest.files.discover import discover
+from penstock.manifest.files import discover, read_bounded
 from penstock.resources.project.files import ProjectFiles, entries_below, never
 from penstock.resources.project.walk import walk
 from penstock.sandbox.processes.process import Command, Process

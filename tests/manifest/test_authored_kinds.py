@@ -1,13 +1,23 @@
-"""What may be a list or one text, and the nearest name."""
+"""Lists and outputs as authors of flows and agents write them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.manifest.authored_kinds import MOST_UNKNOWN, Names, meant, named_items, warn_unknown
+from penstock.core.events.step import Output, ValueType
+from penstock.manifest.authored_kinds import (
+    MOST_UNKNOWN,
+    Names,
+    Outputs,
+    fits,
+    meant,
+    named_items,
+    warn_unknown,
+)
 from penstock.manifest.fields import Node
-from penstock.manifest.files.manifest_folder import ManifestFolder
-from penstock.manifest.yaml.source import parse_yaml
+from penstock.manifest.files import ManifestFolder
+from penstock.manifest.yaml_document import parse_yaml
 
 
 @pytest.mark.parametrize(
@@ -42,3 +52,120 @@ def test_of_many_unknown_keys_the_first_are_named_and_the_others_counted() -> No
     assert len(named) == MOST_UNKNOWN
     assert last.message == f"there are {3_000 - MOST_UNKNOWN} more unknown fields in the flow"
     assert (last.code, last.line) == ("unknown-field", MOST_UNKNOWN + 1)
+
+
+RESERVED = (
+    "reserved: status, summary, artifacts, files, fullOutput, output, branch, error, finish, "
+    "outputs, visits"
+)
+
+
+def read(outputs: str) -> tuple[Any, list[str]]:
+    """Return what some outputs are read as, and what is said of them."""
+    document = parse_yaml(f"outputs: {outputs}", "a.md")
+    home = ManifestFolder(folder=Path(), shown=".")
+    node = Node(document=document, home=home, what="x", value=document.value).at("outputs")
+    value = Outputs().read(node)
+    return value, [f"{e.line} {e.severity} {e.code}: {e.text}" for e in document.problems]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wanted"),
+    [
+        ("[]", ()),
+        ("", ()),
+        ("[a, b]", (Output(name="a"), Output(name="b"))),
+        ("[{name: a, description: x}]", (Output(name="a", description="x"),)),
+        (
+            "[{name: a, type: number}]",
+            (Output(name="a", value_type=ValueType.NUMBER, is_required=True),),
+        ),
+        (
+            "[{name: a, pattern: '^x', required: false}]",
+            (Output(name="a", pattern="^x"),),
+        ),
+        ("[{name: a, required: true}]", (Output(name="a", is_required=True),)),
+    ],
+)
+def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...]) -> None:
+    """With a type or a pattern, `required` defaults to true."""
+    assert read(outputs) == (wanted, [])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wanted"),
+    [
+        (
+            "a",
+            (
+                'error wrong-type: "outputs" must be a list of names or of '
+                '{name, description, type, pattern, required}, found string "a"'
+            ),
+        ),
+        (
+            "[3]",
+            (
+                'error wrong-type: "outputs[0]" must be a name or {name, '
+                "description, type, pattern, required}, found number 3"
+            ),
+        ),
+        ("[{}]", 'error missing-field: missing required field "name" in outputs[0]'),
+        (
+            "[{name: 3}]",
+            'error wrong-type: "outputs[0].name" must be an identifier, found number 3',
+        ),
+        (
+            "[{name: a, type: integer}]",
+            (
+                'error bad-value: "outputs[0].type" must be string, number, '
+                'boolean, object or array, found string "integer"'
+            ),
+        ),
+        (
+            "[{name: a, pattern: 3}]",
+            'error wrong-type: "outputs[0].pattern" must be text, found number 3',
+        ),
+        ("[a, {name: a}]", 'error duplicate-output: output "a" is declared twice'),
+        ("[visits]", f'error reserved-output: output "visits" is a reserved name; {RESERVED}'),
+        ("[a b]", 'warning bad-output-name: output "a b" is not an identifier'),
+        (
+            "[{name: a, pattern: '('}]",
+            (
+                'warning bad-pattern: pattern of output "a" is not a regular expression: '
+                "missing ), unterminated subpattern at position 0; it is ignored"
+            ),
+        ),
+        ("[{name: a, knd: 1}]", 'warning unknown-field: unknown field "knd" in outputs[0]'),
+    ],
+)
+def test_outputs_that_are_wrong(outputs: str, wanted: str) -> None:
+    assert read(outputs)[1] == [f"1 {wanted}"]
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999}", "[[a]", "(?<=a+)b"])
+def test_any_pattern_can_be_looked_at(pattern: str) -> None:
+    _, said = read(f"[{{name: a, pattern: '{pattern}'}}]")
+    assert all("bad-pattern" in each for each in said)
+
+
+def test_a_bad_pattern_is_ignored() -> None:
+    assert read("[{name: a, pattern: '('}]")[0] == (Output(name="a"),)
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "wanted"),
+    [
+        ("", ValueType.STRING, True),
+        (1.5, ValueType.NUMBER, True),
+        (True, ValueType.NUMBER, False),
+        (True, ValueType.BOOLEAN, True),
+        ({}, ValueType.OBJECT, True),
+        ([], ValueType.OBJECT, False),
+        ([], ValueType.ARRAY, True),
+        (None, ValueType.STRING, False),
+    ],
+)
+def test_a_value_is_of_a_type_as_json_has_them(
+    value: Any, value_type: ValueType, wanted: bool
+) -> None:
+    assert fits(value, value_type) is wanted

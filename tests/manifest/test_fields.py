@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.manifest.fields import Field, Node, found, read_fields
-from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.files import ManifestFolder
 from penstock.manifest.kinds import Boolean, Text
-from penstock.manifest.yaml.source import SourceRange, parse_yaml
+from penstock.manifest.yaml_document import SourceRange, parse_yaml
 
 FOUND: list[tuple[Any, str]] = [
     ("30s", 'string "30s"'),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.manifest.fields import WRONG, Kind, Node
-from penstock.manifest.files.manifest_folder import ManifestFolder
+from penstock.manifest.files import ManifestFolder
 from penstock.manifest.kinds import (
     Boolean,
     Id,
@@ -20,7 +20,7 @@ from penstock.manifest.kinds import (
     Text,
     from_fields,
 )
-from penstock.manifest.yaml.source import Document
+from penstock.manifest.yaml_document import Document
 from tests.kit.manifests import findings, tool
 
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [

@@ -1,10 +1,19 @@
-"""Skills in files."""
+"""Skill manifests, what skills grant, and their resources."""
 
 from pathlib import Path
 
 import pytest
 
-from penstock.manifest.skill import FIELDS
+from penstock.manifest.skill import (
+    FIELDS,
+    MOST_RESOURCES,
+    Resource,
+    SkillGrants,
+    SkillManifest,
+    grant,
+    list_resources,
+    order_skills,
+)
 from tests.kit.manifests import SKILL, TOOL, findings, load, skill, write
 
 BROWSER = """skill_id: browser_examples
@@ -239,3 +248,106 @@ def test_a_handbook_is_no_skill(tmp_path: Path) -> None:
 
 def test_every_field_says_what_it_means() -> None:
     assert all(each.meaning.endswith(".") and each.kind.wanted for each in FIELDS)
+
+
+def manifest(
+    skill_id: str, *required: str, tools: tuple[str, ...] = (), helpers: tuple[str, ...] = ()
+) -> SkillManifest:
+    return SkillManifest(
+        skill_id=skill_id,
+        name="S",
+        description="d",
+        instruction="i",
+        requires_skills=required,
+        file=f"{skill_id}.skill.yaml",
+        line=1,
+        folder=".",
+        tools=tools,
+        script_tools=helpers,
+    )
+
+
+SKILLS = {
+    each.skill_id: each
+    for each in (
+        manifest("a", "b", "d", tools=("t_a",), helpers=("h_a",)),
+        manifest("b", "c"),
+        manifest("c", "a", tools=("t_c",)),
+        manifest("d", "c", "read_dir", "gone", helpers=("h_d", "h_a")),
+        manifest("e"),
+    )
+}
+ORDERS = [
+    ([], ()),
+    (["e"], ("e",)),
+    (["a"], ("a", "b", "c", "d", "read_dir", "gone")),
+    (["d", "b"], ("d", "c", "a", "b", "read_dir", "gone")),
+    (["e", "e", "c"], ("e", "c", "a", "b", "d", "read_dir", "gone")),
+]
+
+
+@pytest.mark.parametrize(("chosen", "order"), ORDERS)
+def test_required_skills_come_depth_first_each_once(
+    chosen: list[str], order: tuple[str, ...]
+) -> None:
+    """Selected with it: depth first, in the listed order, each once."""
+    assert order_skills(chosen, SKILLS) == order
+
+
+def test_skills_grant_what_they_list_and_define_and_what_built_in_ones_give() -> None:
+    assert grant(["a"], SKILLS, {"read_dir": ("read_dir",)}) == SkillGrants(
+        skills=("a", "b", "c", "d", "read_dir"),
+        tools=frozenset({"t_a", "t_c", "read_dir"}),
+        script_tools=frozenset({"h_a", "h_d"}),
+        missing=("gone",),
+    )
+
+
+def test_a_chain_of_thousands_is_followed_to_its_end() -> None:
+    chain = {f"s{n}": manifest(f"s{n}", f"s{n + 1}") for n in range(2000)}
+    assert len(order_skills(["s0"], chain)) == 2001
+
+
+FILES = {
+    "web/s.skill.yaml": skill("instruction_file: ./read/me.md", instruction=""),
+    "web/read/me.md": "Do it.",
+    "web/a.tool.yaml": "",
+    "web/p.prompts.yaml": "",
+    "web/x.schedule.yaml": "",
+    "web/lib/run.mts": "",
+    "web/lib/run.js": "",
+    "web/.hidden": "",
+    "web/penstock.toml": "",
+    "web/.env": "",
+    "web/prod.env": "",
+    "web/.penstock/penstock.db": "",
+    "web/data/penstock.db": "",
+    "web/data/penstock.db-wal": "",
+    "web/data/secret.key": "",
+    "web/.git/config": "",
+    "web/other/o.skill.yaml": skill(skill_id="o"),
+    "web/other/deep/mine.txt": "",
+    "web/lib/table.csv": "a,b",
+    "web/b": "??",
+    "out.txt": "",
+}
+
+
+def test_a_skill_brings_its_files_and_nothing_else(tmp_path: Path) -> None:
+    """Except manifests, the `instruction_file`, scripts, hidden files, and other skills."""
+    found = load(tmp_path, FILES).skills["s"]
+    (tmp_path / "web/link.txt").symlink_to("../out.txt")
+    (tmp_path / "web/folder").symlink_to("..")
+    assert list_resources(tmp_path, found) == (
+        Resource(resource_id="resource.1", path="b", media_type="application/octet-stream", size=2),
+        Resource(resource_id="resource.2", path="lib/table.csv", media_type="text/csv", size=3),
+    )
+
+
+@pytest.mark.slow("two hundred files")
+def test_a_skill_brings_at_most_two_hundred_by_path(tmp_path: Path) -> None:
+    found = load(tmp_path, {"s.skill.yaml": skill()}).skills["s"]
+    write(tmp_path, {f"{number:03}.txt": "" for number in range(MOST_RESOURCES + 5)})
+    resources = list_resources(tmp_path, found)
+    assert len(resources) == MOST_RESOURCES
+    assert (resources[-1].resource_id, resources[-1].path) == ("resource.200", "199.txt")

@@ -18,7 +18,7 @@ from penstock.core.envelope import Envelope, Status
 from penstock.core.events.step import Output
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
-from penstock.manifest.handbooks.handbook import find_handbooks
+from penstock.manifest.handbook import find_handbooks
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -9,8 +9,8 @@ from penstock.app.settings import Settings
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import ConfigError
 from penstock.manifest.fields import quoted
-from penstock.manifest.yaml.front_matter import parse_front_matter
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.front_matter import parse_front_matter
+from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 

@@ -20,7 +20,7 @@ from penstock.app.project import Project
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.exhaustion import starting_process
 from penstock.core.text import cut, one_line
-from penstock.manifest.files.discover import walk
+from penstock.manifest.files import walk
 from penstock.manifest.paths import escape_of
 from penstock.manifest.tool import ToolManifest
 

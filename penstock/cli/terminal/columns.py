@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from penstock.app.project import ProjectCheck
 from penstock.core.diagnostics import Diagnostic
-from penstock.manifest.yaml.source import LINE_END
+from penstock.manifest.yaml_document import LINE_END
 
 _YAML = (".yaml", ".yml", ".md")
 _LINE_END = re.compile(r"\r\n|[\r\n]")

@@ -29,7 +29,7 @@ from penstock.core.ids import LogId
 from penstock.core.text import count
 from penstock.engine.state import SessionState
 from penstock.manifest.tool import ToolLimits, ToolManifest
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition
 from penstock.models.usage import tool_tokens
 from penstock.tools.access.policy import SCRIPT

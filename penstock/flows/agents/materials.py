@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
-from penstock.manifest.handbooks.handbook import FILE_BYTES, Handbooks
+from penstock.manifest.handbook import FILE_BYTES, Handbooks
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
 SCHEME = "file://"

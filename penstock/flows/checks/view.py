@@ -24,7 +24,7 @@ from penstock.flows.definition import (
 from penstock.flows.reading.flow import ParsedFlow
 from penstock.flows.reading.steps import ParsedStep, StepNode
 from penstock.manifest.template import BrokenPlaceholder, Placeholder, Template, ValueSource, parse
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.yaml_document import SourceRange
 
 INPUTS = "inputs"
 TEXTS: Mapping[StepKind, Sequence[str]] = {

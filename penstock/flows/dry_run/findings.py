@@ -20,7 +20,7 @@ from penstock.flows.dry_run.outcome import DryRun, EmptyTemplate, ReachedBranch
 from penstock.flows.reading.flow import ParsedFlow
 from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.template import ValueSource, parse
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.yaml_document import SourceRange
 
 _MOST_STEPS_NAMED = 8
 _OF_LOOPS = {EXIT: EXIT_TARGET, LOOP: LOOP_TARGET, CAP: "max_iterations"}

@@ -10,9 +10,8 @@ from msgspec import Struct, field
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.reading.kinds import CONFIG
 from penstock.manifest.fields import Invalid, Node, found
-from penstock.manifest.files.bounded import UnreadReason, read_bounded
-from penstock.manifest.files.manifest_folder import NOWHERE
-from penstock.manifest.yaml.source import Document, SourceRange, parse_yaml
+from penstock.manifest.files import NOWHERE, UnreadReason, read_bounded
+from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
 
 FILE = ".pi/flows/config.yaml"
 MOST_BYTES = 1024 * 1024

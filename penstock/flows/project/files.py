@@ -25,10 +25,9 @@ from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.project.library import file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
-from penstock.manifest.files.bounded import UnreadReason, read_bounded
-from penstock.manifest.files.discover import leads_to_folder, shown
+from penstock.manifest.files import UnreadReason, leads_to_folder, read_bounded, shown
 from penstock.manifest.paths import escape_of
-from penstock.manifest.yaml.source import Document, SourceRange
+from penstock.manifest.yaml_document import Document, SourceRange
 
 BUILT_IN = Path(__file__).parents[1] / "builtin"
 """Folder of the flows that every project has."""

@@ -37,7 +37,7 @@ from penstock.flows.project.library import FlowSource, is_glob, matches, places_
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.project.snapshot import check_size, referred_texts
 from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
-from penstock.manifest.files.discover import walk
+from penstock.manifest.files import walk
 from penstock.resources.project.globs import glob
 
 MOST_SEEN = 20_000

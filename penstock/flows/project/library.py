@@ -11,7 +11,7 @@ from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.checks.subflows import resolve
-from penstock.manifest.files.discover import shown
+from penstock.manifest.files import shown
 from penstock.resources.project.globs import glob
 
 _GLOB = re.compile(r"[*?]")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.agents.folders import MOST_BYTES
 from penstock.manifest.fields import found
-from penstock.manifest.yaml.source import (
+from penstock.manifest.yaml_document import (
     FENCE,
     LINE_END,
     Document,

@@ -14,9 +14,9 @@ from penstock.flows.reading.kinds import CONFIG, LenientBoolean
 from penstock.flows.reading.steps import ParsedStep, read_steps
 from penstock.manifest.authored_kinds import AuthoredInteger, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node
-from penstock.manifest.files.manifest_folder import NOWHERE
+from penstock.manifest.files import NOWHERE
 from penstock.manifest.kinds import Text
-from penstock.manifest.yaml.source import Document, SourceRange
+from penstock.manifest.yaml_document import Document, SourceRange
 
 WHAT = "the flow"
 MOST_AT_ONCE = 64

@@ -5,10 +5,17 @@ from msgspec import Struct
 from penstock.core.events.step import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.kinds import IgnoredValue
-from penstock.manifest.authored_kinds import part, warn, warn_unknown
+from penstock.manifest.authored_kinds import (
+    IDENTIFIER,
+    VALUE_TYPE,
+    fits,
+    part,
+    required,
+    warn,
+    warn_unknown,
+)
 from penstock.manifest.fields import WRONG, Invalid, Node, quoted
 from penstock.manifest.kinds import Boolean, Text
-from penstock.manifest.outputs import IDENTIFIER, VALUE_TYPE, fits, required
 
 INPUT_FIELDS = ("type", "required", "default", "description")
 TASK = "task"

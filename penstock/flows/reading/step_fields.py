@@ -18,10 +18,9 @@ from penstock.flows.definition import (
     StepKind,
 )
 from penstock.flows.reading.kinds import CONFIG, TARGETS, TEXTS, IgnoredValue, RetryKind
-from penstock.manifest.authored_kinds import AuthoredInteger, Names
+from penstock.manifest.authored_kinds import AuthoredInteger, Names, Outputs
 from penstock.manifest.fields import Kind
 from penstock.manifest.kinds import Boolean, Text
-from penstock.manifest.outputs import Outputs
 
 MOST_ITERATIONS = 1000
 _AGENT, _FORK, _CONDITIONAL = StepKind.AGENT, StepKind.FORK, StepKind.CONDITIONAL

@@ -21,7 +21,7 @@ from penstock.flows.reading.step_fields import (
 )
 from penstock.manifest.authored_kinds import Item, meant, named_items, warn
 from penstock.manifest.fields import OWN, WRONG, Node, found, quoted
-from penstock.manifest.yaml.source import SourceRange
+from penstock.manifest.yaml_document import SourceRange
 
 MOST_STEPS = 1000
 MOST_FOREIGN = 100

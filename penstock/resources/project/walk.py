@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.manifest.files.discover import leads_to_folder
+from penstock.manifest.files import leads_to_folder
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.ignore import IGNORE_FILE, IgnoreFile, is_left_out, read_ignore_file
 

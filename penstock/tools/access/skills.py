@@ -10,9 +10,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.profile import Profile
 from penstock.engine.state import SessionState
-from penstock.manifest.resources import Resource, list_resources
-from penstock.manifest.selection import grant, order_skills
-from penstock.manifest.skill import SkillManifest
+from penstock.manifest.skill import Resource, SkillManifest, grant, list_resources, order_skills
 
 KEPT = 256
 """Selections whose grants are remembered."""

@@ -16,7 +16,7 @@ from penstock.core.diagnostics import Diagnostic, Severity, errors_of
 from penstock.core.errors import DeclarationError
 from penstock.core.late import load_file, open_folder
 from penstock.core.text import cut
-from penstock.manifest.files.bounded import UnreadReason, read_bounded
+from penstock.manifest.files import UnreadReason, read_bounded
 from penstock.manifest.paths import escape_of
 from penstock.tools.python.function import FunctionTool
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.manifest.bundle import Bundle
-from penstock.manifest.selection import grant
-from penstock.manifest.skill import SkillManifest
+from penstock.manifest.skill import SkillManifest, grant
 from penstock.manifest.tool import ToolManifest
 from penstock.sandbox.sources import fixed_part, known_outputs
 from penstock.tools.scripts.manifests import spec_of

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.envelope import Envelope
 from penstock.flows.agents.briefing import brief_call
 from penstock.flows.agents.materials import Materials
-from penstock.manifest.handbooks.handbook import find_handbooks
+from penstock.manifest.handbook import find_handbooks
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import ProjectFolder

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.call_errors import CallError
 from penstock.flows.agents.materials import Materials
-from penstock.manifest.handbooks.handbook import FILE_BYTES, find_handbooks
+from penstock.manifest.handbook import FILE_BYTES, find_handbooks
 from penstock.resources.project.access import Access
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 from tests.kit.flows import worker

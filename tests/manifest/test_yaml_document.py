@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.manifest.yaml.source import SourceRange, parse_yaml
+from penstock.manifest.yaml_document import SourceRange, parse_yaml
 
 SCALARS = [
     ("yes", "yes"),

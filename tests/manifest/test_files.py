@@ -1,11 +1,17 @@
-"""Which files are manifests."""
+"""Finding manifests, reading files up to a limit, and the folder of a manifest."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from penstock.manifest.files.discover import MOST_MANIFESTS, discover
+from penstock.manifest.files import (
+    MOST_MANIFESTS,
+    ManifestFolder,
+    UnreadReason,
+    discover,
+    read_bounded,
+)
 from tests.kit.manifests import write
 
 
@@ -79,3 +85,39 @@ def test_a_name_that_is_no_text_can_be_shown(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xff.tool.yml")).touch()
     (found,) = discover(tmp_path).diagnostics
     assert found.file == "a\\xff.tool.yml"
+
+
+def test_a_file_up_to_the_limit_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xff\x00ab")
+    assert read_bounded(tmp_path / "a", 4) == b"\xff\x00ab"
+
+
+def test_one_byte_more_is_too_large_and_the_message_names_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    message = "the flow has 5 bytes; the limit is 4"
+    assert read_bounded(tmp_path / "a", 4, "the flow") == UnreadReason(
+        code="file-too-large", message=message
+    )
+
+
+@pytest.mark.parametrize("name", [".", "pipe", "gone", "x" * 300])
+def test_what_is_no_file_is_not_read_and_nothing_waits(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found = read_bounded(tmp_path / name, 4)
+    assert isinstance(found, UnreadReason)
+    assert (found.code, found.is_missing) == ("file-unreadable", name == "gone")
+
+
+def test_a_folder_that_is_itself_behind_a_symlink_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/a.mts").touch()
+    (tmp_path / "link").symlink_to("real")
+    home = ManifestFolder(folder=tmp_path / "link", shown="link")
+    assert home.real == os.path.realpath(tmp_path / "real")
+    assert not home.leads_out("a.mts")
+    assert home.has_file("a.mts")
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.mts")
+    assert not ManifestFolder(folder=tmp_path, shown=".").has_file("a.mts")

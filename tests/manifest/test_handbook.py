@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.call_errors import ToolFailed
-from penstock.manifest.handbooks.handbook import (
+from penstock.manifest.handbook import (
     FILE_BYTES,
     Handbooks,
     find_handbooks,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.manifest.handbooks.handbook import FILE_BYTES, find_handbooks
-from penstock.manifest.handbooks.handbook_checks import check_handbooks
+from penstock.manifest.handbook import FILE_BYTES, find_handbooks
+from penstock.manifest.handbook_checks import check_handbooks
 
 FOLDERS = ("handbooks", ".pi/flows/skills")
 NO_TEXT = f"is not text of at most {FILE_BYTES} bytes"

@@ -11,7 +11,7 @@ YAML 1.1 and lose positions. A position is kept as plain numbers; a SourceRange 
 is needed, because large files have thousands of parts and few problems.
 
 Relies on: the events of PyYAML, with or without libyaml; the two word their errors differently.
-Shown by tests/manifest/yaml/test_source.py.
+Shown by tests/manifest/test_yaml_document.py.
 """
 
 import dataclasses

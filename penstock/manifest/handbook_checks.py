@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.manifest.fields import found, quoted
-from penstock.manifest.files.discover import shown
-from penstock.manifest.handbooks.handbook import (
+from penstock.manifest.files import shown
+from penstock.manifest.handbook import (
     FILE_BYTES,
     INDEX,
     NAMES,
@@ -18,7 +18,7 @@ from penstock.manifest.handbooks.handbook import (
     read_text,
 )
 from penstock.manifest.paths import escape_of
-from penstock.manifest.yaml.source import Document, SourceRange, YamlPath
+from penstock.manifest.yaml_document import Document, SourceRange, YamlPath
 
 _TOP = SourceRange(line=1, column=1)
 _NO_TEXT = f"is not text of at most {FILE_BYTES} bytes"

@@ -1,1 +1,0 @@
-"""Handbooks: folders that an agent reads file by file."""

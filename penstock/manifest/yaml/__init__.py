@@ -1,1 +1,0 @@
-"""YAML and front matter as values with line numbers."""
