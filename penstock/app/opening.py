@@ -18,12 +18,11 @@ from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.guards import guards_of
 from penstock.app.plugins.load import Plugin, load_plugins
 from penstock.app.project import Project, check_root, load_project
-from penstock.app.project_parts import ProjectParts, Storage
+from penstock.app.project_parts import DatabaseParts, ProjectParts, Storage
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import assemble
-from penstock.chat.database_parts import DatabaseParts
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import errors_of, sort
 from penstock.core.errors import DeclarationError

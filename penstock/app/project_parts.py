@@ -1,16 +1,19 @@
 """The input of `assemble`: the storage of a runtime, and the parts of a project."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from penstock.accounts.keys import Keys, SignIns
+from penstock.accounts.web_links import WebLinks
 from penstock.agents.catalog import Catalog
 from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.app.authoring import ignore
-from penstock.chat.database_parts import DatabaseParts
+from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.flows.agents.agent_sessions import (
@@ -23,21 +26,54 @@ from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.starting import FlowSettings
 from penstock.flows.work import GateCheck, always_open
 from penstock.manifest.handbook import Handbooks
+from penstock.manifest.permissions import PermissionCatalog
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
+from penstock.resources.cipher import Cipher
 from penstock.resources.egress import Egress
 from penstock.resources.media import Media
 from penstock.resources.state import State
-from penstock.resources.vault import Vault
+from penstock.resources.vault import SqlVault, Vault
 from penstock.resources.workspace import Files
 from penstock.store.blobs.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasing.sweeper import Sweeper
 from penstock.store.logs.log import Log
+from penstock.store.metrics import Metrics
+from penstock.store.projections.lookup import Lookup
 from penstock.store.projections.projections import Projections
+from penstock.store.repair.health import look
 from penstock.tools.access.rules import Rules
 from penstock.tools.access.skills import NO_SKILLS, Skills
 from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder
+
+
+class DatabaseParts:
+    """Keys, links, sign-ins and the vault; search, metrics and erasure of conversations."""
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        clock: Clock,
+        cipher: Cipher,
+        *,
+        permissions: PermissionCatalog | None = None,
+    ) -> None:
+        self.look = partial(look, database, blobs)
+        """Checks whether the store works."""
+        self.keys = Keys(database, clock, catalog=permissions)
+        self.lookup = Lookup(database, blobs)
+        self.metrics = Metrics(database, blobs)
+        self.erasure = Erasure(database, blobs, clock)
+        self.sweeper = Sweeper(self.erasure, blobs, clock, seconds=database.limits.loose_seconds)
+        self.vault = SqlVault(database, cipher, clock)
+        self.web_links = WebLinks(database, clock)
+        self.sign_ins = SignIns(database, self.keys, clock)
+
 
 NO_FLOWS = NoFlows()
 NO_ROLES = ModelNames()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import ProjectAuthoring
-from penstock.chat.database_parts import DatabaseParts
+from penstock.app.project_parts import DatabaseParts
 from penstock.chat.follow import LogSource, follow, texts
 from penstock.chat.inbox import Inbox
 from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage

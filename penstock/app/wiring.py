@@ -16,14 +16,13 @@ from penstock.app.authoring import ProjectAgents, ProjectAuthoring
 from penstock.app.dry_runs import DryRuns
 from penstock.app.project_parts import ProjectParts, Storage
 from penstock.app.runtime import Runtime, RuntimeParts
-from penstock.chat.direct.calls import CallWork, DirectCalls
-from penstock.chat.direct.commands import CommandWork, MakeLink
+from penstock.chat.closer import TaskCloser
+from penstock.chat.direct_calls import CallWork, CommandWork, DirectCalls, MakeLink
 from penstock.chat.inbox import Inbox
 from penstock.chat.requirements import Requirements
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
-from penstock.chat.tasks.closer import TaskCloser
-from penstock.chat.tasks.starter import TaskStarter
+from penstock.chat.starter import TaskStarter
 from penstock.core.envelope import Envelope, Json
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import FlowRequested

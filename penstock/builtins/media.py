@@ -6,7 +6,7 @@ from functools import cache
 from mimetypes import MimeTypes
 from typing import Any
 
-from penstock.chat.attachments import MOST
+from penstock.chat.representations import MOST
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.clock import Moment, to_iso

@@ -6,10 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.chat.attachments import Attachments
-from penstock.chat.representations import LinkTo, call_part, result_part
-from penstock.chat.subagent_filter import SubagentFilter
-from penstock.chat.tasks.records import first_record, records_of
+from penstock.chat.representations import Attachments, LinkTo, call_part, result_part
+from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (
@@ -20,6 +18,7 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
+from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.logs.log import Log

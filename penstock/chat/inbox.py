@@ -29,9 +29,9 @@ from penstock.chat.message import (
     call_requested,
     run_requested,
 )
-from penstock.chat.repeated_requests import RepeatedRequests, first_task
-from penstock.chat.tasks.starter import TaskStarter
-from penstock.chat.tasks.waiter import TaskWaiter
+from penstock.chat.starter import TaskStarter
+from penstock.chat.task_records import RepeatedRequests, first_task
+from penstock.chat.waiter import TaskWaiter
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,

@@ -9,7 +9,7 @@ settings end the task with a reason; a missing part is checked before, by chat/r
 Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
@@ -17,7 +17,8 @@ from penstock.agents.loop import FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
 from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.agents.turn import AgentModel, Turns, open_turns
-from penstock.chat.tasks.closer import TaskCloser
+from penstock.chat.closer import TaskCloser
+from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
@@ -30,6 +31,7 @@ from penstock.core.errors import (
 from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import ASSISTANT, LogId, MessageId
+from penstock.core.json_values.schema import Problem
 from penstock.core.limits import World
 from penstock.core.messages import begins_afresh
 from penstock.core.profile import LOCAL, Profile
@@ -217,3 +219,19 @@ def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:
     """Return the profile of a task, with the permissions it had when the message was sent."""
     profile_id = state.opened.profile_id if state.opened else LOCAL
     return Profile.from_noted(profile_id, message.permissions if message else ())
+
+
+def unknown_skills(
+    names: Sequence[str], skills: Skills, agent: Agent, profile: Profile
+) -> list[Problem]:
+    """Return the named skills that do not exist or that this agent and profile may not select."""
+    if not names:
+        return []
+    nothing = SessionState(LogId(""))
+    of_task = TaskSkills(skills, nothing, skills_of(agent), profile=profile)
+    known = {each.skill_id for each in of_task.visible()}
+    return [
+        Problem(f"/selectedSkillIds/{place}", f"no skill {name!r}.{did_you_mean(name, known)}")
+        for place, name in enumerate(names)
+        if name not in known
+    ]

@@ -8,7 +8,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from penstock.app.runtime import Runtime
-from penstock.chat.direct.commands import COMMANDS
+from penstock.chat.direct_calls import COMMANDS
 from penstock.cli.arguments.completion import agents, sessions
 from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, taking
 from penstock.cli.arguments.project import opened

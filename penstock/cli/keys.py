@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from penstock.chat.access.keys import NEW_KEY, KeyRecord, Keys
+from penstock.accounts.keys import NEW_KEY, KeyRecord, Keys
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
 from penstock.cli.terminal.output import note, print_json, say

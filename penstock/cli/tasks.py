@@ -8,8 +8,8 @@ import typer
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.representations import event_part, quarantine_part, question_record, task_part
-from penstock.chat.tasks.records import records_of
-from penstock.chat.tasks.waiter import awaited_runs
+from penstock.chat.task_records import records_of
+from penstock.chat.waiter import awaited_runs
 from penstock.cli.arguments.completion import tasks
 from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
 from penstock.cli.arguments.project import run

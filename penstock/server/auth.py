@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.accounts.keys import Keys
 from penstock.app.sections import ServerSection
-from penstock.chat.access.keys import Keys
 from penstock.core.errors import (
     BadRequest,
     ConfigError,

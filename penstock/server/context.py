@@ -4,9 +4,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.requests import Request
 
+from penstock.accounts.keys import Keys
+from penstock.app.project_parts import DatabaseParts
 from penstock.app.runtime import Runtime
-from penstock.chat.access.keys import Keys
-from penstock.chat.database_parts import DatabaseParts
 from penstock.chat.follow import LogSource
 from penstock.chat.history import History
 from penstock.core.call_errors import NotAvailable

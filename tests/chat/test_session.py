@@ -5,19 +5,22 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.agents.settings import ChatSettings
+from penstock.builtins import SKILLS
 from penstock.chat.message import NewMessage
-from penstock.chat.session import detail, profile_of
+from penstock.chat.session import detail, profile_of, unknown_skills
 from penstock.core.call import Effect
 from penstock.core.call_errors import ScriptLoadError
 from penstock.core.errors import ContextTooLarge, ModelUnavailable
 from penstock.core.events.events import TaskStarted
 from penstock.core.ids import ProfileId
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.core.profile import CHAT, Profile
+from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
 from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.access.skills import Skills
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.events import folded_with, message
 from tests.kit.logs import code, events, kinds, settled
@@ -196,3 +199,25 @@ async def test_a_fault_in_the_middle_of_a_round_leaves_no_call_open(
     assert "nowhere" not in first.error.message
     assert "nowhere" in caplog.text
     assert_whole(model.requests[-1])
+
+
+ALL = Skills(SKILLS)
+SOME = next(iter(SKILLS))
+
+
+def test_what_can_be_selected_is_fine() -> None:
+    assert unknown_skills([SOME], ALL, Agent(), LOCAL_PROFILE) == []
+    assert unknown_skills([], ALL, Agent(), LOCAL_PROFILE) == []
+
+
+def test_what_is_no_skill_is_named_with_its_place_and_the_nearest() -> None:
+    (problem,) = unknown_skills([SOME, f"{SOME}x"], ALL, Agent(), LOCAL_PROFILE)
+    assert problem.path == "/selectedSkillIds/1"
+    assert problem.message == f"no skill '{SOME}x'. Did you mean {SOME!r}?"
+
+
+def test_what_the_agent_may_not_select_is_none_either() -> None:
+    agent = Agent(settings=ChatSettings(skills=()))
+    assert [each.path for each in unknown_skills([SOME], ALL, agent, LOCAL_PROFILE)] == [
+        "/selectedSkillIds/0"
+    ]

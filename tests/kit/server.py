@@ -14,11 +14,10 @@ from fastapi import FastAPI
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.project_parts import ProjectParts, Storage
+from penstock.app.project_parts import DatabaseParts, ProjectParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.app.wiring import assemble
-from penstock.chat.database_parts import DatabaseParts
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World

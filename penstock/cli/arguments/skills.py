@@ -6,7 +6,7 @@ import typer
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.selecting import unknown_skills
+from penstock.chat.session import unknown_skills
 from penstock.core.profile import Profile
 from penstock.manifest.skill import SkillManifest
 

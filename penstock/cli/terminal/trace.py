@@ -20,7 +20,7 @@ HOPS: Mapping[str, str] = {
     "engine/inline.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: no other process works on this log",
     "engine/state.fold": "the state is folded from the log",
-    "chat/direct/calls.work": "the work of this task is one call",
+    "chat/direct_calls.work": "the work of this task is one call",
     "tools/invoker.call": "every call of every tool goes through here",
     "engine/ledger.find": "replay: if the call is settled, return that outcome",
     "tools/registry.find": "resolve: the tool by its id",

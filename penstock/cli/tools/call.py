@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from penstock.app.runtime import Runtime, outcome_of
-from penstock.chat.direct.key_values import Read, read_pairs
+from penstock.chat.key_values import Read, read_pairs
 from penstock.chat.message import NewCall, Reply
 from penstock.cli.arguments.completion import direct_tools
 from penstock.cli.arguments.input import read_object

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from penstock.app.runtime import outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import envelope_part, question_part
-from penstock.chat.selecting import unknown_skills
+from penstock.chat.session import unknown_skills
 from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.envelope import Status
 from penstock.core.errors import BadRequest, InvalidRequest, NotFound

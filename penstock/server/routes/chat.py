@@ -9,7 +9,7 @@ from starlette.routing import Route
 from penstock.chat.history import TaskMessages
 from penstock.chat.message import NewMessage, Reply, SentMessage
 from penstock.chat.representations import blocked_part, question_record
-from penstock.chat.selecting import unknown_skills
+from penstock.chat.session import unknown_skills
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
 from penstock.core.ids import LogId, MessageId, SessionId

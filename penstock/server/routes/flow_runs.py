@@ -12,7 +12,7 @@ from penstock.app.run_feed import STATUS, run_result
 from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
 from penstock.chat.representations import blocked_part, question_part, question_record
-from penstock.chat.tasks.records import first_record, records_of, unfit
+from penstock.chat.task_records import first_record, records_of, unfit
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response
 
 from penstock.agents.offer import definition
-from penstock.chat.metrics import MetricsRange, tokens
 from penstock.core.clock import Moment, to_iso
 from penstock.core.json_values.canonical import compact
 from penstock.core.profile import READ
@@ -18,6 +17,7 @@ from penstock.server.context import ServerContext, allowed, context_of
 from penstock.server.requests.problem import Json
 from penstock.server.routes.router import Router
 from penstock.server.schemas.openapi import answers
+from penstock.store.metrics import MetricsRange, tokens
 
 router = Router(prefix="/api/agents/{agent_id}/tools", tags=["tools"])
 

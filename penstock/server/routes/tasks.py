@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from penstock.chat.follow import LogTail
 from penstock.chat.representations import envelope_part, event_part, task_part
-from penstock.chat.tasks.records import records_of
-from penstock.chat.tasks.waiter import awaited_runs
+from penstock.chat.task_records import records_of
+from penstock.chat.waiter import awaited_runs
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events.events import (

@@ -14,15 +14,14 @@ Tests: tests/server/streams/test_wire.py.
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from penstock.chat.attachments import Attachments
 from penstock.chat.representations import (
+    Attachments,
     LinkTo,
     blocked_part,
     note_part,
     question_part,
     result_part,
 )
-from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.events.events import (
     CallRequested,
     CallSettled,
@@ -42,6 +41,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import RunEnded
+from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.task import TaskStatus

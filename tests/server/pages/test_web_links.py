@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.access.web_links import OVER
+from penstock.accounts.web_links import OVER
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, APPROVE, CHAT, MANAGE, READ

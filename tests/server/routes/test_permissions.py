@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from penstock.chat.access.keys import Keys
+from penstock.accounts.keys import Keys
 from penstock.core.clock import Moment
 from penstock.core.errors import InvalidRequest
 from penstock.manifest.bundle import load_bundle

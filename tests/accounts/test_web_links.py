@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from penstock.chat.access.keys import Keys
-from penstock.chat.access.web_links import WebLinks
+from penstock.accounts.keys import Keys
+from penstock.accounts.web_links import WebLinks
 from penstock.core.errors import LinkExpired, Unauthenticated
 from penstock.core.ids import ProfileId, SessionId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile

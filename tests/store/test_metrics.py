@@ -4,15 +4,6 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, update
 
-from penstock.chat.metrics import (
-    PAGE,
-    DurationHistogram,
-    Metrics,
-    MetricsRange,
-    ToolMetrics,
-    count,
-    tokens,
-)
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.call_errors import (
     CallError,
@@ -32,6 +23,15 @@ from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.sql_log import SqlLog
+from penstock.store.metrics import (
+    PAGE,
+    DurationHistogram,
+    Metrics,
+    MetricsRange,
+    ToolMetrics,
+    count,
+    tokens,
+)
 from penstock.store.tables import events
 from penstock.testing.clock import FakeClock
 from tests.kit.assistant import agent

@@ -9,7 +9,7 @@ A task that waits for runs rests only if each run rests too, and some question i
 is about to resume. Questions of its runs are reported as its own. The lists say that a task rests,
 and the log says how; if they disagree, StoreCorrupt names the repair.
 
-Shown by tests/chat/tasks/test_waiter.py.
+Shown by tests/chat/test_waiter.py.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from penstock.chat.message import Reply
-from penstock.chat.tasks.records import records_of, unfit
+from penstock.chat.task_records import records_of, unfit
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (
     CancelRequested,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.chat.tasks.closer import TaskCloser
+from penstock.chat.closer import TaskCloser
 from penstock.core.call import CallPath
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events.events import (

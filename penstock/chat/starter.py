@@ -4,7 +4,7 @@ For a new conversation, or one that is cached and idle, `Log.begin` appends the 
 TaskStarted and acquires the lease: one commit instead of three, each of which the reader would wait
 for (docs/decisions/006). What the cache believes may be wrong, because another process has written
 to the log. So the expected head is part of the statement: if it differs, or the log is held,
-nothing is written and the caller takes the ordinary way. Shown by tests/chat/tasks/test_starter.py.
+nothing is written and the caller takes the ordinary way. Shown by tests/chat/test_starter.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ Every open call gets an outcome before TaskEnded, because a provider refuses a h
 unanswered call. A write that had started may have happened, so it is INTERRUPTED; every other call
 is CANCELLED. Open questions are closed. Paths of calls that the model asked for but that never
 started are computed as the agent loop would, so a call is never settled under two paths.
-Shown by tests/chat/tasks/test_closer.py.
+Shown by tests/chat/test_closer.py.
 """
 
 from msgspec.structs import replace

@@ -1,18 +1,18 @@
-"""API keys: shown once, stored as hashes.
+"""API keys, and the browser sign-ins that stand for them: shown once, stored as hashes.
 
 A key is 256 random bits, so a plain SHA-256 is enough to store it: guessing is hopeless, and no
 slow hash delays each request. All failures raise the same Unauthenticated, so that a caller cannot
 tell a revoked key from an unknown one. A permission that left the project's catalog counts for
-nothing, although the key still lists it. Shown by tests/chat/access/test_keys.py.
+nothing, although the key still lists it. Shown by tests/accounts/test_keys.py.
 """
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import Row, func, select
+from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import IntegrityError
 
 from penstock.core.clock import Clock, Moment
@@ -22,7 +22,7 @@ from penstock.core.ids import ProfileId, SessionId, new_secret
 from penstock.core.profile import APPROVE, CHAT, READ, Profile
 from penstock.manifest.permissions import BUILTIN, PermissionCatalog, unknown_permissions
 from penstock.store.database import Database
-from penstock.store.tables import keys
+from penstock.store.tables import keys, sign_ins
 
 PREFIX = "pk_"
 NEW_KEY = (READ, CHAT, APPROVE)
@@ -187,3 +187,71 @@ def url_safe(secret: bytes) -> str:
 def hash_of(key: str) -> str:
     """Return the stored hash of a secret."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class SignedIn(NamedTuple):
+    """The identity of a browser."""
+
+    profile: Profile
+    is_renewed: bool
+    """Whether its lifetime was renewed, so that the cookie must be sent again."""
+
+
+class SignIns:
+    """Signs browsers in and out."""
+
+    def __init__(
+        self,
+        database: Database,
+        keys: Keys,
+        clock: Clock,
+        secret: Callable[[], bytes] = new_secret,
+    ) -> None:
+        self.seconds = database.limits.web_key_seconds
+        """How long a browser stays signed in without a request."""
+        self._database = database
+        self._keys = keys
+        self._clock = clock
+        self._secret = secret
+
+    async def begin(self, key: str) -> str:
+        """Create a token for a key. Raises Unauthenticated."""
+        await self._keys.profile(key)
+        token, now = url_safe(self._secret()), self._clock.now()
+        row = {
+            "sha256": hash_of(token),
+            "key_sha256": hash_of(key),
+            "until": now + 1000 * self.seconds,
+        }
+        is_lost = sign_ins.c.key_sha256.not_in(select(keys.c.sha256))
+        over = sign_ins.delete().where((sign_ins.c.until <= now) | is_lost)
+
+        def unit(connection: Connection) -> None:
+            connection.execute(over)
+            connection.execute(sign_ins.insert(), row)
+
+        await self._database.write(unit)
+        return token
+
+    async def find(self, token: str) -> SignedIn:
+        """Return the identity behind a token; renew its lifetime when half of it is over.
+
+        Raises Unauthenticated, also when its key does not count any more.
+        """
+        hashed, now = hash_of(token), self._clock.now()
+        wanted = select(sign_ins).where(sign_ins.c.sha256 == hashed, sign_ins.c.until > now)
+        row = await self._database.read(lambda each: each.execute(wanted).first())
+        if row is None:
+            raise Unauthenticated
+        profile = await self._keys.profile_of(row.key_sha256)
+        is_renewed = 2 * (row.until - now) < 1000 * self.seconds
+        if is_renewed:
+            until = now + 1000 * self.seconds
+            later = sign_ins.update().where(sign_ins.c.sha256 == hashed).values(until=until)
+            await self._database.write(lambda each: each.execute(later))
+        return SignedIn(profile, is_renewed)
+
+    async def end(self, token: str) -> None:
+        """Sign a browser out; an unknown token is no error."""
+        gone = sign_ins.delete().where(sign_ins.c.sha256 == hash_of(token))
+        await self._database.write(lambda each: each.execute(gone))

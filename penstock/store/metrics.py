@@ -9,12 +9,12 @@ from msgspec import Struct, field
 from sqlalchemy import Row as RowOf
 from sqlalchemy import literal, select, tuple_
 
-from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.call import CallPath
 from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreCorrupt
 from penstock.core.events.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
+from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import LogId
 from penstock.core.json_values.canonical import compact
 from penstock.core.text import CHARACTERS_PER_TOKEN

@@ -1,10 +1,10 @@
-"""An installation of which nothing was used yet."""
+"""An empty installation."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.chat.access.keys import Keys
+from penstock.accounts.keys import Keys
 from penstock.store.database import Database, open_database
 from penstock.testing.clock import FakeClock
 

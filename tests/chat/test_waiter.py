@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.chat.message import NewMessage
-from penstock.chat.tasks.waiter import TaskWaiter, awaited_runs
+from penstock.chat.waiter import TaskWaiter, awaited_runs
 from penstock.core.errors import NotFound
 from penstock.core.events.events import Event, QuestionAnswered, TaskStarted, TaskSuspended
 from penstock.core.events.flow_events import RunEnded

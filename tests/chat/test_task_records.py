@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
 from penstock.chat.message import NewMessage, Reply, RequestKey, SentMessage
+from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import SystemClock
-from penstock.core.errors import IdempotencyConflict
-from penstock.core.events.events import QuestionAnswered, Record
-from penstock.core.ids import LogId, SessionId
-from penstock.core.task import TaskStatus
+from penstock.core.errors import IdempotencyConflict, StoreCorrupt
+from penstock.core.events.events import MessageReceived, QuestionAnswered, Record, TaskEnded
+from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.logs.log import Log
 from penstock.store.projections.projections import Page
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
@@ -128,3 +130,48 @@ async def test_an_answer_reads_no_more_of_a_long_conversation_than_of_a_new_one(
         task = await runtime.parts.projections.find_task(taken.task_id)
     assert task
     assert min(after for after, _ in log.reads) == task.first_seq - 1 > 0
+
+
+async def told_twice() -> tuple[Log, TaskRecord, TaskRecord]:
+    """Return a log with two tasks, and how they are listed."""
+    place = MemoryStorage()
+    model = ScriptedModel({"": say("Hello.")})
+    async with memory_runtime(model=model, place=place) as runtime:
+        reply = await runtime.chat("One")
+        await runtime.chat("Two", session_id=reply.session_id)
+        (second, first), _ = await runtime.parts.projections.tasks(page=Page())
+    return place.log, first, second
+
+
+async def test_a_task_is_read_from_its_first_event_to_its_last() -> None:
+    log, *tasks = await told_twice()
+    for task in tasks:
+        records = await records_of(log, task)
+        assert {record.task_id for record in records} == {task.task_id}
+        assert isinstance(records[0].event, MessageReceived)
+        assert isinstance(records[-1].event, TaskEnded)
+        assert await first_record(log, task) == records[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"first_seq": 1}, {"first_seq": 900}, {"ended_seq": 3}, {"ended_seq": 900}],
+    ids=str,
+)
+async def test_a_task_that_is_listed_elsewhere_than_it_is_says_so(wrong: dict[str, int]) -> None:
+    log, first, second = await told_twice()
+    for task in (first, second):
+        with pytest.raises(StoreCorrupt, match="doctor --rebuild"):
+            await records_of(log, replace(task, **wrong))
+
+
+async def test_a_first_event_of_another_task_is_not_taken_for_its_own() -> None:
+    log, first, second = await told_twice()
+    with pytest.raises(StoreCorrupt, match="its log says otherwise"):
+        await first_record(log, replace(second, first_seq=first.first_seq))
+
+
+async def test_a_task_whose_log_was_deleted_has_no_events() -> None:
+    log, first, _ = await told_twice()
+    gone = replace(first, log_id=LogId("conv_gone"), task_id=TaskId("task_gone"))
+    assert await records_of(log, gone) == []

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, ReplyReceived, ReplyRestarted
 from penstock.core.events.flow_events import AgentReminded, AgentStarted
+from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId
 
 FRAME = CallPath("t/1/subagent#a")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.direct.key_values import needs, read_input, read_pairs, usage
+from penstock.chat.key_values import needs, read_input, read_pairs, usage
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
-from penstock.chat.access.keys import NEW_KEY, PREFIX, hash_of, url_safe
+from penstock.accounts.keys import NEW_KEY, PREFIX, hash_of, url_safe
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
 from penstock.core.ids import LogId, SessionId, new_id, new_secret

@@ -1,0 +1,1 @@
+"""Accounts: API keys, browser sign-ins, and links that open one conversation."""

@@ -1,1 +1,0 @@
-"""Work that no model asked for: direct tool calls and slash commands."""

@@ -1,1 +1,0 @@
-"""Tasks of a conversation: how they start, end, are closed, and are read from the log."""
