@@ -13,9 +13,9 @@ from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun
 from penstock.core.envelope import Envelope
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import Outcome
 from penstock.core.ids import TaskId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.messages import NOTHING_SPENT
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.checks.flow import check_flow

@@ -9,7 +9,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.messages import NOTHING_SPENT
 from penstock.models.model import (
     CallDelta,

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.resources.project.access import OPEN, Access
 
 

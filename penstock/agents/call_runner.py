@@ -18,7 +18,7 @@ from penstock.agents.guard import LoopGuard
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Call
 from penstock.core.call_errors import CallError
-from penstock.core.signals import Suspend
+from penstock.core.errors import Suspend
 from penstock.engine.ledger import Ledger
 from penstock.tools.access.policy import Caller
 from penstock.tools.invoker import Invoker

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from penstock.agents.agent_profile import AgentInput
 from penstock.agents.file_settings import parse_settings
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.manifest.authored_kinds import IDENTIFIER, part, required, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Invalid, Node, quoted
 from penstock.manifest.kinds import Text

@@ -20,7 +20,7 @@ from msgspec import Struct
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
 from penstock.core.events.events import CallSettled
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 
 SUGGESTION = "Use the results you have, change the arguments, or answer now."
 MOST_BLOCKED = 2

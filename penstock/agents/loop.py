@@ -15,8 +15,8 @@ from penstock.agents.guard import MOST_BLOCKED
 from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import Cancel
 from penstock.core.events.events import ReplyReceived
-from penstock.core.signals import Cancel
 from penstock.engine.task_state import TaskState
 
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."

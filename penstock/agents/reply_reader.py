@@ -14,8 +14,7 @@ from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
-from penstock.core.json_values.canonical import without_surrogates
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.json_text import parse_json, without_surrogates
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import World
 from penstock.core.messages import Usage

@@ -27,13 +27,15 @@ from penstock.core.events.events import (
     TaskEnded,
 )
 from penstock.core.events.flow_events import (
+    ABORTED,
     AgentStarted,
     FlowNotified,
     FlowStarted,
+    Outcome,
+    StepResult,
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.step import ABORTED, Outcome, StepResult
 from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus

@@ -21,8 +21,7 @@ from penstock.core.events.events import TaskSuspended
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskRecord, TaskStatus, blocked
+from penstock.core.task import QuestionRecord, TaskRecord, TaskStatus, blocked
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay

@@ -14,8 +14,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
-from penstock.core.state.changes import FileChange, FileChanges
-from penstock.core.state.paths import FilePath
+from penstock.core.state import FileChange, FileChanges, FilePath
 from penstock.resources.workspace import Workspace, inside
 from penstock.tools.builtin import URI, builtin, list_of, place, read_place
 from penstock.tools.invocation import Invocation

@@ -9,7 +9,7 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events.events import CallSettled
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.text import cut
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec

@@ -6,7 +6,7 @@ from penstock.core.call import ASK_USER, Effect
 from penstock.core.call_errors import Rejected
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.question import Option, QuestionStatus
+from penstock.core.task import Option, QuestionStatus
 from penstock.engine.answers import OTHER
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation, QuestionForm

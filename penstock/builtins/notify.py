@@ -14,10 +14,9 @@ from penstock.core.call_errors import (
 )
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
-from penstock.core.json_values.canonical import compact
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.json_text import compact, parse_json
 from penstock.core.json_values.schema import Problem
-from penstock.core.state.changes import MediaChange
+from penstock.core.state import MediaChange
 from penstock.resources.channels import (
     SECRETS,
     Channel,

@@ -12,7 +12,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
 from penstock.core.json_values.schema import Problem
-from penstock.core.state.changes import FileChanges
+from penstock.core.state import FileChanges
 from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.skill import Resource, SkillManifest
 from penstock.resources.project.access import OPEN

@@ -14,7 +14,7 @@ from penstock.core.call import CallPath
 from penstock.core.call_errors import CallError, Cancelled, Interrupted
 from penstock.core.events.events import CallSettled, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences

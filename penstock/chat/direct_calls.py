@@ -22,7 +22,7 @@ from penstock.core.call import EXECUTE_WORKFLOW, Call, CallPath, Origin, ToolCal
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
-from penstock.core.errors import NotFound
+from penstock.core.errors import NotFound, Suspend
 from penstock.core.events.events import (
     CallRequested,
     MessageReceived,
@@ -31,13 +31,11 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import ASSISTANT, CallId, MessageId, QuestionId, SessionId
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
 from penstock.core.messages import NEW, MissingArguments, begins_afresh, command_parts
 from penstock.core.profile import Profile
-from penstock.core.question import Question, QuestionKind
-from penstock.core.signals import Suspend
-from penstock.core.task import TaskStatus
+from penstock.core.task import Question, QuestionKind, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog

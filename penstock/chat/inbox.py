@@ -56,8 +56,7 @@ from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.limits import World
 from penstock.core.messages import is_command, is_informational, text_for_model
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
-from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.bus import Bus

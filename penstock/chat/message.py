@@ -14,8 +14,7 @@ from penstock.core.json_values.json_text import as_stored
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.profile import Profile
-from penstock.core.question import QuestionRecord
-from penstock.core.task import Missing, TaskStatus
+from penstock.core.task import Missing, QuestionRecord, TaskStatus
 
 
 class RequestKey(Struct, frozen=True):

@@ -9,8 +9,15 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.codec import kind_of, to_wire
 from penstock.core.events.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import LogId, TaskId
-from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
-from penstock.core.task import Missing, TaskRecord, blocked
+from penstock.core.task import (
+    Missing,
+    Question,
+    QuestionRecord,
+    QuestionStatus,
+    TaskRecord,
+    blocked,
+    standing,
+)
 from penstock.store.logs.quarantine import QuarantinedLog
 
 LinkTo = Callable[[StoredFile], str]

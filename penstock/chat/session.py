@@ -27,6 +27,7 @@ from penstock.core.errors import (
     NotFound,
     PenstockError,
     PromptNotResolved,
+    Suspend,
 )
 from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
@@ -35,7 +36,6 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.limits import World
 from penstock.core.messages import begins_afresh
 from penstock.core.profile import LOCAL, Profile
-from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus

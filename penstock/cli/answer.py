@@ -30,8 +30,7 @@ from penstock.cli.terminal.render import envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId
-from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.task import blocked
+from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, blocked
 from penstock.core.text import cut, one_line
 from penstock.store.projections.projections import Page
 

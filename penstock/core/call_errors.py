@@ -32,7 +32,7 @@ from typing import Any
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import PenstockError
-from penstock.core.json_values.canonical import without_surrogates
+from penstock.core.json_values.json_text import without_surrogates
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 

@@ -1,4 +1,4 @@
-"""The exceptions of the runtime, except the errors of tool calls (`core/call_errors.py`).
+"""The exceptions and signals of the runtime; the errors of calls are in `core/call_errors.py`.
 
 PenstockError                 docstring = default message; `code` = the class name in capitals
 ├── ConfigError               a setting or an extra is missing or wrong
@@ -40,14 +40,21 @@ PenstockError                 docstring = default message; `code` = the class na
 │   ├── ModelRefused          the provider rejected the request
 │   └── ContextTooLarge       more than the model can read
 └── CallError                 becomes an Envelope: `core/call_errors.py`
+
+Signal                        control flow; a BaseException, so `except Exception` lets it pass
+├── Suspend                   ends the activation until a question is answered or a run ends
+├── Cancel                    ends the task
+├── Blocked                   ends the activation: this process lacks something the task needs
+└── LeaseLost                 ends the activation: another process has the log
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
+from penstock.core.task import Missing
 
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -269,3 +276,31 @@ class ModelRefused(ModelError):
 
 class ContextTooLarge(ModelError):
     """The conversation is longer than the model can read, and cannot be cut further."""
+
+
+class Signal(BaseException):
+    """Control flow that no tool can stop; the activation turns it into a value or an error."""
+
+
+class Suspend(Signal):
+    """Ends the activation until all of these questions are answered and these runs have ended."""
+
+    def __init__(self, *awaited: Any) -> None:
+        super().__init__(*awaited)
+        self.awaited = awaited
+
+
+class Cancel(Signal):
+    """Ends the task."""
+
+
+class Blocked(Signal):
+    """Ends the activation: this process lacks what the task needs."""
+
+    def __init__(self, blocked_on: tuple[Missing, ...]) -> None:
+        super().__init__(blocked_on)
+        self.blocked_on = blocked_on
+
+
+class LeaseLost(Signal):
+    """Ends the activation: another process has the log."""

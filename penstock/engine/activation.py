@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from penstock.core.clock import Moment
-from penstock.core.errors import StoreError
+from penstock.core.errors import Blocked, Cancel, LeaseLost, StoreError
 from penstock.core.events.events import (
     Entry,
     Record,
@@ -33,7 +33,6 @@ from penstock.core.events.events import (
 from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
-from penstock.core.signals import Blocked, Cancel, LeaseLost
 from penstock.core.task import Missing, names_of
 from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.json_values.schema import Schema, json_problems
-from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.task import Option, Question, QuestionKind
 
 OTHER = "Other (describe)"
 """The last option of a question that also accepts free text."""

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.events.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens
 

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
+from penstock.core.errors import LeaseLost
 from penstock.core.events.events import (
     CallSettled,
     CancelRequested,
@@ -33,8 +34,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import TaskId
 from penstock.core.limits import World
-from penstock.core.signals import LeaseLost
-from penstock.core.state.changes import Change
+from penstock.core.state import Change
 from penstock.engine.state import SessionState
 from penstock.store.logs.log import Lease, Log
 

@@ -35,9 +35,9 @@ from penstock.core.events.events import (
     QuestionAsked,
     StateWritten,
 )
-from penstock.core.json_values.canonical import fingerprint
-from penstock.core.question import Question, QuestionStatus
-from penstock.core.state.changes import Change
+from penstock.core.json_values.json_text import fingerprint
+from penstock.core.state import Change
+from penstock.core.task import Question, QuestionStatus
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState

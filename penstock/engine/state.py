@@ -34,6 +34,7 @@ from penstock.core.events.events import (
     Record,
     ReplyReceived,
     ReplyRestarted,
+    SecretGiven,
     SessionOpened,
     SkillsSelected,
     StateWritten,
@@ -53,7 +54,6 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage, text_for_model
 from penstock.engine.dialogue import MessageList, back_to

@@ -10,11 +10,10 @@ tests/engine/test_suspend.py.
 
 from penstock.core.call import is_below
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, Suspend
 from penstock.core.events.events import QuestionAnswered, TaskSuspended
 from penstock.core.ids import QuestionId, TaskId
-from penstock.core.question import EXPIRED, Question, QuestionStatus
-from penstock.core.signals import Suspend
+from penstock.core.task import EXPIRED, Question, QuestionStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState

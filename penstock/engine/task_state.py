@@ -24,6 +24,7 @@ from penstock.core.events.events import (
     PromptResolved,
     QuestionAnswered,
     ReplyReceived,
+    SecretGiven,
     StateWritten,
     TaskBlocked,
     TaskStarted,
@@ -35,11 +36,9 @@ from penstock.core.events.flow_events import (
     FlowEvent,
     FlowRequested,
 )
-from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.messages import UserMessage, is_informational
-from penstock.core.question import Question, is_withdrawn
-from penstock.core.task import Missing
+from penstock.core.task import Missing, Question, is_withdrawn
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 
 Brief = MessageReceived | CallRequested | FlowRequested

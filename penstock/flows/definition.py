@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 
 AGENTS_AT_ONCE = 4
 """Default of `max_concurrent`: agent steps of a segment that work at once."""

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
-from penstock.core.events.flow_events import FlowStarted
-from penstock.core.events.step import ABORTED, Outcome, StepResult, StepStatus
+from penstock.core.events.flow_events import ABORTED, FlowStarted, Outcome, StepResult, StepStatus
 from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
 from penstock.flows.project.library import FlowLibrary, FlowSource

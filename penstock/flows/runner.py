@@ -24,10 +24,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath, is_below
-from penstock.core.events.flow_events import FlowNotified, FlowStarted, StepSettled, StepStarted
-from penstock.core.events.step import Outcome
+from penstock.core.errors import Blocked, Suspend
+from penstock.core.events.flow_events import (
+    FlowNotified,
+    FlowStarted,
+    Outcome,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.limits import World
-from penstock.core.signals import Blocked, Suspend
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.flows.definition import AnyStep, FlowRef, LoopDecision, StepKind

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.events.flow_events import FlowRequested, FlowStarted
-from penstock.core.events.step import ValueType
+from penstock.core.events.flow_events import FlowRequested, FlowStarted, ValueType
 from penstock.core.json_values.schema import Problem
 from penstock.core.messages import MissingArguments
 from penstock.core.text import one_line

@@ -19,12 +19,11 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
-from penstock.core.errors import NotFound
+from penstock.core.errors import NotFound, Suspend
 from penstock.core.events.events import TaskEnded, TaskStarted
 from penstock.core.events.flow_events import FlowNotified, FlowRequested, FlowStarted
 from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
-from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog

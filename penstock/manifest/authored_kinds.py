@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.diagnostics import Severity, nearest
-from penstock.core.events.step import RESERVED, Output, ValueType
+from penstock.core.events.flow_events import RESERVED, Output, ValueType
 from penstock.core.json_values.schema import check_schema
 from penstock.core.text import cut
 from penstock.manifest import kinds

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 
 OPENING, CLOSING, LITERAL = "${{", "}}", "$${{"
 _PLACE = re.compile(r"\$?\$\{\{")

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from penstock.core.clock import Moment, to_iso
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 
 SECRETS = Scope(ScopeKind.SHARED, "notifications")
 """Where in the vault the addresses of channels are."""

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from penstock.core.clock import Clock
 from penstock.core.ids import MediaId, ProfileId
-from penstock.core.state.changes import MediaChange
+from penstock.core.state import MediaChange
 from penstock.store.database import Database
 from penstock.store.tables import media
 

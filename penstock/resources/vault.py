@@ -13,7 +13,7 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.errors import ConfigError, InvalidRequest
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher, Sealed
 from penstock.resources.redact import LEAST_BYTES

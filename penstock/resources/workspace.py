@@ -10,9 +10,7 @@ from penstock.core.call_errors import is_directory, not_a_directory, tool_failur
 from penstock.core.clock import Clock, Moment
 from penstock.core.ids import BlobId
 from penstock.core.limits import Limits
-from penstock.core.state.changes import FileChange, FileChanges
-from penstock.core.state.paths import FilePath, parents
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import FileChange, FileChanges, FilePath, Scope, ScopeKind, parents
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database

@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call_errors import ScriptError
-from penstock.core.signals import Signal, Suspend
+from penstock.core.errors import Signal, Suspend
 from penstock.sandbox.bridge import Bridge, HostCallResult
 from penstock.sandbox.eager_call import begin
 from penstock.sandbox.messages import Delivery, Message

@@ -18,11 +18,18 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
-from penstock.core.state.changes import Change, FileChange, FileChanges, MediaChange, StateChange
-from penstock.core.state.paths import parents
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import (
+    Change,
+    FileChange,
+    FileChanges,
+    MediaChange,
+    Scope,
+    ScopeKind,
+    StateChange,
+    parents,
+)
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import (

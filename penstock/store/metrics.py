@@ -16,7 +16,7 @@ from penstock.core.errors import StoreCorrupt
 from penstock.core.events.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import LogId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database

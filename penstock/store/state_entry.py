@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import Moment, to_iso
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
-from penstock.core.state.changes import StateChange, StateVerb
+from penstock.core.state import StateChange, StateVerb
 
 TYPE_ERROR = "TYPE_ERROR"
 """The code of a change that does not fit what is there; a script sees a TypeError."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 from penstock.core.call import Call, Origin
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
-from penstock.core.errors import InvalidAnswer
+from penstock.core.errors import InvalidAnswer, LeaseLost
 from penstock.core.events.events import (
     CallRequested,
     CallSettled,
@@ -17,11 +17,10 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
-from penstock.core.question import Question, QuestionStatus
-from penstock.core.signals import LeaseLost
+from penstock.core.task import Question, QuestionStatus
 from penstock.engine.answers import check_answer
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog

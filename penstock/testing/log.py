@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from msgspec import Struct, field
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import NameTaken, NotFound, SessionBusy
+from penstock.core.errors import LeaseLost, NameTaken, NotFound, SessionBusy
 from penstock.core.events.codec import encode
 from penstock.core.events.events import (
     CallRequested,
@@ -26,7 +26,6 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.signals import LeaseLost
 from penstock.store.logs.log import Lease, Listener, OnWay, PendingLog
 from penstock.store.logs.log_units import MOVED_ON
 from penstock.store.logs.owner import is_dead

@@ -25,8 +25,14 @@ from penstock.core.events.events import Entry, Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import (
+    FLOW,
+    QuestionRecord,
+    QuestionStatus,
+    SessionRecord,
+    TaskRecord,
+    TaskStatus,
+)
 from penstock.store.projections.projection_writer import AT_WORK, SUPERSEDED, Keyed
 from penstock.store.projections.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.testing.rows import LogOwner, QuestionRow, SessionRow, TaskRow

@@ -17,9 +17,16 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state.changes import Change, FileChange, FileChanges, MediaChange, StateChange
-from penstock.core.state.paths import parents
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import (
+    Change,
+    FileChange,
+    FileChanges,
+    MediaChange,
+    Scope,
+    ScopeKind,
+    StateChange,
+    parents,
+)
 from penstock.resources.state import StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
 from penstock.resources.workspace import DirectoryEntry, File, child_of, inside

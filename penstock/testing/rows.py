@@ -6,8 +6,15 @@ from penstock.core.clock import Moment
 from penstock.core.events.codec import to_wire
 from penstock.core.events.events import QuestionAnswered, Record
 from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
-from penstock.core.question import Question, QuestionRecord, QuestionStatus
-from penstock.core.task import Missing, SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import (
+    Missing,
+    Question,
+    QuestionRecord,
+    QuestionStatus,
+    SessionRecord,
+    TaskRecord,
+    TaskStatus,
+)
 
 
 class LogOwner(Struct):

@@ -20,9 +20,9 @@ from collections.abc import Callable
 
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.errors import Suspend
 from penstock.core.events.events import CallSettled, CallStarted, StateWritten
 from penstock.core.ids import QuestionId
-from penstock.core.signals import Suspend
 from penstock.tools.invocation import Invocation
 from penstock.tools.state import ALWAYS, TaskValues
 

@@ -19,12 +19,12 @@ from penstock.core.call_errors import (
     ToolTimeout,
 )
 from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallRetried
 from penstock.core.exhaustion import exhaustion_of
-from penstock.core.json_values.canonical import without_surrogates
+from penstock.core.json_values.json_text import without_surrogates
 from penstock.core.json_values.schema import Problem
 from penstock.core.limits import Limits
-from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
 from penstock.resources.redact import Redactor
 from penstock.tools.results.bounded_errors import bounded

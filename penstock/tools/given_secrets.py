@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.call_errors import VaultNotFound
-from penstock.core.events.secret_events import SecretGiven
+from penstock.core.events.events import SecretGiven
 from penstock.core.ids import TaskId
-from penstock.core.state.scope import Scope
+from penstock.core.state import Scope
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor

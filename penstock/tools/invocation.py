@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.call_errors import Cancelled, DepthExceeded, ToolNotConfigured
 from penstock.core.envelope import Envelope, Json
+from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswered, StoredFile
 from penstock.core.ids import CallId, QuestionId
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
-from penstock.core.question import Option, Question, QuestionKind
-from penstock.core.signals import LeaseLost, Signal
-from penstock.core.state.changes import Change
+from penstock.core.state import Change
+from penstock.core.task import Option, Question, QuestionKind
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
 from penstock.resources.project.files import ProjectFiles

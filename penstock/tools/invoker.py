@@ -27,12 +27,12 @@ from penstock.core.call_errors import (
     ToolNotFound,
 )
 from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.errors import Cancel, Signal, Suspend
 from penstock.core.events.events import CallSettled
 from penstock.core.exhaustion import WAIT_SECONDS
-from penstock.core.json_values.canonical import is_larger
+from penstock.core.json_values.json_text import is_larger
 from penstock.core.json_values.schema import Problem, json_problems
 from penstock.core.limits import World
-from penstock.core.signals import Cancel, Signal, Suspend
 from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links

@@ -9,7 +9,7 @@ from penstock.core.call_errors import StateDenied
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import StateWritten
-from penstock.core.json_values.canonical import is_larger
+from penstock.core.json_values.json_text import is_larger
 from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation

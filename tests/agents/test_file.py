@@ -11,7 +11,7 @@ from penstock.agents.agent_profile import ArchitectNotes as Notes
 from penstock.agents.file import parse_agent
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.settings import ChatSettings
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 from penstock.resources.project.access import OPEN, Access
 from tests.kit.agent_texts import agent_of, profile_of, said_of, said_of_head
 

@@ -12,11 +12,11 @@ from penstock.agents.transcript import Transcript
 from penstock.agents.turn import AgentModel, Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import Cancel
 from penstock.core.events.events import CancelRequested, Event, TaskStarted
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL_PROFILE
-from penstock.core.signals import Cancel
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.bus import Bus
 from penstock.models.model import ModelRequest

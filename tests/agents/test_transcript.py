@@ -10,7 +10,7 @@ from penstock.core.call import ToolCall
 from penstock.core.errors import ContextTooLarge
 from penstock.core.events.events import CallSettled, Event, TaskStarted
 from penstock.core.ids import ArtifactId, CallId, TaskId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens

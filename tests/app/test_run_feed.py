@@ -11,10 +11,11 @@ from penstock.core.events.flow_events import (
     AgentStarted,
     FlowNotified,
     FlowStarted,
+    Outcome,
+    StepResult,
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.step import Outcome, StepResult
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus

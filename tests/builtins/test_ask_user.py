@@ -8,10 +8,9 @@ from penstock.agents.offer import definition
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import InvalidAnswer
+from penstock.core.errors import InvalidAnswer, Suspend
 from penstock.core.json_values.schema import Schema
-from penstock.core.question import QuestionKind
-from penstock.core.signals import Suspend
+from penstock.core.task import QuestionKind
 from penstock.testing.invocation import Workbench, open_workbench
 
 COLOURS = ["red", "blue"]

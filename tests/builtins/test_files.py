@@ -14,7 +14,7 @@ from penstock.builtins.files import TOOLS
 from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections.projections import Page
 from penstock.testing.clock import FakeClock

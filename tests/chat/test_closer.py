@@ -16,10 +16,9 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 from penstock.core.messages import ToolMessage
-from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.task_ends import cancelled, failed

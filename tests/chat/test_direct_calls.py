@@ -18,8 +18,7 @@ from penstock.core.ids import ProfileId, SessionId
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.profile import CHAT, Profile
-from penstock.core.question import QuestionKind
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionKind, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryStorage, memory_runtime

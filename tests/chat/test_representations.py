@@ -21,14 +21,15 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.codec import to_wire
 from penstock.core.events.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, CallId, LogId, ProfileId, QuestionId, TaskId
-from penstock.core.question import (
+from penstock.core.task import (
     Option,
     Question,
     QuestionKind,
     QuestionRecord,
     QuestionStatus,
+    TaskRecord,
+    TaskStatus,
 )
-from penstock.core.task import TaskRecord, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool

@@ -11,8 +11,7 @@ from penstock.core.events.events import Event, QuestionAnswered, TaskStarted, Ta
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import QuestionId, TaskId, new_id
 from penstock.core.limits import World
-from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.parked import RUNTIME, parked, place, tight

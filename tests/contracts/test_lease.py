@@ -7,10 +7,9 @@ import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
-from penstock.core.errors import NameTaken
+from penstock.core.errors import LeaseLost, NameTaken
 from penstock.core.events.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
-from penstock.core.signals import LeaseLost
 from penstock.store.logs.log import Lease, Log, PendingLog
 from penstock.store.logs.owner import this_process
 from penstock.testing.clock import FakeClock

@@ -5,8 +5,7 @@ import pytest
 from penstock.core.events.codec import from_wire
 from penstock.core.events.events import CallRequested, Entry, TaskEnded
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
-from penstock.core.question import QuestionKind, QuestionStatus
-from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import QuestionKind, QuestionStatus, SessionRecord, TaskRecord, TaskStatus
 from penstock.store.logs.log import Log
 from penstock.store.projections.projections import Page, Projections, SessionSort
 from penstock.testing.clock import START, FakeClock

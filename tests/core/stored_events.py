@@ -22,6 +22,7 @@ from penstock.core.events.events import (
     QuestionAsked,
     ReplyReceived,
     ReplyRestarted,
+    SecretGiven,
     SessionOpened,
     SkillsSelected,
     StateWritten,
@@ -32,12 +33,18 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
-from penstock.core.state.scope import Scope, ScopeKind
-from penstock.core.task import Missing, MissingKind, TaskStatus
+from penstock.core.state import Scope, ScopeKind
+from penstock.core.task import (
+    Missing,
+    MissingKind,
+    Option,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    TaskStatus,
+)
 from tests.core.stored_flow_events import STORED_OF_FLOWS
 
 TASK, MESSAGE, CALL = TaskId("task_1"), MessageId("msg_1"), CallId("tc_1")

@@ -4,14 +4,17 @@ from penstock.core.events.events import Event
 from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
+    FileUse,
     FlowNotified,
     FlowRequested,
     FlowStarted,
+    Outcome,
     RunEnded,
+    StepResult,
     StepSettled,
     StepStarted,
+    StepStatus,
 )
-from penstock.core.events.step import FileUse, Outcome, StepResult, StepStatus
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.messages import Usage
 

@@ -1,9 +1,11 @@
-"""Everything the runtime raises."""
+"""The exceptions and signals that the runtime raises."""
 
 import inspect
 import re
 from collections.abc import Iterator
 from types import ModuleType
+
+import pytest
 
 from penstock.core import call_errors, errors
 from penstock.core.diagnostics import Diagnostic
@@ -23,7 +25,7 @@ RAISED: list[type[errors.PenstockError]] = [
 def test_the_tree_draws_every_class_under_its_parent() -> None:
     drawn = dict(_drawn(errors)) | dict(_drawn(call_errors)) | {"CallError": "PenstockError"}
     bases = {each.__name__: each.__bases__[0].__name__ for each in CLASSES}
-    assert drawn == bases | {"PenstockError": ""}
+    assert drawn == bases | {"PenstockError": "", "Signal": ""}
 
 
 def _drawn(module: ModuleType) -> Iterator[tuple[str, str]]:
@@ -88,3 +90,13 @@ def test_a_declaration_error_carries_every_finding() -> None:
     error = errors.DeclarationError(found)
     assert str(error) == "x.yaml:1:1: error a: A.\nerror b: B."
     assert error.diagnostics == found
+
+
+@pytest.mark.parametrize("signal", [errors.Suspend, errors.Cancel, errors.LeaseLost])
+def test_no_tool_can_swallow_a_signal(signal: type[errors.Signal]) -> None:
+    assert issubclass(signal, BaseException)
+    assert not issubclass(signal, Exception)
+
+
+def test_a_suspension_carries_what_it_waits_for() -> None:
+    assert errors.Suspend("q_1", "task_2").awaited == ("q_1", "task_2")

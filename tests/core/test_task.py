@@ -1,6 +1,10 @@
 """Where a task stands."""
 
-from penstock.core.task import TaskStatus
+from typing import Any
+
+import pytest
+
+from penstock.core.task import EXPIRED, QuestionStatus, TaskStatus, is_withdrawn, standing
 
 
 def test_three_statuses_are_final() -> None:
@@ -14,3 +18,21 @@ def test_three_statuses_are_final() -> None:
         "failed": True,
         "cancelled": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (QuestionStatus.OPEN, None, "open"),
+        (QuestionStatus.ANSWERED, {"text": "May"}, "answered"),
+        (QuestionStatus.ANSWERED, EXPIRED, "answered"),
+        (QuestionStatus.CANCELLED, None, "cancelled"),
+        (QuestionStatus.CANCELLED, {}, "cancelled"),
+        (QuestionStatus.CANCELLED, EXPIRED, "expired"),
+    ],
+)
+def test_what_nobody_answered_in_time_is_expired(
+    status: QuestionStatus, answer: Any, said: str
+) -> None:
+    assert standing(status, answer) == said
+    assert is_withdrawn(status, answer) == (said == "cancelled")

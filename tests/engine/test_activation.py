@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.core.clock import Moment
-from penstock.core.errors import OutOfResources, StoreFull
+from penstock.core.errors import Cancel, OutOfResources, StoreFull
 from penstock.core.events.events import (
     CancelRequested,
     Entry,
@@ -22,8 +22,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.signals import Cancel
-from penstock.core.state.changes import FileChanges
+from penstock.core.state import FileChanges
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.task import Option, Question, QuestionKind
 from penstock.engine.answers import OTHER, answer_in_words, check_answer, find_option
 from tests.kit.events import question
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.errors import AlreadyAnswered, QuestionClosed, SessionBusy, TaskOver
+from penstock.core.errors import AlreadyAnswered, LeaseLost, QuestionClosed, SessionBusy, TaskOver
 from penstock.core.events.events import (
     CancelRequested,
     Entry,
@@ -20,9 +20,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.signals import LeaseLost
-from penstock.core.state.changes import StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
 from penstock.engine.held_log import MOMENT_SECONDS, HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.store.logs.log import Lease

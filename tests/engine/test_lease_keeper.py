@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.core.errors import StoreError
+from penstock.core.errors import LeaseLost, StoreError
 from penstock.core.events.events import (
     CancelRequested,
     Entry,
@@ -19,7 +19,6 @@ from penstock.core.events.events import (
 from penstock.core.ids import LogId, MessageId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
-from penstock.core.signals import LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper

@@ -21,10 +21,9 @@ from penstock.core.events.events import (
     TaskResumed,
     TaskStarted,
 )
-from penstock.core.json_values.canonical import canonical
-from penstock.core.question import QuestionStatus
-from penstock.core.state.changes import StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.json_values.json_text import canonical
+from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
+from penstock.core.task import QuestionStatus
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog

@@ -3,11 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, Suspend
 from penstock.core.events.events import ParkedCall, QuestionAsked, TaskStarted, TaskSuspended
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import QuestionId, TaskId
-from penstock.core.signals import Suspend
 from penstock.engine.state import fold
 from penstock.engine.suspend import ask, await_run, park, withdraw
 from penstock.testing.clock import FakeClock

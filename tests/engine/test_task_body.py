@@ -15,8 +15,7 @@ from penstock.core.events.events import (
     TaskResumed,
     TaskStarted,
 )
-from penstock.core.question import QuestionStatus
-from penstock.core.task import Missing, MissingKind
+from penstock.core.task import Missing, MissingKind, QuestionStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_body import MissingParts, Need, have_nothing, ignore_end, lack_nothing
 from penstock.engine.task_state import TaskState

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from penstock.core.errors import Cancel
 from penstock.core.events.events import CancelRequested, Entry, TaskEnded, TaskStarted
-from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState

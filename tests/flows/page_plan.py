@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import Outcome
 from penstock.flows.definition import AgentStep, AnyStep, Conditional, Flow, Fork, Shell, StepKind
 
 Jump = tuple[str, str, list[str]]

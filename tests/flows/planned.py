@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Mapping, Sequence
 
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import Outcome
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, Plan, Skipped
 from tests.flows.examples import Answers
 

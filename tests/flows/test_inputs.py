@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import ValueType
+from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.inputs import run_inputs
 

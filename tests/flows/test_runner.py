@@ -12,8 +12,7 @@ from penstock.core.events.events import QuestionAsked, Record
 from penstock.core.events.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.messages import AssistantMessage
-from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionRecord, TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.clock import FakeClock

@@ -21,8 +21,7 @@ from penstock.core.errors import (
 from penstock.core.events.events import CancelRequested, Entry, Record
 from penstock.core.ids import LogId, ProfileId
 from penstock.core.profile import CHAT, Profile
-from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.store.logs.log import OnWay
 from penstock.testing.clock import FakeClock, settle

@@ -11,7 +11,7 @@ from penstock.app.settings import load
 from penstock.builtins import TOOLS, download, notify
 from penstock.builtins.artifacts import TOOLS as ARTIFACTS
 from penstock.builtins.ask_user import TOOLS as ASKING
-from penstock.core.signals import Suspend
+from penstock.core.errors import Suspend
 from penstock.resources.channels import SECRETS, Channel, ChannelKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.resources import MemoryVault

@@ -1,7 +1,7 @@
 """Code steps of a project on disk: found, checked, kept by their runs."""
 
 from penstock.chat.message import NewRun
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.definition import Code
 from penstock.flows.project.flows import ProjectFlows

@@ -12,8 +12,7 @@ import pytest
 
 from penstock.core.envelope import Json
 from penstock.core.events.events import Record
-from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import FlowNotified, Outcome, StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, fail, slow

@@ -11,7 +11,7 @@ from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.question import Question, QuestionKind
+from penstock.core.task import Question, QuestionKind
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime

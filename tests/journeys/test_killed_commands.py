@@ -11,7 +11,7 @@ from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.question import Question
+from penstock.core.task import Question
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime

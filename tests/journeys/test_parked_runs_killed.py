@@ -7,8 +7,7 @@ import pytest
 from penstock.chat.message import Reply
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.ids import LogId
-from penstock.core.question import Question
-from penstock.core.task import TaskStatus
+from penstock.core.task import Question, TaskStatus
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through

@@ -8,8 +8,7 @@ from penstock.builtins.ask_user import TOOLS
 from penstock.chat.message import NewMessage
 from penstock.core.call import Effect
 from penstock.core.errors import InvalidAnswer, QuestionClosed
-from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections.projections import Page
 from penstock.testing.clock import FakeClock

@@ -9,7 +9,7 @@ from penstock.core.call import Effect
 from penstock.core.events.events import QuestionAnswered, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.question import QuestionStatus
+from penstock.core.task import QuestionStatus
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog

@@ -9,7 +9,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections.projections import Page

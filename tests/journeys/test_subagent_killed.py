@@ -14,7 +14,7 @@ from penstock.core.events.flow_events import AgentStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
-from penstock.core.question import Question
+from penstock.core.task import Question
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.clock import FakeClock

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from tests.kit.stories import (
     Story,
     a_failing_tool,

@@ -10,8 +10,7 @@ from penstock.chat.message import Reply as Outcome
 from penstock.core.clock import Moment
 from penstock.core.events.events import Entry, Record
 from penstock.core.ids import LogId
-from penstock.core.question import Question
-from penstock.core.task import TaskStatus
+from penstock.core.task import Question, TaskStatus
 from penstock.store.logs.log import Lease, OnWay
 from penstock.store.projections.projections import Page
 from penstock.testing.clock import FakeClock

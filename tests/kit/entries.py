@@ -17,8 +17,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import LogId, MessageId, ProfileId, QuestionId, TaskId
-from penstock.core.question import Question, QuestionKind, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import Question, QuestionKind, QuestionStatus, TaskStatus
 from penstock.store.logs.log import Lease, Log
 
 ANN, BOB = ProfileId("ann"), ProfileId("bob")

@@ -17,8 +17,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId, new_id
 from penstock.core.limits import Limits, World
-from penstock.core.question import EXPIRED, Question, QuestionKind, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import EXPIRED, Question, QuestionKind, QuestionStatus, TaskStatus
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger

@@ -7,11 +7,16 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, QuestionAnswered, QuestionAsked, Record
 from penstock.core.events.events import ReplyReceived as Reply
-from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
-from penstock.core.events.step import Outcome, StepResult
+from penstock.core.events.flow_events import (
+    FlowNotified,
+    Outcome,
+    StepResult,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import CallId, LogId, MessageId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.engine.bus import Delta, DeltaKind, LiveReply
 
 RUN = TaskId("task_1")

@@ -10,8 +10,7 @@ from penstock.core.clock import Moment, SystemClock
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
-from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionRecord, TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.projections.projections import Page, TasksOf

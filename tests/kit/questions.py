@@ -8,7 +8,7 @@ from penstock.chat.message import Reply as Outcome
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import QuestionId
-from penstock.core.question import Option, QuestionStatus
+from penstock.core.task import Option, QuestionStatus
 from penstock.tools.invocation import Invocation, QuestionForm
 from tests.kit.tools import Act, echo
 

@@ -12,7 +12,7 @@ from penstock.chat.message import Reply
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
-from penstock.core.question import QuestionKind
+from penstock.core.task import QuestionKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live

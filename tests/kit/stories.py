@@ -22,8 +22,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.question import Question, QuestionKind, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import Question, QuestionKind, QuestionStatus, TaskStatus
 from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyStarted
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.wire import ChatFrames, StreamView

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 from penstock.manifest.authored_kinds import (
     MOST_UNKNOWN,
     Names,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 from penstock.core.ids import CallId
 from penstock.core.json_values.schema import Schema
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage

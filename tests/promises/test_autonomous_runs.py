@@ -10,7 +10,7 @@ from penstock.builtins.workflow import TOOLS as WORKFLOW
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, QuestionAsked, TaskSuspended
 from penstock.core.ids import LogId
-from penstock.core.question import QuestionKind
+from penstock.core.task import QuestionKind
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call

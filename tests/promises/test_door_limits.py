@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.call_errors import UpstreamUnavailable
 from penstock.core.envelope import Envelope
-from penstock.core.signals import Suspend
+from penstock.core.errors import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.models.scripted import ScriptedModel, call
 from tests.kit.flows import WORKERS, by_task, finish, run_flow, task_of, worker
 

@@ -10,8 +10,7 @@ import pytest
 
 from penstock.chat.message import NewRun
 from penstock.core.call_errors import ToolFailed
-from penstock.core.events.flow_events import StepSettled
-from penstock.core.events.step import Outcome, StepStatus
+from penstock.core.events.flow_events import Outcome, StepSettled, StepStatus
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say

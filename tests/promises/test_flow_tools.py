@@ -15,7 +15,7 @@ from penstock.builtins.skill_read import with_handbooks
 from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.manifest.handbook import find_handbooks

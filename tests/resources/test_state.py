@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.core.state.changes import StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
 from penstock.resources.state import SqlState, read_change, read_key, read_limit, result_of
 from penstock.store.database import open_database
 from penstock.testing.clock import FakeClock

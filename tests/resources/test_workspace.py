@@ -4,8 +4,7 @@ import pytest
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
-from penstock.core.state.paths import parse_path
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind, parse_path
 from penstock.resources.workspace import Workspace
 from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock

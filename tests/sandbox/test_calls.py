@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call_errors import ScriptError
-from penstock.core.signals import LeaseLost, Signal, Suspend
+from penstock.core.errors import LeaseLost, Signal, Suspend
 from penstock.sandbox.bridge import HostCallResult
 from penstock.sandbox.calls import OpenCalls
 from penstock.sandbox.messages import Message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.signals import Suspend
+from penstock.core.errors import Suspend
 from penstock.sandbox.bridge import HostCallResult
 from penstock.sandbox.eager_call import begin
 from penstock.testing.clock import settle

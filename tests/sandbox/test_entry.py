@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.call_errors import OutOfMemory, ScriptError, ScriptLoadError, ToolTimeout
 from penstock.core.clock import SystemClock
-from penstock.core.signals import LeaseLost, Suspend
+from penstock.core.errors import LeaseLost, Suspend
 from penstock.sandbox.bridge import HostCallResult
 from penstock.sandbox.entry import NOTHING_SETTLES
 from penstock.sandbox.script import Bounds, Sandbox

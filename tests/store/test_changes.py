@@ -10,8 +10,15 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
-from penstock.core.state.changes import FileChange, FileChanges, MediaChange, StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import (
+    FileChange,
+    FileChanges,
+    MediaChange,
+    Scope,
+    ScopeKind,
+    StateChange,
+    StateVerb,
+)
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import Changes
 from penstock.store.database import Database

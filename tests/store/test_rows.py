@@ -4,12 +4,17 @@ import pytest
 from sqlalchemy import Connection, select
 
 from penstock.core.clock import Moment
-from penstock.core.errors import NameTaken, StoreCorrupt
+from penstock.core.errors import LeaseLost, NameTaken, StoreCorrupt
 from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
 from penstock.core.ids import BlobId, LogId, MessageId, TaskId
-from penstock.core.signals import LeaseLost
-from penstock.core.state.changes import FileChange, FileChanges, StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import (
+    FileChange,
+    FileChanges,
+    Scope,
+    ScopeKind,
+    StateChange,
+    StateVerb,
+)
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database

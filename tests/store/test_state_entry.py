@@ -7,8 +7,7 @@ from hypothesis import given
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
-from penstock.core.state.changes import StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
 from penstock.store.state_entry import StateEntry, changed, merge_patch
 from penstock.testing.clock import START
 from tests.kit.json_values import FEW, json_values

@@ -9,8 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, select, text
 
-from penstock.core.errors import StoreClosed, StoreError, StoreFull, StoreLocked
-from penstock.core.signals import LeaseLost
+from penstock.core.errors import LeaseLost, StoreClosed, StoreError, StoreFull, StoreLocked
 from penstock.store.database import Database, open_database
 from penstock.store.tables import installation
 from penstock.testing.clock import settle

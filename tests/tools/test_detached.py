@@ -7,7 +7,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from penstock.core.call import Effect
-from penstock.core.signals import LeaseLost, Suspend
+from penstock.core.errors import LeaseLost, Suspend
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext

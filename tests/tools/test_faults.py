@@ -9,10 +9,9 @@ import pytest
 from penstock.core.call import Effect
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge, ToolFailed
 from penstock.core.envelope import Envelope
-from penstock.core.errors import OutOfResources
+from penstock.core.errors import LeaseLost, OutOfResources, Suspend
 from penstock.core.exhaustion import starting_process
 from penstock.core.json_values.schema import Problem
-from penstock.core.signals import LeaseLost, Suspend
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from penstock.core.events.secret_events import SecretGiven
+from penstock.core.events.events import SecretGiven
 from penstock.core.ids import TaskId
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.testing.resources import MemoryVault

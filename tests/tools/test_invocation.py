@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import UpstreamUnavailable
+from penstock.core.errors import Suspend
 from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
-from penstock.core.signals import Suspend
 from penstock.testing.clock import settle
 from penstock.testing.invocation import open_workbench
 from penstock.tools.access.policy import Caller

@@ -9,12 +9,12 @@ import pytest
 from penstock.core.call import Origin
 from penstock.core.call_errors import Rejected, UpstreamUnavailable
 from penstock.core.envelope import Status
+from penstock.core.errors import Suspend
 from penstock.core.events.events import CallRetried, CallStarted, QuestionAsked
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
-from penstock.core.question import QuestionKind
-from penstock.core.signals import Suspend
+from penstock.core.task import QuestionKind
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import Suspend
 from penstock.core.events.events import StateWritten
-from penstock.core.signals import Suspend
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from penstock.app.trial.mocks import is_envelope
 from penstock.core.call_errors import ToolFailed, VaultNotFound
 from penstock.core.envelope import Envelope, Json, Status
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
 from penstock.resources.vault import SecretListing, Vault
 from penstock.tools.invocation import Invocation

@@ -11,7 +11,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json, Status
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Schema
-from penstock.core.state.scope import ScopeKind
+from penstock.core.state import ScopeKind
 
 KEYS = ("vault", "runtime_config", "state", "state_bindings", "context", "tools", "fetch")
 STATES = tuple(ScopeKind)

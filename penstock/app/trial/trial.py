@@ -26,8 +26,7 @@ from penstock.core.envelope import Json
 from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL
-from penstock.core.state.changes import StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
 from penstock.resources.state import entry_to_wire
 from penstock.tools.registry import Registry
 from penstock.tools.scripts.script import ScriptTool

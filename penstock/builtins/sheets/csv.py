@@ -16,8 +16,7 @@ from penstock.builtins.sheets.text import MOST_BYTES, CsvText, text_of, written
 from penstock.core.call import Effect
 from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
-from penstock.core.state.changes import FileChanges
-from penstock.core.state.paths import FilePath
+from penstock.core.state import FileChanges, FilePath
 from penstock.tools.builtin import URI, builtin, place
 from penstock.tools.invocation import Invocation
 

@@ -18,8 +18,7 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
-from penstock.core.state.changes import FileChanges
-from penstock.core.state.paths import FilePath
+from penstock.core.state import FileChanges, FilePath
 from penstock.tools.builtin import URI, builtin, fields_of, list_of, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.builtins.sheets.a1 import Area, Cell
 from penstock.core.call_errors import ToolFailed, tool_failure
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 
 MOST_BYTES = 16 * 1024 * 1024
 _ENDS = ("\r\n", "\n", "\r")

@@ -24,8 +24,7 @@ from penstock.cli.interaction.answers import ANY_TEXT, answers_to
 from penstock.core.errors import PenstockError
 from penstock.core.ids import QuestionId
 from penstock.core.profile import LOCAL
-from penstock.core.question import QuestionStatus
-from penstock.core.task import FLOW
+from penstock.core.task import FLOW, QuestionStatus
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.projections.projections import Page, Projections, TasksOf

@@ -25,8 +25,14 @@ from penstock.core.events.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.events.flow_events import AgentStarted, FlowNotified, StepSettled, StepStarted
-from penstock.core.events.step import Outcome, StepStatus
+from penstock.core.events.flow_events import (
+    AgentStarted,
+    FlowNotified,
+    Outcome,
+    StepSettled,
+    StepStarted,
+    StepStatus,
+)
 from penstock.core.ids import QuestionId
 from penstock.engine.bus import Delta, DeltaKind, Live
 

@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.terminal.keyboard import read_line
 from penstock.cli.terminal.plain import hanging
-from penstock.core.events.step import ValueType
+from penstock.core.events.flow_events import ValueType
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import MissingArguments
 from penstock.flows.definition import RunInput

@@ -53,8 +53,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
-from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
 from penstock.engine.bus import Live
 from penstock.flows.reading.flow import flow_of
 from penstock.flows.reading.inputs import TASK

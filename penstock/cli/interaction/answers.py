@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.cli.terminal.plain import is_plain, pasted
-from penstock.core.question import QuestionKind, QuestionRecord
+from penstock.core.task import QuestionKind, QuestionRecord
 
 ANY_TEXT = "TEXT"
 """Placeholder for an answer as free text."""

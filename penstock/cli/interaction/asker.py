@@ -22,7 +22,7 @@ from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import hanging
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
 from penstock.core.ids import QuestionId
-from penstock.core.question import QuestionRecord, QuestionStatus
+from penstock.core.task import QuestionRecord, QuestionStatus
 
 Part = Mapping[str, Any]
 """A question as JSON, as in frames and lists."""

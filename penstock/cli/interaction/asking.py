@@ -15,7 +15,7 @@ from penstock.cli.terminal.output import note
 from penstock.cli.terminal.plain import clean, compact
 from penstock.cli.terminal.render import Screen
 from penstock.core.json_values.json_text import parse_json
-from penstock.core.question import Option, QuestionKind, QuestionRecord
+from penstock.core.task import Option, QuestionKind, QuestionRecord
 from penstock.core.text import one_line
 from penstock.engine.answers import answer_in_words
 

@@ -24,7 +24,7 @@ from penstock.cli.interaction.stopping import TaskStopper, Tell
 from penstock.cli.terminal.output import note
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
-from penstock.core.question import QuestionRecord
+from penstock.core.task import QuestionRecord
 from penstock.server.streams.frame import Position
 from penstock.server.streams.wire import ChatFrames, StreamView
 

@@ -18,8 +18,7 @@ from typing import TypeVar
 from penstock.app.runtime import Runtime
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, TaskId
-from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
 from penstock.store.projections.projections import Page
 
 POLL_SECONDS = 1.0

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.cli.terminal.keyboard import Complete
 from penstock.cli.terminal.plain import is_plain
-from penstock.core.question import QuestionKind
+from penstock.core.task import QuestionKind
 
 Words = Mapping[str, Callable[[], Iterable[str]]]
 """By command, such as `/call`: a function that returns the words that may follow it."""

@@ -43,7 +43,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.errors import BadRequest, NotReady, TooLarge
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import KIB, Limits
 from penstock.server.application import refuse_as_full
 

@@ -26,7 +26,7 @@ from types import FrameType
 
 from penstock.cli.terminal.output import note
 from penstock.core.errors import QuestionClosed
-from penstock.core.json_values.canonical import without_surrogates
+from penstock.core.json_values.json_text import without_surrogates
 from penstock.core.late import late
 
 POLL_SECONDS = 0.5

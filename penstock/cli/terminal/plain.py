@@ -12,7 +12,7 @@ import re
 import shlex
 from typing import Any
 
-from penstock.core.json_values.canonical import without_surrogates
+from penstock.core.json_values.json_text import without_surrogates
 
 BAR = "  │ "
 """Prefix of each further line of text that penstock did not write."""

@@ -26,7 +26,7 @@ from penstock.core.events.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.question import Question, QuestionKind, standing
+from penstock.core.task import Question, QuestionKind, standing
 from penstock.core.text import cut, one_line
 
 _MOST_ARGUMENTS = 160

@@ -27,7 +27,7 @@ from penstock.core.call_errors import InvalidInput, ToolNotFound
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
 from penstock.core.json_values.schema import Problem
-from penstock.core.question import QuestionRecord
+from penstock.core.task import QuestionRecord
 from penstock.tools.direct import DirectTools
 from penstock.tools.tool import Tool
 

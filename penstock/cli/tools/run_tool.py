@@ -43,9 +43,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.question import QuestionKind, QuestionRecord
-from penstock.core.state.scope import ScopeKind
-from penstock.core.task import TaskStatus
+from penstock.core.state import ScopeKind
+from penstock.core.task import QuestionKind, QuestionRecord, TaskStatus
 from penstock.tools.registry import Registry
 
 NOT_DIRECT = (

@@ -39,6 +39,7 @@ from penstock.core.events.events import (
     QuestionAsked,
     ReplyReceived,
     ReplyRestarted,
+    SecretGiven,
     SessionOpened,
     SkillsSelected,
     StateWritten,
@@ -52,20 +53,29 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
+    FileUse,
     FlowNotified,
     FlowRequested,
     FlowStarted,
+    Outcome,
     RunEnded,
+    StepResult,
     StepSettled,
     StepStarted,
+    StepStatus,
 )
-from penstock.core.events.secret_events import SecretGiven
-from penstock.core.events.step import FileUse, Outcome, StepResult, StepStatus
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage
-from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
-from penstock.core.state.scope import Scope, ScopeKind
-from penstock.core.task import Missing, MissingKind, TaskStatus
+from penstock.core.state import Scope, ScopeKind
+from penstock.core.task import (
+    Missing,
+    MissingKind,
+    Option,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    TaskStatus,
+)
 from penstock.core.text import cut
 
 _FOUND_CHARACTERS = 200

@@ -1,4 +1,4 @@
-"""What can happen in a log. It holds these and nothing else."""
+"""The kinds of events that a log contains; those of flows are in `flow_events.py`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,6 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
@@ -30,9 +29,8 @@ from penstock.core.ids import (
     TaskId,
 )
 from penstock.core.messages import NOTHING_SPENT, Usage
-from penstock.core.question import Question, QuestionStatus
-from penstock.core.state.changes import Change
-from penstock.core.task import Missing, TaskStatus
+from penstock.core.state import Change, Scope
+from penstock.core.task import Missing, Question, QuestionStatus, TaskStatus
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True, gc=False):
@@ -189,6 +187,13 @@ class StateWritten(Struct, frozen=True, kw_only=True, gc=False):
     value: Any
     revision: int
     expires_at: Moment | None = None
+
+
+class SecretGiven(Struct, frozen=True, kw_only=True):
+    """A tool received a secret. From now on it is redacted in everything that the task records."""
+
+    scope: Scope
+    key: str
 
 
 class SkillsSelected(Struct, frozen=True, kw_only=True, gc=False):

@@ -13,8 +13,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.envelope import Json
-from penstock.core.events.flow_events import AgentStarted
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import AgentStarted, Output, ValueType
 from penstock.resources.project.access import Access
 
 _SETTINGS = ChatSettings.__struct_fields__

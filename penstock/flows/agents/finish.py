@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.envelope import Json
-from penstock.core.events.step import FileUse, Output, StepResult, StepStatus
+from penstock.core.events.flow_events import FileUse, Output, StepResult, StepStatus
 from penstock.core.json_values.schema import Problem, Schema
 from penstock.flows.definition import LoopDecision
 from penstock.manifest.fields import quoted

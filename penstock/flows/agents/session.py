@@ -20,14 +20,12 @@ from penstock.agents.turn import Turns
 from penstock.core.call import FINISH
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import Status
-from penstock.core.errors import ConfigError, ModelError
+from penstock.core.errors import Cancel, ConfigError, ModelError
 from penstock.core.events.events import CallSettled
-from penstock.core.events.flow_events import AgentReminded
-from penstock.core.events.step import Outcome, StepStatus
+from penstock.core.events.flow_events import AgentReminded, Outcome, StepStatus
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
-from penstock.core.signals import Cancel
 from penstock.engine.dialogue import Dialogue
 from penstock.flows.agents.finish import AcceptedFinish, FinishContract
 from penstock.flows.agents.session_call_runner import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.events.step import STANDARD_FIELDS
+from penstock.core.events.flow_events import STANDARD_FIELDS
 from penstock.core.text import cut
 from penstock.flows.checks.view import FlowView, TemplateUse
 from penstock.flows.definition import Conditional

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import nearest
-from penstock.core.events.step import STANDARD_FIELDS
+from penstock.core.events.flow_events import STANDARD_FIELDS
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.checks.reachability import Reachability
 from penstock.flows.checks.subflows import ResolvedRef, follow

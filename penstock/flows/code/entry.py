@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from penstock.core.call import Call, CallPath, Origin, frame_above
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.events.flow_events import FlowRequested, FlowStarted
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.modules import WRITTEN, module_of, stems

@@ -5,8 +5,8 @@ from typing import Any
 
 from penstock.core.call_errors import ScriptError
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events.step import Outcome, Output, StepResult
-from penstock.core.json_values.canonical import compact
+from penstock.core.events.flow_events import Outcome, Output, StepResult
+from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Schema
 from penstock.flows.definition import Code, CodeDecision
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed

@@ -21,13 +21,19 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.errors import Signal
 from penstock.core.events.events import TaskStarted
-from penstock.core.events.flow_events import FlowNotified, FlowRequested, StepSettled, StepStarted
-from penstock.core.events.step import Outcome, StepResult
+from penstock.core.events.flow_events import (
+    FlowNotified,
+    FlowRequested,
+    Outcome,
+    StepResult,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL_PROFILE
-from penstock.core.signals import Signal
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger

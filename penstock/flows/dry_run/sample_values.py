@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.agents.agent import Agent
 from penstock.core.call import FINISH
 from penstock.core.envelope import Json
-from penstock.core.events.step import Output, StepStatus, ValueType
+from penstock.core.events.flow_events import Output, StepStatus, ValueType
 from penstock.flows.definition import Flow, Fork, LoopDecision, Step
 from penstock.flows.dry_run.choices import EXIT, Choice
 from penstock.models.model import ModelRequest

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.core.events.step import Outcome, StepResult
+from penstock.core.events.flow_events import Outcome, StepResult
 from penstock.core.limits import World
 from penstock.engine.bus import Bus
 from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent

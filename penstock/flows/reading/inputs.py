@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from penstock.core.events.step import ValueType
+from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.kinds import IgnoredValue
 from penstock.manifest.authored_kinds import (

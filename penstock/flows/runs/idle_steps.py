@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from penstock.core.signals import Blocked, Signal, Suspend
+from penstock.core.errors import Blocked, Signal, Suspend
 from penstock.core.task import Missing
 from penstock.engine.task_state import TaskState
 

@@ -25,7 +25,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import Outcome
 from penstock.flows.definition import Flow, Step
 from penstock.flows.segments import Segments
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from penstock.core.envelope import Json
-from penstock.core.events.flow_events import StepStarted
-from penstock.core.events.step import StepResult
+from penstock.core.events.flow_events import StepResult, StepStarted
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.engine.task_ends import usage_of
 from penstock.engine.task_state import TaskState

@@ -11,8 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from penstock.core.events.flow_events import StepSettled, StepStarted
-from penstock.core.events.step import ABORTED, SKIPPED, Outcome, StepResult
+from penstock.core.events.flow_events import (
+    ABORTED,
+    SKIPPED,
+    Outcome,
+    StepResult,
+    StepSettled,
+    StepStarted,
+)
 from penstock.flows.definition import AgentStep, AnyStep, Flow, FlowRef, Fork, LoopDecision
 from penstock.flows.runs.fork_choice import A_PERSON, ForkAnswer, ForkChoice
 from penstock.flows.runs.loops import LoopCounters

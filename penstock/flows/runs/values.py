@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.core.events.step import StepResult, StepStatus
+from penstock.core.events.flow_events import StepResult, StepStatus
 from penstock.flows.definition import Flow
 from penstock.flows.runs.fork_choice import ForkAnswer
 from penstock.flows.runs.loops import LoopCounters

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from penstock.core.events.step import Outcome, StepResult, StepStatus
+from penstock.core.events.flow_events import Outcome, StepResult, StepStatus
 from penstock.core.task import Missing
 
 

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Json
-from penstock.core.events.step import ABORTED, Outcome, StepResult
+from penstock.core.events.flow_events import ABORTED, Outcome, StepResult
 from penstock.core.ids import QuestionId
 from penstock.core.limits import World
-from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.task import Option, Question, QuestionKind
 from penstock.engine.answers import OTHER
 from penstock.flows.agents.briefing import Expand
 from penstock.flows.definition import Fork

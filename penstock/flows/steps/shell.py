@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import Interrupted, NotPermitted
-from penstock.core.events.step import Outcome, StepResult, StepStatus
+from penstock.core.events.flow_events import Outcome, StepResult, StepStatus
 from penstock.core.limits import MIB
 from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Shell

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError
-from penstock.core.events.step import Outcome, StepResult, is_present
+from penstock.core.events.flow_events import Outcome, StepResult, is_present
 from penstock.core.limits import World
 from penstock.engine.suspend import ask
 from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit

@@ -15,8 +15,7 @@ from starlette.requests import Request
 from penstock.chat.message import RequestKey
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
-from penstock.core.json_values.canonical import canonical
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.json_text import canonical, parse_json
 from penstock.core.json_values.schema import MOST_PROBLEMS, Schema
 from penstock.core.text import cut
 

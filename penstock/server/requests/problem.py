@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from penstock.chat.message import Reply
 from penstock.core import call_errors, errors
 from penstock.core.envelope import ErrorDetail
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.server.requests.mount import path_of

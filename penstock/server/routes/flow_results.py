@@ -6,11 +6,9 @@ from typing import Any
 from penstock.app.run_feed import STATUS
 from penstock.core.call import frame_above
 from penstock.core.events.events import Record
-from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
-from penstock.core.events.step import StepStatus
+from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted, StepStatus
 from penstock.core.ids import TaskId
-from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskRecord
+from penstock.core.task import QuestionRecord, TaskRecord
 from penstock.flows.runs.plan import RunStatus
 
 BEFORE_THE_END = ("queued", "blocked", "running", "suspended")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from penstock.agents.offer import definition
 from penstock.core.clock import Moment, to_iso
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.profile import READ
 from penstock.core.text import cut
 from penstock.server.context import ServerContext, allowed, context_of

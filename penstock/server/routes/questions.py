@@ -10,7 +10,7 @@ from penstock.chat.representations import question_record
 from penstock.core.errors import InvalidRequest, NotFound
 from penstock.core.ids import LogId, QuestionId
 from penstock.core.profile import ADMIN, READ
-from penstock.core.question import QuestionStatus
+from penstock.core.task import QuestionStatus
 from penstock.server.context import admitted, context_of, owned
 from penstock.server.requests.bodies import Form, read_json
 from penstock.server.requests.lists import PageQuery, page_of, sorting

@@ -30,7 +30,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.chat.follow import LogTail
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.engine.bus import Live

@@ -43,8 +43,7 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
-from penstock.core.question import Question, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import Question, QuestionStatus, TaskStatus
 from penstock.engine.bus import Delta, Live
 from penstock.server.streams.frame import Frame, Position, UnseenFrames
 from penstock.server.streams.reply import ReplyFrames

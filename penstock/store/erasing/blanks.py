@@ -29,6 +29,7 @@ from penstock.core.events.events import (
     QuestionAsked,
     ReplyReceived,
     ReplyRestarted,
+    SecretGiven,
     SessionOpened,
     SkillsSelected,
     StateWritten,
@@ -48,9 +49,8 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.secret_events import SecretGiven
 from penstock.core.ids import MessageId
-from penstock.core.question import EXPIRED, Question, QuestionStatus, is_withdrawn
+from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn
 
 GONE = "erased"
 """Stands for the message of an error."""

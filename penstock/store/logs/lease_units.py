@@ -31,8 +31,8 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
+from penstock.core.errors import LeaseLost
 from penstock.core.ids import LogId
-from penstock.core.signals import LeaseLost
 from penstock.store.logs.quarantine import (
     SUSPECT,
     LeaseHistory,

@@ -22,10 +22,9 @@ from operator import attrgetter
 from sqlalchemy import Connection
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import AlreadyAnswered, StoreError
+from penstock.core.errors import AlreadyAnswered, LeaseLost, StoreError
 from penstock.core.events.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
 from penstock.core.ids import BlobId, LogId
-from penstock.core.signals import LeaseLost
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import Changes, loosen
 from penstock.store.database import Database

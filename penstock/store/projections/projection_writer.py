@@ -31,10 +31,9 @@ from penstock.core.events import events
 from penstock.core.events.events import Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
-from penstock.core.json_values.canonical import compact, without_surrogates
+from penstock.core.json_values.json_text import compact, without_surrogates
 from penstock.core.limits import Limits
-from penstock.core.question import QuestionStatus
-from penstock.core.task import FLOW, TaskStatus
+from penstock.core.task import FLOW, QuestionStatus, TaskStatus
 from penstock.store.statements import Statements
 
 AT_WORK = "a message is being answered; cancel its task, or wait for its end"

@@ -7,8 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
-from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import QuestionRecord, QuestionStatus, SessionRecord, TaskRecord, TaskStatus
 
 
 class Page(Struct, frozen=True, kw_only=True):

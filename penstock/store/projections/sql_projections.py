@@ -14,8 +14,15 @@ from penstock.core.events.codec import to_wire
 from penstock.core.events.events import Event, QuestionAnswered, QuestionAsked, TaskEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.json_values.json_text import parse_json
-from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import Missing, MissingKind, SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import (
+    Missing,
+    MissingKind,
+    QuestionRecord,
+    QuestionStatus,
+    SessionRecord,
+    TaskRecord,
+    TaskStatus,
+)
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.projections.projection_writer import plain

@@ -10,8 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, literal, or_, select
 
-from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.store.database import Database
 from penstock.store.tables import events, logs, questions, sessions, tasks
 

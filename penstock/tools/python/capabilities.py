@@ -7,9 +7,15 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied, ToolFailed, ToolNotConfigured, VaultNotFound
 from penstock.core.envelope import Envelope, Json
 from penstock.core.events.events import CallSettled
-from penstock.core.state.changes import Change, FileChanges, StateChange, StateVerb
-from penstock.core.state.paths import parse_path
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import (
+    Change,
+    FileChanges,
+    Scope,
+    ScopeKind,
+    StateChange,
+    StateVerb,
+    parse_path,
+)
 from penstock.resources.state import State
 from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation

@@ -25,8 +25,8 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
-from penstock.core.question import Option, QuestionStatus
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
+from penstock.core.task import Option, QuestionStatus
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.capabilities import KeptState, ToolFiles, secret_of

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from penstock.core.envelope import Json
 from penstock.core.events.events import NOTE_LEVELS, NoteEmitted
-from penstock.core.json_values.canonical import is_larger
+from penstock.core.json_values.json_text import is_larger
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import Limits
-from penstock.core.question import Option
+from penstock.core.task import Option
 from penstock.core.text import size_text
 from penstock.engine.answers import OTHER
 from penstock.tools.invocation import QuestionForm

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.core.envelope import ErrorDetail, Json
-from penstock.core.json_values.canonical import compact, is_larger
+from penstock.core.json_values.json_text import compact, is_larger
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import Limits
 from penstock.core.text import cut, size_text

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from penstock.core.call_errors import StateDenied
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events.events import NoteEmitted, StoredFile
-from penstock.core.state.changes import Change, FileChanges, MediaChange
+from penstock.core.state import Change, FileChanges, MediaChange
 from penstock.resources.redact import Redactor
 
 

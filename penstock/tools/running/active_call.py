@@ -19,8 +19,8 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import StoredFile
 from penstock.core.ids import QuestionId
 from penstock.core.limits import World
-from penstock.core.question import Question, QuestionKind, QuestionStatus
-from penstock.core.state.changes import Change
+from penstock.core.state import Change
+from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask

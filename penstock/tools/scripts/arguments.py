@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.core.json_values.canonical import without_surrogates
+from penstock.core.json_values.json_text import without_surrogates
 
 MOST_CHARACTERS = 1_000_000
 

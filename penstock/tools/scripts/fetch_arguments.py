@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.core.state.paths import FilePath, parse_path
+from penstock.core.state import FilePath, parse_path
 from penstock.resources.egress import Redirect
 from penstock.tools.scripts.arguments import items, mapping, optional_number, optional_text, text
 

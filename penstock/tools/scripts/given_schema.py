@@ -7,7 +7,7 @@ pattern that tries everything, would hold up all that it does.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Problem, Schema
 
 MOST_CHARACTERS = 65_536

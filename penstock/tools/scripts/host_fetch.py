@@ -9,7 +9,7 @@ from msgspec import Struct
 from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import CallError, Interrupted
 from penstock.core.events.events import CallSettled
-from penstock.core.state.paths import FilePath
+from penstock.core.state import FilePath
 from penstock.resources.egress import Egress, EgressCaller, Request
 from penstock.resources.redact import Redactor
 from penstock.sandbox.bridge import HostCallResult

@@ -4,7 +4,7 @@ from typing import Any
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import CallError
-from penstock.core.state.paths import FilePath, parse_path
+from penstock.core.state import FilePath, parse_path
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import text

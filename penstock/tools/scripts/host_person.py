@@ -8,7 +8,7 @@ from penstock.core.call import Effect
 from penstock.core.clock import Moment
 from penstock.core.events.events import QuestionAnswered
 from penstock.core.ids import QuestionId
-from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import StateDenied
-from penstock.core.state.changes import StateChange, StateVerb
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
 from penstock.manifest.bindings import StateBinding
 from penstock.resources.redact import Redactor
 from penstock.resources.state import (

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import ONCE, CallPath, Effect, RetryPolicy
 from penstock.core.events.events import StateWritten
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.results.redaction import check_key

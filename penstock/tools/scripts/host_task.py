@@ -7,7 +7,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied
 from penstock.core.clock import to_iso
 from penstock.core.events.events import NOTE_LEVELS, NoteEmitted, StateWritten
-from penstock.core.json_values.canonical import is_larger
+from penstock.core.json_values.json_text import is_larger
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.results.redaction import check_key

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call_errors import CallError
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.handles import SecretHandles
 from penstock.resources.redact import Redactor

@@ -31,8 +31,8 @@ from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, CallError
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import CallSettled, NoteEmitted
-from penstock.core.json_values.canonical import compact
-from penstock.core.state.changes import Change
+from penstock.core.json_values.json_text import compact
+from penstock.core.state import Change
 from penstock.core.text import size_text
 from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.store.state_entry import TYPE_ERROR

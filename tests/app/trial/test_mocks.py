@@ -6,7 +6,7 @@ import pytest
 
 from penstock.app.trial.mocks import Mocks, read_mocks
 from penstock.core.errors import ConfigError
-from penstock.core.state.scope import ScopeKind
+from penstock.core.state import ScopeKind
 
 TOOLS = ["read_text_file", "send"]
 ENTRY = {"value": 1, "revision": "r1"}

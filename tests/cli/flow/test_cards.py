@@ -6,8 +6,13 @@ from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.flow.cards import MOST_KEPT, MOST_SAID, Cards, CardState, LoopRound, StepCard
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import TaskEnded
-from penstock.core.events.flow_events import AgentStarted, FlowNotified
-from penstock.core.events.step import Outcome, StepResult, StepStatus
+from penstock.core.events.flow_events import (
+    AgentStarted,
+    FlowNotified,
+    Outcome,
+    StepResult,
+    StepStatus,
+)
 from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import DeltaKind

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
-from penstock.core.events.step import ValueType
+from penstock.core.events.flow_events import ValueType
 from penstock.core.messages import MissingArguments
 from penstock.flows.definition import RunInput
 

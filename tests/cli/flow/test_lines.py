@@ -7,8 +7,7 @@ from rich.console import Console
 
 from penstock.cli.flow.board import LineBoard
 from penstock.core.events.events import TaskStarted
-from penstock.core.events.flow_events import AgentStarted
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import AgentStarted, Outcome
 from tests.kit.flow_steps import LOOK, RUN, Happened, called, ends, records, says, starts, tells
 
 ROUND = {"stepId": "a", "iteration": 2, "maxIterations": 3, "forced": False}

@@ -10,7 +10,7 @@ from rich.console import Console
 from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.flow.cards import Cards, StepCard
 from penstock.cli.flow.view import SPARE, View, draw, fits, span
-from penstock.core.events.step import FileUse, StepResult
+from penstock.core.events.flow_events import FileUse, StepResult
 from tests.kit.flow_steps import (
     Happened,
     asks,

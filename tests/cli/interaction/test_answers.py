@@ -10,7 +10,7 @@ from penstock.cli.interaction.answers import how_to_answer
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
-from penstock.core.question import Option, Question, QuestionKind, QuestionRecord
+from penstock.core.task import Option, Question, QuestionKind, QuestionRecord
 
 ASKED = QuestionRecord(
     question=Question(

@@ -13,7 +13,7 @@ from penstock.cli.interaction.asker import Asker, Part
 from penstock.cli.interaction.background import Background
 from penstock.cli.terminal.keyboard import IsOver
 from penstock.core.errors import PenstockError, QuestionClosed
-from penstock.core.question import QuestionRecord
+from penstock.core.task import QuestionRecord
 
 TOOL = '''
 from penstock import ToolContext, tool

@@ -11,7 +11,7 @@ from penstock.cli.terminal.keyboard import Complete, nothing
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
-from penstock.core.question import Question, QuestionKind, QuestionRecord
+from penstock.core.task import Question, QuestionKind, QuestionRecord
 
 
 def person(*lines: str) -> Read:

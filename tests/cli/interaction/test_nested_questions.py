@@ -12,7 +12,7 @@ from penstock.cli.arguments.project import opened
 from penstock.cli.interaction.nested_questions import asked_below, with_questions
 from penstock.core.errors import StoreCorrupt
 from penstock.core.ids import TaskId
-from penstock.core.question import QuestionRecord
+from penstock.core.task import QuestionRecord
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.flows import HEAD
 

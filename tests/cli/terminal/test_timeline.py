@@ -15,7 +15,7 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, QuestionId, TaskId
-from penstock.core.question import Question, QuestionKind
+from penstock.core.task import Question, QuestionKind
 
 LOST = Envelope(Status.FAILED, None, ErrorDetail(code="NO", message="not\nthere"))
 WRONG = Envelope(

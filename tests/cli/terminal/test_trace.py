@@ -5,7 +5,7 @@ from pathlib import Path
 
 import penstock
 from penstock.cli.terminal.trace import HOPS, Trace
-from penstock.core.json_values.canonical import canonical
+from penstock.core.json_values.json_text import canonical
 
 SOURCE = Path(penstock.__file__).parent
 

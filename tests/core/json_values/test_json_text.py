@@ -5,10 +5,18 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from penstock.core.json_values.canonical import compact
-from penstock.core.json_values.json_text import parse_json, parse_json_at
+from penstock.core.json_values.json_text import (
+    canonical,
+    compact,
+    fingerprint,
+    is_larger,
+    parse_json,
+    parse_json_at,
+    without_surrogates,
+)
 from tests.kit.json_values import FEW, json_values
 
 REFUSED = [
@@ -80,3 +88,151 @@ def test_a_value_inside_a_text_ends_where_it_ends() -> None:
     for text, said in (("a 1e400", "too large"), ("a NaN", "not a number"), ("a b", "Expecting")):
         with pytest.raises(ValueError, match=said):
             parse_json_at(text, 2)
+
+
+SPELLED = [
+    ('{"b": 1, "a": {"d": 2, "c": 3}}', '{"a":{"c":3,"d":2},"b":1}'),
+    ('{"a": 1, "a": 2}', '{"a":2}'),
+    ("[1, 1.0, 1e0, -0, -0.0]", "[1,1,1,0,0]"),
+    ("[0.1, 1.50, 1e-7, 1.7976931348623157e308]", None),
+    ('" A\\u00e9\\t\\u007f\\u2028\\/\\"\\\\"', '" Aé\\t\x7f\u2028/\\"\\\\"'),
+    ('"\\ud800 \\udc00\\ud83d"', '"\ufffd \ufffd\ufffd"'),
+    ('{"\\ud800": 1}', '{"\ufffd":1}'),
+    ('"\\ud83d\\ude00"', '"\U0001f600"'),
+    ('{"\\uffff": 1, "\\ud83d\\ude00": 2, "Z": 3, "a": 4}', '{"Z":3,"a":4,"\uffff":1,"😀":2}'),
+    ("[true, false, null, [], {}]", "[true,false,null,[],{}]"),
+]
+
+
+@pytest.mark.parametrize(("text", "spelled"), SPELLED)
+def test_the_rules_of_spelling(text: str, spelled: str | None) -> None:
+    """Chat API 4.1: keys by code point, numbers by value, strings unchanged but for surrogates.
+
+    "a number without fraction is written as integer"; "other numbers as the shortest decimal that
+    reads back as the same double"; "duplicate keys in the source text: the last wins".
+    """
+    given = json.loads(text)
+    expected = spelled or "[0.1,1.5,1e-07," + str(int(1.7976931348623157e308)) + "]"
+    assert canonical(given) == expected
+    assert canonical(json.loads(canonical(given))) == canonical(given)
+
+
+SAME = [
+    ('{"a":1,"b":2}', '{"b":2.0,"a":1}'),
+    ('{"x":-0.0}', '{"x":0}'),
+    ('{"s":"\\u00e9"}', '{"s":"é"}'),
+    ('{"n":100000000000000000000}', '{"n":1e20}'),
+]
+DIFFERENT = [
+    ('{"q":"React"}', '{"q":"react"}'),
+    ('{"q":"a"}', '{"q":"a "}'),
+    ('{"s":"\\u00e9"}', '{"s":"e\\u0301"}'),
+    ('{"q":"a"}', '{"q":"a","limit":null}'),
+    ("[1,2]", "[2,1]"),
+    ('{"a":1}', '{"a":true}'),
+    ('{"a":1}', '{"a":"1"}'),
+    ('{"n":9007199254740992}', '{"n":9007199254740993}'),
+    ('{"a":[]}', '{"a":{}}'),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same(one: str, other: str) -> None:
+    """Chat API 4.1, the table of what is the same."""
+    assert canonical(json.loads(one)) == canonical(json.loads(other))
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_different(one: str, other: str) -> None:
+    """Chat API 4.1, the table of what is different: no case folding, no trimming, no defaults."""
+    assert canonical(json.loads(one)) != canonical(json.loads(other))
+
+
+HOSTILE: list[tuple[Any, str]] = [
+    (float("nan"), "null"),
+    ({"a": float("inf"), "b": [-float("inf")]}, '{"a":null,"b":[null]}'),
+    (10**4000, str(10**4000)),
+    ({"a": -(10**30)}, '{"a":-1' + "0" * 30 + "}"),
+    ({1: {2: 3.0}}, '{"1":{"2":3}}'),
+    ((1, (2.0,)), "[1,[2]]"),
+    ("\ud800", '"\ufffd"'),
+    ({"\x00": "\x00"}, '{"\\u0000":"\\u0000"}'),
+]
+
+
+@pytest.mark.parametrize(("value", "spelled"), HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_values_are_spelled_too(value: Any, spelled: str) -> None:
+    assert canonical(value) == spelled
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1.0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_nesting_is_followed_as_far_as_inputs_may_go_and_never_crashes() -> None:
+    assert canonical(nested(200)) == "[" * 200 + "1" + "]" * 200
+    for spell in (canonical, compact):
+        with pytest.raises(RecursionError):
+            spell(nested(100_000))
+
+
+@FEW
+@given(json_values)
+def test_a_spelling_is_json_and_spells_itself(value: Any) -> None:
+    spelled = canonical(value)
+    assert canonical(json.loads(spelled)) == spelled
+
+
+@FEW
+@given(st.dictionaries(st.text(max_size=9), json_values, max_size=4), st.randoms())
+def test_the_order_of_keys_never_counts(value: dict[str, Any], chance: Any) -> None:
+    keys = list(value)
+    chance.shuffle(keys)
+    assert canonical({key: value[key] for key in keys}) == canonical(value)
+
+
+COMPACT: list[tuple[Any, str]] = [
+    ({"b": 1, "a": [1.0, "é"]}, '{"b":1,"a":[1.0,"é"]}'),
+    ([float("nan"), {"a": float("inf")}], '[null,{"a":null}]'),
+    ("a\ud800", '"a\ufffd"'),
+    (None, "null"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), COMPACT, ids=range(len(COMPACT)))
+def test_compact_json_keeps_its_order(value: Any, text: str) -> None:
+    """Chat API 6.1: "JSON, no spaces, keys in the order the tool gave, non-ASCII unescaped"."""
+    assert compact(value) == text
+
+
+SURROGATES = [
+    ("plain é 😀", "plain é 😀"),
+    ("\ud800", "\ufffd"),
+    ("\ude00\ud83d", "\ufffd\ufffd"),
+    ("x\ud83d\ude00y", "x😀y"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "clean"), SURROGATES, ids=range(len(SURROGATES)))
+def test_lone_surrogates_become_the_replacement_character(text: str, clean: str) -> None:
+    assert without_surrogates(text) == clean
+
+
+def test_a_fingerprint_depends_on_the_key_the_tool_and_the_text() -> None:
+    base = fingerprint(b"key", "tool", "{}")
+    assert (len(base), base) == (16, fingerprint(b"key", "tool", "{}"))
+    others = [(b"kez", "tool", "{}"), (b"key", "toom", "{}"), (b"key", "tool", "[]")]
+    assert len({base, *[fingerprint(*each) for each in others]}) == 4
+    assert fingerprint(b"", "a\nb", "c") != fingerprint(b"", "a", "b\nd")
+
+
+@given(json_values)
+@example(value=-(10**31))
+@example(value=[2**4000] * 3)
+def test_what_is_larger_is_what_has_more_bytes(value: Any) -> None:
+    size = len(compact(value).encode())
+    assert (is_larger(value, size), is_larger(value, size - 1)) == (False, True)

@@ -9,8 +9,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.settings import ChatSettings
 from penstock.builtins.ask_user import AskUser
-from penstock.core.events.flow_events import AgentStarted
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import AgentStarted, Output, ValueType
 from penstock.core.ids import LogId
 from penstock.flows.agents.agent_snapshot import kept_agent, kept_of
 from penstock.models.model import ModelRequest

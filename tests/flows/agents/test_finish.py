@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import FileUse, Output, StepStatus, ValueType
+from penstock.core.events.flow_events import FileUse, Output, StepStatus, ValueType
 from penstock.flows.agents.finish import (
     AcceptedFinish,
     FinishContract,

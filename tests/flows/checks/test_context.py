@@ -5,7 +5,7 @@ from pathlib import Path
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentInput, AgentProfile
 from penstock.agents.folders import load_agents
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.flows.checks.context import AgentCard, CheckContext, cards_of
 from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow

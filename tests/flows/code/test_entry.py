@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
-from penstock.core.events.flow_events import FlowStarted
-from penstock.core.events.step import Outcome, Output
+from penstock.core.events.flow_events import FlowStarted, Outcome, Output
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.budget import Allowance, Budget

@@ -12,7 +12,7 @@ from penstock.core.call_errors import (
     ToolTimeout,
 )
 from penstock.core.envelope import Envelope
-from penstock.core.events.step import Outcome, Output, ValueType
+from penstock.core.events.flow_events import Outcome, Output, ValueType
 from penstock.flows.code.results import conclude, wanted
 from penstock.flows.definition import Code, CodeDecision
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code.templates import drafts, missing_drafts
 from penstock.flows.definition import Code, CodeDecision, Flow

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 from penstock.flows.dry_run.sample_values import (
     inputs_of,
     simulated_agent,

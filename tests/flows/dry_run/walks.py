@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from penstock.agents.catalog import Catalog
 from penstock.core.clock import Clock, SystemClock
-from penstock.core.events.step import Output, ValueType
+from penstock.core.events.flow_events import Output, ValueType
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.dry_run.dry_run import dry_run

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.flows.definition import Code, Flow
 from penstock.flows.project.files import file_at
 from penstock.flows.project.modules import ModuleLoader, ReadModule, RunFiles, module_loader

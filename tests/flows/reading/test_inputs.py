@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.events.step import ValueType
+from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.flow import read_flow
 from tests.flows.texts import TOP, finding_lines

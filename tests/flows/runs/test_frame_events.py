@@ -5,10 +5,11 @@ from penstock.core.events.flow_events import (
     FlowEvent,
     FlowNotified,
     FlowStarted,
+    Outcome,
+    StepResult,
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.step import Outcome, StepResult
 from penstock.core.ids import TaskId
 from penstock.engine.task_state import TaskState
 from penstock.flows.runs.frame_events import FrameEvents

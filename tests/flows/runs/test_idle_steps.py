@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.core.errors import Blocked, Suspend
 from penstock.core.ids import QuestionId, TaskId
-from penstock.core.signals import Blocked, Suspend
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.task_state import TaskState
 from penstock.flows.runs.idle_steps import IdleSteps

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import Outcome
+from penstock.core.events.flow_events import Outcome
 from penstock.flows.runs.plan import Jumped, Plan, RunStatus
 from tests.flows.examples import EXAMPLES, SOFT, W1, W2, Answers, agent, flow, fork, ref, shell
 from tests.flows.page_plan import Dice, PagePlan, any_end, any_flow

@@ -4,8 +4,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from penstock.core.events.flow_events import StepSettled, StepStarted
-from penstock.core.events.step import Outcome, StepResult, StepStatus
+from penstock.core.events.flow_events import (
+    Outcome,
+    StepResult,
+    StepSettled,
+    StepStarted,
+    StepStatus,
+)
 from penstock.flows.runs.run import Run
 from tests.flows.examples import W4, W8, W10, flow
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import SKIPPED, FileUse, StepResult, StepStatus, ValueType
+from penstock.core.events.flow_events import SKIPPED, FileUse, StepResult, StepStatus, ValueType
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.runs.fork_choice import ForkAnswer
 from penstock.flows.runs.loops import LoopCounters

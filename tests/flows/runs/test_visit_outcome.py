@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.events.step import Outcome, StepStatus
+from penstock.core.events.flow_events import Outcome, StepStatus
 from penstock.flows.runs.visit_outcome import failed
 
 

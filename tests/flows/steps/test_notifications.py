@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.events.step import Outcome, StepResult
+from penstock.core.events.flow_events import Outcome, StepResult
 from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.runs.plan import SkipReason as Reason

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.envelope import Status
-from penstock.core.events.step import Output
+from penstock.core.events.flow_events import Output
 from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import MemoryStorage, memory_runtime

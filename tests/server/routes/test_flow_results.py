@@ -9,12 +9,17 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.codec import to_wire
 from penstock.core.events.events import Event, Record, TaskEnded
-from penstock.core.events.flow_events import FlowNotified, StepSettled, StepStarted
-from penstock.core.events.step import Outcome, StepResult, StepStatus
+from penstock.core.events.flow_events import (
+    FlowNotified,
+    Outcome,
+    StepResult,
+    StepSettled,
+    StepStarted,
+    StepStatus,
+)
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.question import Question, QuestionKind, QuestionRecord
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.task import Question, QuestionKind, QuestionRecord, TaskRecord, TaskStatus
 from penstock.server.routes.flow_results import StepStates, result_of, status_of
 
 RUN = TaskId("task_1")

@@ -10,8 +10,7 @@ import pytest
 from penstock.core.call import Effect
 from penstock.core.json_values.schema import Schema
 from penstock.core.messages import NOTHING_SPENT, Usage
-from penstock.core.question import EXPIRED, QuestionKind, QuestionStatus, standing
-from penstock.core.task import TaskStatus
+from penstock.core.task import EXPIRED, QuestionKind, QuestionStatus, TaskStatus, standing
 from penstock.server.schemas.components import (
     COMPONENTS,
     FRAMES,

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.app.run_feed import TYPES
-from penstock.core.events.step import StepStatus, ValueType
+from penstock.core.events.flow_events import StepStatus, ValueType
 from penstock.core.json_values.schema import Schema
 from penstock.flows.runs.plan import RunStatus
 from penstock.server.schemas.components import COMPONENTS

@@ -20,14 +20,15 @@ from penstock.core.events.flow_events import (
     AgentStarted,
     FlowNotified,
     FlowStarted,
+    Outcome,
+    StepResult,
     StepSettled,
     StepStarted,
+    StepStatus,
 )
-from penstock.core.events.step import Outcome, StepResult, StepStatus
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import Option, Question, QuestionKind, QuestionStatus, TaskStatus
 from penstock.engine.bus import Delta, DeltaKind, LiveReply
 from penstock.server.streams.flow_wire import RunFrames
 from penstock.server.streams.frame import Position

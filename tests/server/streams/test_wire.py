@@ -26,8 +26,7 @@ from penstock.core.ids import (
     SessionId,
     TaskId,
 )
-from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.server.streams.frame import Position
 from penstock.server.streams.wire import ChatFrames, StreamView
 from tests.kit.stories import (

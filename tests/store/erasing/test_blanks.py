@@ -18,8 +18,7 @@ from penstock.core.events.events import (
     TaskEnded,
 )
 from penstock.core.ids import MessageId, ProfileId, QuestionId, TaskId
-from penstock.core.question import EXPIRED, QuestionStatus, standing
-from penstock.core.task import TaskStatus
+from penstock.core.task import EXPIRED, QuestionStatus, TaskStatus, standing
 from penstock.store.erasing.blanks import ErasedPart, half_of, left_of
 
 WORD = "pineapple"

@@ -17,15 +17,16 @@ from penstock.core.errors import StoreFull
 from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
-from penstock.core.state.changes import (
+from penstock.core.state import (
     Change,
     FileChange,
     FileChanges,
     MediaChange,
+    Scope,
+    ScopeKind,
     StateChange,
     StateVerb,
 )
-from penstock.core.state.scope import Scope, ScopeKind
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.blobs.disk import Disk
 from penstock.store.database import Database

@@ -13,8 +13,7 @@ from penstock.core.errors import StoreFull
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state.changes import FileChange, FileChanges, MediaChange
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import FileChange, FileChanges, MediaChange, Scope, ScopeKind
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.blobs.bucket import open_bucket
 from penstock.store.blobs.disk import Disk

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Connection, text
 
 from penstock.core.clock import Moment
+from penstock.core.errors import LeaseLost
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.signals import LeaseLost
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.logs.lease_units import (

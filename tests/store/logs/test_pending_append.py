@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Sequence
 import pytest
 
 from penstock.core.clock import Moment
+from penstock.core.errors import LeaseLost
 from penstock.core.events.events import NoteEmitted, Record
 from penstock.core.ids import LogId
-from penstock.core.signals import LeaseLost
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.logs.pending_append import PendingAppend
 from penstock.store.rows import Rows

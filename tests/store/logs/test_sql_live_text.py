@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import Connection
 
+from penstock.core.errors import LeaseLost
 from penstock.core.ids import LogId
-from penstock.core.signals import LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database, open_database

@@ -10,10 +10,9 @@ import pytest
 from sqlalchemy import Connection, text
 
 from penstock.core.clock import Moment, SystemClock
-from penstock.core.errors import AlreadyAnswered, StoreClosed, StoreCorrupt, StoreFull
+from penstock.core.errors import AlreadyAnswered, LeaseLost, StoreClosed, StoreCorrupt, StoreFull
 from penstock.core.events.events import Entry, MessageReceived, Record
 from penstock.core.ids import BlobId, MessageId
-from penstock.core.signals import LeaseLost
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.blobs.bucket import open_bucket
 from penstock.store.database import Database
@@ -241,7 +240,7 @@ async def test_an_append_that_nobody_awaits_is_silent(
 HOLD = """
 import asyncio, sys
 from penstock.core.clock import SystemClock
-from penstock.core.signals import LeaseLost
+from penstock.core.errors import LeaseLost
 from penstock.core.events.events import Entry, NoteEmitted
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from penstock.core.call_errors import Cancelled, ToolFailed
+from penstock.core.errors import Suspend
 from penstock.core.events.codec import to_wire
-from penstock.core.events.secret_events import SecretGiven
+from penstock.core.events.events import SecretGiven
 from penstock.core.profile import LOCAL
-from penstock.core.signals import Suspend
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.testing.resources import MemoryVault

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
+from penstock.core.errors import Suspend
 from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
-from penstock.core.question import Option
-from penstock.core.signals import Suspend
+from penstock.core.task import Option
 from penstock.engine.answers import OTHER, check_answer
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.access.policy import Caller

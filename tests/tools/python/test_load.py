@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.diagnostics import Severity
-from penstock.core.signals import Suspend
+from penstock.core.errors import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.python.load import find_files, load_tools
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.events.events import CallSettled, NoteEmitted
 from penstock.core.limits import Limits
-from penstock.core.question import Option
+from penstock.core.task import Option
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool

@@ -8,7 +8,7 @@ from penstock.core.call import RetryPolicy
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import ErrorDetail, Json
 from penstock.core.events.events import CallRetried, CallSettled
-from penstock.core.json_values.canonical import compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import KIB, Limits
 from penstock.testing.invocation import open_workbench
 from penstock.tools.results.bounded_errors import bounded

@@ -6,8 +6,7 @@ from penstock.core.call_errors import StateDenied
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import NoteEmitted, StoredFile
 from penstock.core.ids import BlobId
-from penstock.core.state.changes import FileChange, FileChanges
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.state import FileChange, FileChanges, Scope, ScopeKind
 from penstock.resources.redact import Redactor
 from penstock.tools.results.redaction import (
     check_change,

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.call_errors import BudgetExceeded, ToolFailed
+from penstock.core.errors import Suspend
 from penstock.core.json_values.schema import Schema
-from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Allowance, Budget
 from penstock.models.scripted import ScriptedModel, call, say

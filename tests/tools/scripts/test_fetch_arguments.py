@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.state.paths import parse_path
+from penstock.core.state import parse_path
 from penstock.resources.egress import Redirect
 from penstock.tools.scripts.fetch_arguments import multipart, read_fetch
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import Suspend
 from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
-from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import HostCallResult
 from penstock.testing.invocation import open_workbench
 from penstock.tools.scripts.bindings import Bindings

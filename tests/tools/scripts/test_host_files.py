@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.core.state.paths import parse_path
+from penstock.core.state import parse_path
 from penstock.testing.invocation import open_workbench
 from penstock.tools.scripts.bindings import Bindings
 from tests.kit.hosts import Asking, asking

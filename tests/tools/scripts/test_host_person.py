@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.core.errors import Suspend
 from penstock.core.events.events import QuestionAnswered
 from penstock.core.ids import ProfileId
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.question import EXPIRED, QuestionStatus
-from penstock.core.signals import Suspend
+from penstock.core.task import EXPIRED, QuestionStatus
 from tests.kit.hosts import Asking, asking
 
 WAIT = "task.waitForUserMessage"

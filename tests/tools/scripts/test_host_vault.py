@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.secret_events import SecretGiven
-from penstock.core.state.scope import Scope, ScopeKind
+from penstock.core.events.events import SecretGiven
+from penstock.core.state import Scope, ScopeKind
 from tests.kit.hosts import asking
 
 OWN = {"scope": "profile", "key": "token"}

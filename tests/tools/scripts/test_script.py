@@ -8,9 +8,9 @@ import pytest
 from penstock.core.call_errors import ScriptError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.envelope import Json
+from penstock.core.errors import Suspend
 from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
-from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.script import Bounds, Script
 from penstock.testing.invocation import invocation_for, open_workbench

@@ -1,9 +1,15 @@
-"""The addresses of files: what is one, and what is refused."""
+"""Whose a value is."""
 
 import pytest
 
-from penstock.core.state.paths import FilePath, parents, parse_path
-from penstock.core.state.scope import ScopeKind
+from penstock.core.state import FilePath, Scope, ScopeKind, parents, parse_path
+
+
+def test_a_part_of_a_task_is_a_scope_of_its_own() -> None:
+    task = Scope(ScopeKind.TASK, "task_1")
+    assert task.part("letter") == Scope(ScopeKind.TASK, "task_1/letter")
+    assert str(task) == "task:task_1"
+
 
 TASK, SESSION = ScopeKind.TASK, ScopeKind.SESSION
 GOOD = [

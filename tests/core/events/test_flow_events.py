@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.step import RESERVED, SKIPPED, FileUse, StepResult, is_present
+from penstock.core.events.flow_events import RESERVED, SKIPPED, FileUse, StepResult, is_present
 
 
 @pytest.mark.parametrize(
