@@ -75,13 +75,13 @@ async def window(
     gc.collect()
     wait(2)
     kept: list[tuple[float, ...]] = []
-    cal, checked, begun = float("inf"), 0.0, time.perf_counter()
+    cal, checked, started = float("inf"), 0.0, time.perf_counter()
     while True:
         now = time.perf_counter()
         if now - checked > BETWEEN_READINGS_S:
             cal, checked = min(cal, now_ms(2)), now
-        enough = len(kept) >= least and (now - begun > seconds or len(kept) >= most)
-        patient = now - begun <= seconds * patience and not in_a_hurry()
+        enough = len(kept) >= least and (now - started > seconds or len(kept) >= most)
+        patient = now - started <= seconds * patience and not in_a_hurry()
         if enough and (_quiet(cal) or not patient):
             return _summary(kept) | {"cal_ms": cal}
         kept.append(await sample())

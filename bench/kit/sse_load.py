@@ -67,17 +67,17 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 
 async def _load(spec: dict[str, Any]) -> dict[str, Any]:
-    begun, runs = 0, []
+    started_runs, runs = 0, []
     started = time.perf_counter()
 
     def more() -> bool:
         quick = time.perf_counter() - started < QUICK_S
-        return begun < spec["runs"] or (quick and begun < MORE * spec["runs"])
+        return started_runs < spec["runs"] or (quick and started_runs < MORE * spec["runs"])
 
     async def worker() -> None:
-        nonlocal begun
+        nonlocal started_runs
         while more():
-            begun += 1
+            started_runs += 1
             stream = await _connect(spec, "go")
             await stream.done
             first = stream.check(whole=True)

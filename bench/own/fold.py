@@ -93,10 +93,10 @@ async def first_event(context: Context, name: str | None) -> float:
         if not came and b"data:" in message.get("body", b""):
             came.append(time.perf_counter())
 
-    begun = time.perf_counter()
+    started = time.perf_counter()
     await context.app(_scope(body), receive, send)
     await asyncio.sleep(READING_S)
-    return came[0] - begun
+    return came[0] - started
 
 
 async def end(context: Context) -> None:

@@ -6,6 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
+ATOMS = {int, float, bool, complex, type(None)}
+"""Types whose objects refer to nothing."""
+
 
 def holders(word: str) -> list[str]:
     """Return the types of the objects that have a text with the word, each with its own holders.
@@ -15,6 +18,8 @@ def holders(word: str) -> list[str]:
     """
     gc.collect()
     start = gc.get_objects()
+    if not _is_anywhere(word, start):
+        return []
     ways: dict[int, tuple[Any, Any]] = {id(each): (each, None) for each in start}
     own = {id(start), id(ways)}
     found: list[str] = []
@@ -29,6 +34,31 @@ def holders(word: str) -> list[str]:
                 ways[id(held)] = held, holder
                 start.append(held)
     return found
+
+
+def _is_anywhere(word: str, tracked: list[Any]) -> bool:
+    """Whether any object has a text with the word.
+
+    It keeps no way back to the holders, which makes it five times as fast: a process that has run a
+    thousand tests has millions of objects, and most looks find nothing.
+    """
+    code = word.encode()
+    seen: set[int] = set()
+    for holder in tracked:
+        inside = [_held(holder)]
+        while inside:
+            for held in inside.pop():
+                kind = type(held)
+                if kind is str:
+                    if word in held:
+                        return True
+                elif kind is bytes or kind is bytearray:
+                    if code in held:
+                        return True
+                elif kind not in ATOMS and not gc.is_tracked(held) and id(held) not in seen:
+                    seen.add(id(held))
+                    inside.append(_held(held))
+    return False
 
 
 def _held(holder: Any) -> Iterable[Any]:
