@@ -12,13 +12,22 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.authoring import ProjectAgents, ProjectAuthoring
+from penstock.app.dry_runs import DryRuns
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
+from penstock.app.parts import (
+    DatabaseParts,
+    DeclaredAgents,
+    DeclaredFlows,
+    DeclaredTools,
+    ProjectParts,
+    Storage,
+)
 from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.guards import guards_of
 from penstock.app.plugins.load import Plugin, load_plugins
 from penstock.app.project import Project, check_root, load_project
-from penstock.app.project_parts import DatabaseParts, ProjectParts, Storage
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
@@ -163,7 +172,7 @@ async def _prepared(
 ) -> AsyncIterator[Runtime]:
     check_strict(settings, project)
     world = World(SystemClock(), settings.all_limits, new_id)
-    project_parts = project_parts_of(settings, project, added)
+    project_parts = project_parts_of(settings, project, world, added)
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, project_parts)
@@ -229,49 +238,64 @@ def check_strict(settings: Settings, project: Project) -> None:
         raise DeclarationError(sort(errors))
 
 
-def project_parts_of(settings: Settings, project: Project, added: Additions) -> ProjectParts:
+def project_parts_of(
+    settings: Settings, project: Project, world: World, added: Additions = NOTHING_ADDED
+) -> ProjectParts:
     """Return the parts that come from the project and from the embedding program."""
-    limits, egress = settings.all_limits, settings.egress
-    models = settings.find_models()
-    for model in added.models:
-        models.add(model)
-    models.get()
-    agents = Catalog()
-    agents.take(project.agent_files)
-    for agent in added.agents:
-        agents.add(agent)
-    plugins = project.plugins
-    flows = flows_of(settings, agents, plugins.flows_dirs)
-    return ProjectParts(
+    limits, egress, plugins = world.limits, settings.egress, project.plugins
+    agents = _agents_of(settings, project, added)
+    flows = flows_of(settings, agents.catalog, plugins.flows_dirs)
+    tools = DeclaredTools(
         registry=Registry(
             [*project.every_tool, *with_global_tools(added.tools, settings.global_tools)],
             project.bundle.named_permissions,
             project.broken_tools,
         ),
         rules=Rules(entry.rule() for entry in settings.rules),
-        agents=agents,
-        models=models,
         skills=Skills(project.every_skill, settings.root),
-        prompt_prefix=project.prompt_prefix,
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
-        web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
-        handbooks=project.handbooks,
-        nameable=project.nameable,
-        project=folder_of(settings),
-        flow_settings=FlowSettings(
-            config=constants_of(settings), is_autonomous=settings.flows.autonomous
+        web_url=settings.server.web_url,
+    )
+    config, folder = constants_of(settings), folder_of(settings)
+    return ProjectParts(
+        tools=tools,
+        agents=agents,
+        flows=DeclaredFlows(
+            library=flows,
+            files=flows,
+            settings=FlowSettings(config=config, is_autonomous=settings.flows.autonomous),
+            handbooks=project.handbooks,
+            code_environment=code_environment_of(settings, project),
+            gate=plugins.gates.refusal,
         ),
-        model_names=ModelNames(roles=settings.models.roles),
-        flows=flows,
-        flow_files=flows,
-        guards=partial(guards_of, plugins.guards),
-        gate=plugins.gates.refusal,
-        packages=plugins.agents_dirs,
-        rediscovered=partial(plugins.events.tell, "flow_rediscovered"),
-        local=settings.local.profile,
-        code_environment=code_environment_of(settings, project),
+        folder=folder,
+        authoring=ProjectAuthoring(
+            folder,
+            ProjectAgents(agents.catalog, project.nameable, plugins.agents_dirs),
+            flows,
+            dry_runs=DryRuns(agents=agents.catalog, flows=flows, world=world, config=config),
+            tell=partial(plugins.events.tell, "flow_rediscovered"),
+        ),
         confinement=project.sandbox.confinement if project.sandbox else {},
+        local=settings.local.profile,
+    )
+
+
+def _agents_of(settings: Settings, project: Project, added: Additions) -> DeclaredAgents:
+    models, catalog = settings.find_models(), Catalog()
+    for model in added.models:
+        models.add(model)
+    models.get()  # a wrong default is reported when the project is opened
+    catalog.take(project.agent_files)
+    for agent in added.agents:
+        catalog.add(agent)
+    return DeclaredAgents(
+        catalog=catalog,
+        models=models,
+        model_names=ModelNames(roles=settings.models.roles),
+        prompt_prefix=project.prompt_prefix,
+        guards=partial(guards_of, project.plugins.guards),
     )
 
 

@@ -1,83 +1,26 @@
 """The runtime of one project, which an embedding program holds."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.catalog import Catalog
-from penstock.app.authoring import ProjectAuthoring
-from penstock.app.project_parts import DatabaseParts
+from penstock.app.parts import RuntimeParts
 from penstock.chat.follow import LogSource, follow, texts
 from penstock.chat.inbox import Inbox
 from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
-from penstock.chat.session import Participants
 from penstock.core.call_errors import ToolNotFound
-from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import TaskSuspended
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
-from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.task import QuestionRecord, TaskRecord, TaskStatus, blocked
-from penstock.engine.bus import Bus, Live
-from penstock.engine.launcher import Launcher
-from penstock.engine.relay import Relay
-from penstock.flows.agents.materials import Materials
-from penstock.flows.project.flows import ProjectFlows
-from penstock.flows.work import FlowWork
-from penstock.models.resolve import Models
-from penstock.store.blobs.blobs import Blobs
-from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Projections
+from penstock.engine.bus import Live
 from penstock.tools.access.policy import SCRIPT
-from penstock.tools.access.skills import Skills
-from penstock.tools.callbacks import Callbacks
-from penstock.tools.invoker import Invoker
 
 SUSPENDED = "SUSPENDED"
 BLOCKED = "BLOCKED"
-
-
-class RuntimeParts(Struct, frozen=True, kw_only=True):
-    """The parts of a runtime, for the server and the CLI."""
-
-    limits: Limits
-    clock: Clock
-    log: Log
-    projections: Projections
-    blobs: Blobs
-    bus: Bus
-    relay: Relay
-    launcher: Launcher
-    agents: Catalog
-    models: Models
-    invoker: Invoker
-    """The invoker of the project's tools, those in `invoker.registry`."""
-    invoker_of: Callable[[Agent], Invoker]
-    """Returns the invoker for the tool calls of an agent's model."""
-    key: bytes
-    """The secret of this installation; it signs links and derives ids of calls."""
-    participants: Participants
-    """The agents of conversations, with the prefix of every prompt."""
-    skills: Skills
-    """The skills of the project."""
-    materials: Materials
-    """The handbooks and files that agents of flows read."""
-    flow_work: FlowWork
-    """Runs flows."""
-    callbacks: Callbacks
-    """The functions that tools call in higher packages."""
-    authoring: ProjectAuthoring | None = None
-    """Writes agents and flows of the project's folder; None without a folder."""
-    flow_files: ProjectFlows | None = None
-    """The flows of the project's folder; None without a folder."""
-    database_parts: DatabaseParts | None = None
-    """API keys, lookups and erasure; None without a database, as in memory."""
-    confinement: Mapping[str, str] = field(default_factory=dict)
-    """The layers that confine scripts, each with the reason if this machine lacks it."""
 
 
 class Runtime:

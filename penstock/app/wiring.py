@@ -12,10 +12,16 @@ from functools import cached_property, partial
 from weakref import WeakKeyDictionary
 
 from penstock.agents.agent import Agent, AgentModels
-from penstock.app.authoring import ProjectAgents, ProjectAuthoring
-from penstock.app.dry_runs import DryRuns
-from penstock.app.project_parts import ProjectParts, Storage
-from penstock.app.runtime import Runtime, RuntimeParts
+from penstock.app.parts import (
+    ChatParts,
+    EngineParts,
+    FlowParts,
+    ProjectParts,
+    RuntimeParts,
+    Storage,
+    ToolParts,
+)
+from penstock.app.runtime import Runtime
 from penstock.chat.closer import TaskCloser
 from penstock.chat.direct_calls import CallWork, CommandWork, DirectCalls, MakeLink
 from penstock.chat.inbox import Inbox
@@ -131,42 +137,42 @@ class Assembly:
     def __init__(self, world: World, storage: Storage, project_parts: ProjectParts) -> None:
         self._world = world
         self._storage = storage
-        self._project_parts = project_parts
+        self._project = project_parts
         self._bus = Bus()
         self._slots = Slots(world.limits)
-        self._models = AgentModels(project_parts.models, project_parts.model_names)
+        self._models = AgentModels(project_parts.agents.models, project_parts.agents.model_names)
 
     def runtime(self) -> Runtime:
         """Connect the listeners and return the runtime. The bus is notified before activations."""
-        storage, project_parts = self._storage, self._project_parts
+        storage, project_parts = self._storage, self._project
         storage.log.listen(self._bus.publish)
         storage.log.listen(self._activations.observe)
         if storage.database_parts is not None:
             storage.database_parts.erasure.listen(self._bus.forget)
             storage.database_parts.erasure.listen(self._activations.forget)
-        parts = RuntimeParts(
-            limits=self._world.limits,
-            clock=self._world.clock,
-            log=storage.log,
-            projections=storage.projections,
-            blobs=storage.blobs,
+        engine = EngineParts(
+            launcher=self._launcher,
             bus=self._bus,
             relay=Relay(storage.log.live_text, self._bus, self._world),
-            launcher=self._launcher,
-            agents=project_parts.agents,
-            models=project_parts.models,
-            invoker=self._invoker,
-            invoker_of=self._invokers.of,
-            key=storage.key,
+        )
+        chat = ChatParts(
+            agents=project_parts.agents.catalog,
+            models=project_parts.agents.models,
             participants=self._participants,
-            skills=project_parts.skills,
-            flow_files=project_parts.flow_files,
-            flow_work=self._flow_work,
-            materials=self._materials,
+        )
+        tools = ToolParts(
+            invoker=self._invoker,
             callbacks=self._callbacks,
-            authoring=self._authoring,
-            database_parts=storage.database_parts,
             confinement=project_parts.confinement,
+        )
+        flows = FlowParts(
+            work=self._flow_work,
+            materials=self._materials,
+            files=project_parts.flows.files,
+            authoring=project_parts.authoring,
+        )
+        parts = RuntimeParts(
+            world=self._world, storage=storage, engine=engine, chat=chat, tools=tools, flows=flows
         )
         return Runtime(parts, self._inbox, project_parts.local)
 
@@ -176,7 +182,10 @@ class Assembly:
     def _invoker(self) -> Invoker:
         resources = self._resources
         return Invoker(
-            self._project_parts.registry, self._project_parts.rules, resources, world=self._world
+            self._project.tools.registry,
+            self._project.tools.rules,
+            resources,
+            world=self._world,
         )
 
     @cached_property
@@ -185,7 +194,7 @@ class Assembly:
 
     @cached_property
     def _resources(self) -> Resources:
-        world, storage, project_parts = self._world, self._storage, self._project_parts
+        world, storage, project_parts = self._world, self._storage, self._project
         return Resources(
             artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
             blobs=storage.blobs,
@@ -194,18 +203,19 @@ class Assembly:
             vault=storage.vault,
             media=storage.media,
             links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
-            egress=project_parts.egress,
-            channels=project_parts.channels,
-            web_url=project_parts.web_url,
-            project=project_parts.project,
+            egress=project_parts.tools.egress,
+            channels=project_parts.tools.channels,
+            web_url=project_parts.tools.web_url,
+            project=project_parts.folder,
             callbacks=self._callbacks,
         )
 
     @cached_property
     def _callbacks(self) -> Callbacks:
         """The functions that tools call in higher packages. Each looks its part up when called."""
-        authoring = None if self._authoring is None else self._authoring.callbacks
-        return Callbacks(run_agent=self._run_agent, runs=self._run_callbacks, authoring=authoring)
+        authoring = self._project.authoring
+        author = None if authoring is None else authoring.callbacks
+        return Callbacks(run_agent=self._run_agent, runs=self._run_callbacks, authoring=author)
 
     async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:
         return await self._subagents.run(request, ledger)
@@ -225,59 +235,39 @@ class Assembly:
 
     @cached_property
     def _tool_runs(self) -> ToolRuns:
-        return ToolRuns(self._inbox, self._project_parts.flows.find, self._slots)
-
-    @cached_property
-    def _authoring(self) -> ProjectAuthoring | None:
-        """The authoring of agents and flows; None without a project folder."""
-        project_parts = self._project_parts
-        folder, flows = project_parts.project, project_parts.flow_files
-        if folder is None or flows is None:
-            return None
-        config = project_parts.flow_settings.config
-        return ProjectAuthoring(
-            folder,
-            ProjectAgents(project_parts.agents, project_parts.nameable, project_parts.packages),
-            flows,
-            dry_runs=DryRuns(
-                agents=project_parts.agents, flows=flows, world=self._world, config=config
-            ),
-            tell=project_parts.rediscovered,
-        )
+        return ToolRuns(self._inbox, self._project.flows.library.find, self._slots)
 
     # ---- agents and flows ----
 
     @cached_property
     def _participants(self) -> Participants:
-        project_parts = self._project_parts
+        project_parts = self._project
         return Participants(
-            lambda _, name: project_parts.agents.get(name),
+            lambda _, name: project_parts.agents.catalog.get(name),
             self._invokers.of,
             self._models.of,
-            skills=project_parts.skills,
-            prompt_prefix=project_parts.prompt_prefix,
+            skills=project_parts.tools.skills,
+            prompt_prefix=project_parts.agents.prompt_prefix,
         )
 
     @cached_property
     def _materials(self) -> Materials:
-        return Materials(
-            handbooks=self._project_parts.handbooks, folder=self._project_parts.project
-        )
+        return Materials(handbooks=self._project.flows.handbooks, folder=self._project.folder)
 
     @cached_property
     def _agent_sessions(self) -> AgentSessions:
         environment = AgentEnvironment(
-            get_agent=self._project_parts.agents.worker,
+            get_agent=self._project.agents.catalog.worker,
             model=self._models.of,
             materials=self._materials,
-            guards=self._project_parts.guards,
+            guards=self._project.agents.guards,
             remark=self._models.remark,
         )
         return AgentSessions(environment, self._invoker, world=self._world, bus=self._bus)
 
     @cached_property
     def _subagents(self) -> Subagents:
-        return Subagents(self._agent_sessions, self._project_parts.agents)
+        return Subagents(self._agent_sessions, self._project.agents.catalog)
 
     @cached_property
     def _steps(self) -> StepRunner:
@@ -286,35 +276,35 @@ class Assembly:
         def invoker_with(tool: Tool) -> Invoker:
             return shared.over(Registry([*shared.registry, tool]))
 
-        code = CodeSteps(self._project_parts.code_environment, invoker_with)
-        shell = ShellSteps(self._project_parts.project, shared.threads)
+        code = CodeSteps(self._project.flows.code_environment, invoker_with)
+        shell = ShellSteps(self._project.folder, shared.threads)
         return StepRunner(self._agent_sessions, code, shell, self._world)
 
     @cached_property
     def _flow_work(self) -> FlowWork:
         return FlowWork(
-            library=self._project_parts.flows,
+            library=self._project.flows.library,
             steps=self._steps,
             world=self._world,
             key=self._storage.key,
             slots=self._slots,
             close=TaskCloser(self._storage.key).end,
-            settings=self._project_parts.flow_settings,
-            gate=self._project_parts.gate,
+            settings=self._project.flows.settings,
+            gate=self._project.flows.gate,
         )
 
     # ---- tasks ----
 
     @cached_property
     def _work(self) -> TaskDispatcher:
-        world, project_parts, key = self._world, self._project_parts, self._storage.key
+        world, project_parts, key = self._world, self._project, self._storage.key
         chat = ChatWork(self._participants, world, self._bus, key=key)
         calls = DirectCalls(self._invoker, self._participants, world.clock, key=key)
         commands = CommandWork(
             calls,
             DirectTools(self._invoker),
             _web_link(self._storage, project_parts),
-            wanted_by=partial(wanted_by, project_parts.flows),
+            wanted_by=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
         return TaskDispatcher(chat, CallWork(calls), commands, self._flow_work)
@@ -322,7 +312,9 @@ class Assembly:
     @cached_property
     def _activations(self) -> Activations:
         needs = Requirements(
-            self._participants, self._project_parts.registry, self._project_parts.agents.worker
+            self._participants,
+            self._project.tools.registry,
+            self._project.agents.catalog.worker,
         )
         notifier = RunNotifier(self._storage.log, self._wake)
         body = TaskBody(
@@ -351,7 +343,7 @@ class Assembly:
 def _web_link(storage: Storage, project_parts: ProjectParts) -> MakeLink | None:
     if storage.database_parts is None:
         return None
-    make, web_url = storage.database_parts.web_links.make, project_parts.web_url.rstrip("/")
+    make, web_url = storage.database_parts.web_links.make, project_parts.tools.web_url.rstrip("/")
 
     async def link(session_id: SessionId, profile: Profile) -> str:
         return f"{web_url}/link/{await make(session_id, profile)}"

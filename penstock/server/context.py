@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from penstock.accounts.keys import Keys
-from penstock.app.project_parts import DatabaseParts
+from penstock.app.parts import DatabaseParts
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource
 from penstock.chat.history import History

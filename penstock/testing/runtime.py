@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.project_parts import ProjectParts, Storage
+from penstock.app.parts import DeclaredAgents, DeclaredFlows, DeclaredTools, ProjectParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
@@ -62,22 +62,17 @@ class MemoryStorage:
         self.project: ProjectFolder | None = None
         """A project folder, for tools that need one."""
 
-    def project_parts(self, model: Model | None) -> ProjectParts:
-        """Return the parts of a project without tools, agents and rules; `model` is the default."""
-        models = Models(default=model.card.model_id if model else OFFLINE, limits=self.limits)
-        if model is not None:
-            models.add(model)
+    def project_parts(self, tools: DeclaredTools, agents: DeclaredAgents) -> ProjectParts:
+        """Return the parts of a project with these tools and agents."""
         return ProjectParts(
-            registry=Registry(()),
-            rules=Rules(()),
-            agents=Catalog(),
-            models=models,
-            skills=NO_SKILLS,
-            egress=self.egress,
-            flows=self.flows,
-            code_environment=self.code_environment,
-            handbooks=self.handbooks,
-            project=self.project,
+            tools=replace(tools, egress=self.egress),
+            agents=agents,
+            flows=DeclaredFlows(
+                library=self.flows,
+                code_environment=self.code_environment,
+                handbooks=self.handbooks,
+            ),
+            folder=self.project,
         )
 
     def storage(self) -> Storage:
@@ -131,12 +126,12 @@ async def memory_runtime(
         Good morning.
     """
     place = place or MemoryStorage()
-    project_parts = replace(
-        place.project_parts(model),
-        registry=Registry(as_tools(tools)),
-        rules=Rules(rules),
-        agents=Catalog(agents),
-        skills=skills,
+    models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
+    if model is not None:
+        models.add(model)
+    project_parts = place.project_parts(
+        DeclaredTools(registry=Registry(as_tools(tools)), rules=Rules(rules), skills=skills),
+        DeclaredAgents(catalog=Catalog(agents), models=models),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
     await runtime.parts.launcher.open()

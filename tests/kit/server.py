@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.project_parts import DatabaseParts, ProjectParts, Storage
+from penstock.app.parts import DatabaseParts, DeclaredAgents, DeclaredTools, ProjectParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.app.wiring import assemble
@@ -91,7 +91,9 @@ async def in_memory(
     models = Models(default=model.card.model_id, limits=limits)
     models.add(model)
     project_parts = ProjectParts(
-        registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models, **more
+        tools=DeclaredTools(registry=Registry(tools), rules=Rules(())),
+        agents=DeclaredAgents(catalog=Catalog(agents), models=models),
+        **more,
     )
     database = await open_database(url, limits=limits) if isinstance(url, str) else url
     blobs = open_blobs("memory:///")

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.app.opening import NOTHING_ADDED, open_storage, project_parts_of
+from penstock.app.opening import open_storage, project_parts_of
+from penstock.app.parts import Storage
 from penstock.app.project import Project, load_project, sandbox_of
-from penstock.app.project_parts import Storage
 from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.sections import Engine, in_engine
@@ -135,13 +135,15 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
         if plan.mocks.has_vault or not plan.keeps:
             assert alone.vault is not None  # noqa: S101  open_storage gives one
             storage = replace(storage, vault=MockedVault(alone.vault, keeps=plan.keeps))
-        project_parts = project_parts_of(settings, project, NOTHING_ADDED)
-        assert project_parts.egress is not None  # noqa: S101  project_parts_of gives one
-        project_parts = replace(
-            project_parts,
-            registry=Registry(_mocked(tool, plan) for tool in project_parts.registry),
-            egress=MockedEgress(plan.mocks.fetch, project_parts.egress),
+        project_parts = project_parts_of(settings, project, world)
+        declared = project_parts.tools
+        assert declared.egress is not None  # noqa: S101  project_parts_of gives one
+        mocked = replace(
+            declared,
+            registry=Registry(_mocked(tool, plan) for tool in declared.registry),
+            egress=MockedEgress(plan.mocks.fetch, declared.egress),
         )
+        project_parts = replace(project_parts, tools=mocked)
         runtime = assemble(world, storage, project_parts)
         protect(runtime, project)
         if project.sandbox is not None:

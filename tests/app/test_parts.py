@@ -1,6 +1,6 @@
 """What is kept in a database alone, in one hand."""
 
-from penstock.app.project_parts import DatabaseParts
+from penstock.app.parts import DatabaseParts
 from penstock.core.ids import ArtifactId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.resources.cipher import Cipher

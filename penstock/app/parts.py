@@ -1,0 +1,335 @@
+"""The parts of a runtime: what `assemble` takes, and what the server and the CLI use.
+
+ProjectParts and Storage are the input. RuntimeParts is the result, in one struct for each package
+below that has parts with readers above: take the struct, not the whole, where one is enough.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from msgspec import Struct, field
+
+from penstock.accounts.keys import Keys, SignIns
+from penstock.accounts.web_links import WebLinks
+from penstock.agents.catalog import Catalog
+from penstock.agents.prompt_prefix import PromptPrefix
+from penstock.app.authoring import ProjectAuthoring
+from penstock.chat.session import FindInvoker, Participants
+from penstock.core.clock import Clock
+from penstock.core.limits import Limits, World
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.engine.bus import Bus
+from penstock.engine.launcher import Launcher
+from penstock.engine.relay import Relay
+from penstock.flows.agents.agent_sessions import (
+    GuardsOf,
+    no_guards,
+)
+from penstock.flows.agents.materials import Materials
+from penstock.flows.code.steps import CodeEnvironment
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import FlowLibrary, NoFlows
+from penstock.flows.starting import FlowSettings
+from penstock.flows.work import FlowWork, GateCheck, always_open
+from penstock.manifest.handbook import Handbooks
+from penstock.manifest.permissions import PermissionCatalog
+from penstock.models.names import ModelNames
+from penstock.models.resolve import Models
+from penstock.resources.channels import Channel
+from penstock.resources.cipher import Cipher
+from penstock.resources.egress import Egress
+from penstock.resources.media import Media
+from penstock.resources.state import State
+from penstock.resources.vault import SqlVault, Vault
+from penstock.resources.workspace import Files
+from penstock.store.blobs.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasing.sweeper import Sweeper
+from penstock.store.logs.log import Log
+from penstock.store.metrics import Metrics
+from penstock.store.projections.lookup import Lookup
+from penstock.store.projections.projections import Projections
+from penstock.store.repair.health import look
+from penstock.tools.access.rules import Rules
+from penstock.tools.access.skills import NO_SKILLS, Skills
+from penstock.tools.callbacks import Callbacks
+from penstock.tools.invoker import Invoker
+from penstock.tools.registry import Registry
+from penstock.tools.resources import ProjectFolder
+
+
+class DatabaseParts:
+    """Keys, links, sign-ins and the vault; search, metrics and erasure of conversations."""
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        clock: Clock,
+        cipher: Cipher,
+        *,
+        permissions: PermissionCatalog | None = None,
+    ) -> None:
+        self.look = partial(look, database, blobs)
+        """Checks whether the store works."""
+        self.keys = Keys(database, clock, catalog=permissions)
+        self.lookup = Lookup(database, blobs)
+        self.metrics = Metrics(database, blobs)
+        self.erasure = Erasure(database, blobs, clock)
+        self.sweeper = Sweeper(self.erasure, blobs, clock, seconds=database.limits.loose_seconds)
+        self.vault = SqlVault(database, cipher, clock)
+        self.web_links = WebLinks(database, clock)
+        self.sign_ins = SignIns(database, self.keys, clock)
+
+
+NO_FLOWS = NoFlows()
+NO_ROLES = ModelNames()
+DEFAULT_SETTINGS = FlowSettings()
+NO_HANDBOOKS = Handbooks()
+
+
+class Storage(Struct, frozen=True, kw_only=True):
+    """The storage of a runtime, and the identity of this process in it."""
+
+    log: Log
+    projections: Projections
+    blobs: Blobs
+    key: bytes
+    """The secret of this installation; it signs links and derives ids of calls."""
+    owner: str
+    """The name of this process as the owner of leases."""
+    database_parts: DatabaseParts | None = None
+    """None without a database, as in memory."""
+    files: Files | None = None
+    state: State | None = None
+    vault: Vault | None = None
+    media: Media | None = None
+
+
+class DeclaredTools(Struct, frozen=True, kw_only=True):
+    """The tools of a project, and the limits of their reach."""
+
+    registry: Registry
+    rules: Rules
+    skills: Skills = NO_SKILLS
+    egress: Egress | None = None
+    """Their network access; None means none."""
+    channels: tuple[Channel, ...] = ()
+    """The channels of notifications."""
+    web_url: str = ""
+    """The URL of the project's web page."""
+
+
+class DeclaredAgents(Struct, frozen=True, kw_only=True):
+    """The agents of a project, and their models."""
+
+    catalog: Catalog
+    models: Models
+    model_names: ModelNames = NO_ROLES
+    """Resolves roles and other spellings of model names."""
+    prompt_prefix: PromptPrefix | None = None
+    """The beginning of every system prompt."""
+    guards: GuardsOf = no_guards
+    """Returns the guards of plugins for an agent session."""
+
+
+class DeclaredFlows(Struct, frozen=True, kw_only=True):
+    """The flows of a project, and what their steps use."""
+
+    library: FlowLibrary = NO_FLOWS
+    files: ProjectFlows | None = None
+    """The same flows, if they are files of the project's folder."""
+    settings: FlowSettings = DEFAULT_SETTINGS
+    handbooks: Handbooks = NO_HANDBOOKS
+    """The handbooks that agents of flows read."""
+    code_environment: CodeEnvironment | None = None
+    """The environment of code steps; without one they fail."""
+    gate: GateCheck = always_open
+    """Returns why the gates of plugins refuse a run, or None."""
+
+
+NOTHING_DECLARED = DeclaredFlows()
+
+
+class ProjectParts(Struct, frozen=True, kw_only=True):
+    """The parts of a project: tools, agents, flows, and its folder."""
+
+    tools: DeclaredTools
+    agents: DeclaredAgents
+    flows: DeclaredFlows = NOTHING_DECLARED
+    folder: ProjectFolder | None = None
+    """The project's folder, for tools that work in it; None without a folder."""
+    authoring: ProjectAuthoring | None = None
+    """Writes agents and flows of the folder; None without a folder."""
+    confinement: Mapping[str, str] = field(default_factory=dict)
+    """The layers that confine scripts, each with the reason if this machine lacks it."""
+    local: Profile = LOCAL_PROFILE
+    """The profile of work that names none."""
+
+
+class EngineParts(Struct, frozen=True, kw_only=True):
+    """How tasks run, and how readers hear of them at once."""
+
+    launcher: Launcher
+    bus: Bus
+    """The events and deltas of this process."""
+    relay: Relay
+    """The deltas of this process for readers in other processes."""
+
+
+class ChatParts(Struct, frozen=True, kw_only=True):
+    """The agents of conversations."""
+
+    agents: Catalog
+    models: Models
+    participants: Participants
+    """Their tools, models, skills and prompt prefix."""
+
+
+class ToolParts(Struct, frozen=True, kw_only=True):
+    """The tools of the project."""
+
+    invoker: Invoker
+    """Calls the tools in `invoker.registry`."""
+    callbacks: Callbacks
+    """The functions that tools call in higher packages."""
+    confinement: Mapping[str, str]
+    """The layers that confine scripts, each with the reason if this machine lacks it."""
+
+
+class FlowParts(Struct, frozen=True, kw_only=True):
+    """The flows of the project."""
+
+    work: FlowWork
+    """Runs flows."""
+    materials: Materials
+    """The handbooks and files that agents of flows read."""
+    files: ProjectFlows | None = None
+    """The flows of the project's folder; None without a folder."""
+    authoring: ProjectAuthoring | None = None
+    """Writes agents and flows of the project's folder; None without a folder."""
+
+
+class RuntimeParts(Struct, frozen=True, kw_only=True):
+    """The parts of a runtime, for the server and the CLI."""
+
+    world: World
+    """The clock, the limits and the source of ids."""
+    storage: Storage
+    engine: EngineParts
+    chat: ChatParts
+    tools: ToolParts
+    flows: FlowParts
+
+    # Old names, until every reader in server, cli and tests takes the structs above.
+
+    @property
+    def clock(self) -> Clock:
+        """`world.clock`."""
+        return self.world.clock
+
+    @property
+    def limits(self) -> Limits:
+        """`world.limits`."""
+        return self.world.limits
+
+    @property
+    def log(self) -> Log:
+        """`storage.log`."""
+        return self.storage.log
+
+    @property
+    def projections(self) -> Projections:
+        """`storage.projections`."""
+        return self.storage.projections
+
+    @property
+    def blobs(self) -> Blobs:
+        """`storage.blobs`."""
+        return self.storage.blobs
+
+    @property
+    def key(self) -> bytes:
+        """`storage.key`."""
+        return self.storage.key
+
+    @property
+    def database_parts(self) -> DatabaseParts | None:
+        """`storage.database_parts`."""
+        return self.storage.database_parts
+
+    @property
+    def launcher(self) -> Launcher:
+        """`engine.launcher`."""
+        return self.engine.launcher
+
+    @property
+    def bus(self) -> Bus:
+        """`engine.bus`."""
+        return self.engine.bus
+
+    @property
+    def relay(self) -> Relay:
+        """`engine.relay`."""
+        return self.engine.relay
+
+    @property
+    def agents(self) -> Catalog:
+        """`chat.agents`."""
+        return self.chat.agents
+
+    @property
+    def models(self) -> Models:
+        """`chat.models`."""
+        return self.chat.models
+
+    @property
+    def participants(self) -> Participants:
+        """`chat.participants`."""
+        return self.chat.participants
+
+    @property
+    def skills(self) -> Skills:
+        """`chat.participants.skills`."""
+        return self.chat.participants.skills
+
+    @property
+    def invoker_of(self) -> FindInvoker:
+        """`chat.participants.invoker`."""
+        return self.chat.participants.invoker
+
+    @property
+    def invoker(self) -> Invoker:
+        """`tools.invoker`."""
+        return self.tools.invoker
+
+    @property
+    def callbacks(self) -> Callbacks:
+        """`tools.callbacks`."""
+        return self.tools.callbacks
+
+    @property
+    def confinement(self) -> Mapping[str, str]:
+        """`tools.confinement`."""
+        return self.tools.confinement
+
+    @property
+    def flow_work(self) -> FlowWork:
+        """`flows.work`."""
+        return self.flows.work
+
+    @property
+    def materials(self) -> Materials:
+        """`flows.materials`."""
+        return self.flows.materials
+
+    @property
+    def flow_files(self) -> ProjectFlows | None:
+        """`flows.files`."""
+        return self.flows.files
+
+    @property
+    def authoring(self) -> ProjectAuthoring | None:
+        """`flows.authoring`."""
+        return self.flows.authoring
