@@ -5,10 +5,9 @@ from pathlib import Path
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.folder import Folder
-from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.modules import ScriptReference, load
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner
-from penstock.sandbox.reading.typescript import TypeScript
 
 DISTRIBUTION = "penstock"
 

@@ -59,7 +59,7 @@ class ProjectSandbox:
         if not self._chosen.hardened:
             return
         tell_missing: Callable[[Layers], str] = late(
-            "penstock.sandbox.processes.hardening:missing_layers"
+            "penstock.sandbox.processes.process:missing_layers"
         )
         missing = tell_missing(self.layers)
         if missing and self._chosen.hardened != "auto":
@@ -85,7 +85,7 @@ class ProjectSandbox:
     def layers(self) -> Layers:
         """Return the layers of confinement, each with the reason if this machine lacks it."""
         if self._layers is None:
-            find: Callable[[], Layers] = late("penstock.sandbox.processes.hardening:found_layers")
+            find: Callable[[], Layers] = late("penstock.sandbox.processes.process:found_layers")
             self._layers = find()
         return self._layers
 
@@ -121,7 +121,7 @@ class ProjectSandbox:
     def _opened(self, name: str) -> Sandbox:
         clock, cache = SystemClock(), self._cache
         if self._told:
-            debugged: Sandbox = late("penstock.sandbox.debug_sandbox:DebugSandbox")(
+            debugged: Sandbox = late("penstock.sandbox.processes.deno:DebugSandbox")(
                 clock, cache, self._told, port=self._port
             )
             return debugged
@@ -174,6 +174,6 @@ def with_engines(bundle: Bundle, sandbox: ProjectSandbox) -> Bundle:
 
 def _available(layers: Layers) -> list[str]:
     available: Callable[[Layers], list[str]] = late(
-        "penstock.sandbox.processes.hardening:available_layers"
+        "penstock.sandbox.processes.process:available_layers"
     )
     return available(layers)

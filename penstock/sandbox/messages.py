@@ -1,14 +1,19 @@
-"""The messages between a script and its engine: JSON, with bytes as attachments.
+"""The messages between a script and its engine, and the frames that carry them to a process.
 
 Guarantees that a message from a script either becomes a `Message` with a known kind, finite JSON of
 bounded depth and a bounded number, or raises ScriptError. A script controls every character: it may
 replace the functions that our guest sources call, or break its engine. Arguments that are nested
 too deeply are an error of the author, so only that host call is refused; any other malformed
-message cannot come from our sources and ends the script. Proof: tests/sandbox/test_messages.py.
+message cannot come from our sources and ends the script.
+
+A message is JSON, with bytes as attachments. A frame is the number of its parts, their sizes, and
+the parts. Its sender is untrusted, too: a frame beyond the bound is refused before it is buffered.
+Proof: tests/sandbox/test_messages.py.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +25,10 @@ ENDINGS = {"done", "large", "missing", "fail"}
 """The kinds of a script's last message."""
 KINDS = ENDINGS | {"ask", "drop", "print", "rejected"}
 _MOST_DIGITS = 9
+MOST_PARTS = 1 << 16
+_WORD = 4
+_PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+"""Shared, because creating an encoder costs more than parsing a message."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -91,6 +100,51 @@ def read_json(text: str, depth: int, what: str) -> Any:
     return value
 
 
+class FrameReader:
+    """Assembles frames from received bytes. Their sender is untrusted."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._unread = bytearray()
+        self.most_bytes = most_bytes
+        """Largest size of a frame. A larger one is refused before it is buffered."""
+
+    def feed(self, content: bytes) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield every complete frame. Raises ValueError for bytes that cannot be a frame."""
+        self._unread += content
+        while (frame := self._take()) is not None:
+            yield frame
+
+    def _take(self) -> tuple[str, list[bytes]] | None:
+        unread = self._unread
+        if len(unread) < _WORD:
+            return None
+        count = int.from_bytes(unread[:_WORD], "little")
+        if not 1 <= count <= MOST_PARTS:
+            raise ValueError(f"a frame has 1 to {MOST_PARTS} parts, found {count}")
+        at = _WORD * (count + 1)
+        if len(unread) < at:
+            return None
+        sizes = struct.unpack(f"<{count}I", unread[_WORD:at])
+        whole = at + sum(sizes)
+        if whole > self.most_bytes:
+            raise ValueError(f"a frame has at most {self.most_bytes} bytes, found {whole}")
+        if len(unread) < whole:
+            return None
+        parts = []
+        for size in sizes:
+            parts.append(bytes(unread[at : at + size]))
+            at += size
+        del unread[:whole]
+        return parts[0].decode("ascii", "replace"), parts[1:]
+
+
+def frame_of(kind: str, parts: Sequence[bytes] = ()) -> bytes:
+    """Return the bytes of one frame. Its first part is its kind."""
+    all_parts = (kind.encode(), *parts)
+    head = struct.pack(f"<{len(all_parts) + 1}I", len(all_parts), *map(len, all_parts))
+    return b"".join((head, *all_parts))
+
+
 def _is_number(digits: str) -> bool:
     return digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
 
@@ -151,7 +205,3 @@ def _is_deeper(value: Any, depth: int) -> bool:
             if isinstance(member, (dict, list))
         ]
     return bool(level)
-
-
-_PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-"""Shared, because creating an encoder costs more than parsing a message."""

@@ -13,7 +13,7 @@ from penstock.cli.doctor import EXTRAS, Finding, FindingLevel, confining
 from penstock.cli.main import main
 from penstock.core.clock import SystemClock
 from penstock.core.ids import TaskId
-from penstock.sandbox.processes.hardening import found_layers
+from penstock.sandbox.processes.process import found_layers
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.sql_log import SqlLog

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ENTRIES = ("tests/sandbox/test_entry.py", "tests/sandbox/wasm/test_wasm_guest.py")
+ENTRIES = ("tests/sandbox/test_entry.py", "tests/sandbox/wasm/test_quickjs.py")
 ASKED, ATTACKS = "tests/sandbox/wasm/test_quickjs.py", "tests/contracts/test_sandbox.py"
 SOME = "loop_plain or memory_array or look_ or pollute_everything or tamper or throw or flood_of_b"
 """Of the attacks, and with them all entries: confinement is around an engine that has had all."""

@@ -14,10 +14,10 @@ from pathlib import Path
 from penstock.core.errors import OutOfResources
 from penstock.core.exhaustion import exhaustion_of
 from penstock.resources.project.search import SearchQuery, search
-from penstock.sandbox.processes.hardening import found_layers
+from penstock.sandbox.processes.process import found_layers
 from penstock.sandbox.processes.process import Command, Process
 from penstock.sandbox.processes.shell import Enclosure, ShellCommand, run_shell
-from penstock.sandbox.processes.warm_processes import WarmProcesses
+from penstock.sandbox.processes.process_sandbox import WarmProcesses
 from tests.kit.resources import allow_no_process
 
 COMMAND = Command(argv=["/bin/true"], folder=Path("/"))

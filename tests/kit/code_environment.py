@@ -16,9 +16,8 @@ from penstock.flows.code.reading import read_module
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.modules import ModuleLoader
 from penstock.models.scripted import ScriptedModel
-from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner
-from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import Sandbox
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime

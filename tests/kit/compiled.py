@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.typescript import TypeScript
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.wasm.quickjs import QuickJs
 from tests.kit.project import ProjectFolder
 

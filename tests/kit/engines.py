@@ -9,8 +9,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
-from penstock.sandbox.processes.hardening import available_layers, found_layers
-from penstock.sandbox.processes.process import Command
+from penstock.sandbox.processes.process import Command, available_layers, found_layers
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.processes.wasm_apart import open_wasm_apart
 from penstock.sandbox.script import Sandbox

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner
-from penstock.sandbox.reading.typescript import TypeScript
 
 
 @pytest.fixture(scope="session")

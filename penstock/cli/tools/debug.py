@@ -19,8 +19,7 @@ from penstock.cli.terminal.output import note, print_json, say
 from penstock.cli.terminal.render import envelope_text
 from penstock.cli.tools.call import WatchedCall, not_direct
 from penstock.core.envelope import Envelope, Json
-from penstock.sandbox.debug_sandbox import PATIENCE
-from penstock.sandbox.processes.deno import missing_deno
+from penstock.sandbox.processes.deno import PATIENCE, missing_deno
 from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
 

@@ -15,9 +15,9 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.modules import SUFFIXES
 from penstock.flows.project.modules import ReadModule
 from penstock.sandbox.reading.folder import Files, ReadFailure
-from penstock.sandbox.reading.imports import RefusedImport, target
-from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.graph import RefusedImport, target
 from penstock.sandbox.reading.modules import ScriptReference, load
+from penstock.sandbox.reading.parsers import Statement
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.script import LoadResult
 from penstock.tools.scripts.manifests import open_scanner

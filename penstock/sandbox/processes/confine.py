@@ -11,7 +11,7 @@ before).
 
 It imports no module of penstock and few of the library, because it starts for every script: each
 import would cost each start. The numbers below are of Linux's stable ABI, which Python's library
-does not name. Proof: tests/sandbox/processes/test_confine.py and test_hardening.py.
+does not name. Proof: tests/sandbox/processes/test_confine.py and test_process.py.
 """
 
 import ctypes

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.sandbox.processes.confine import LAYERS
-from penstock.sandbox.processes.home import HOME
 
 _TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  private to the namespace
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
@@ -135,11 +134,12 @@ def _become(plan: Mapping[str, Any]) -> NoReturn:
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_DATA, plan["memory"])
         _limit(resource.RLIMIT_NPROC, _MARGIN * plan["processes"])
+        home = plan["home_inside"]
         allowed = {
             "execute": ["/"],
             "read": [],
             "list": [],
-            "write": [*plan["writable"], *_DEVICES, _SHARED_MEMORY, _TEMPORARY, HOME],
+            "write": [*plan["writable"], *_DEVICES, _SHARED_MEMORY, _TEMPORARY, home],
             "network": plan["network"],
         }
         LAYERS["no_new_privs"](allowed)
@@ -176,7 +176,7 @@ def _make_root(plan: Mapping[str, Any]) -> None:
         _show(root, Path("/etc", name), resolved=True)
     _make_devices(root)
     _bind(plan["tmp"], _made_folder(_in(root, _TEMPORARY)))
-    _bind(plan["home"], _made_folder(_in(root, HOME)))
+    _bind(plan["home"], _made_folder(_in(root, plan["home_inside"])))
     inside = _made_folder(_in(root, project))
     _lay_project(plan, root, inside)
     _made_folder(root / "proc")

@@ -3,8 +3,11 @@
 Guarantees that the process starts through `confine.py` with its limits and layers, that it leads a
 session of its own which `kill` ends as a whole, and that it is always reaped, in a thread, because
 waiting for a process blocks. One socket is its stdin and stdout. The peer is untrusted: frames are
-bounded (frames.py), and what it does not read is kept up to a bound that the guest checks. Proof:
-tests/sandbox/processes/test_process.py.
+bounded (`FrameReader`), and what it does not read is kept up to a bound that the guest checks.
+
+`found_layers` tries each layer of confinement in a child process instead of checking versions:
+containers, LSM settings and seccomp profiles of the host can refuse a layer that the kernel has.
+Proof: tests/sandbox/processes/test_process.py.
 """
 
 import asyncio
@@ -23,7 +26,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from penstock.core.exhaustion import starting_process
-from penstock.sandbox.processes.frames import FrameReader, frame_of
+from penstock.sandbox.messages import FrameReader, frame_of
 from penstock.sandbox.processes.slots import Slot
 
 CONFINE = Path(__file__).with_name("confine.py")
@@ -37,6 +40,9 @@ LOOKED_AT = (
 _BUFFER = 1 << 20
 _CHUNK = 1 << 18
 _MOST_LAST_WORDS = 8192
+NONE_AT_ALL = "only Linux can confine scripts"
+_PROBE_SECONDS = 10
+PROBE = (sys.executable, "-I", "-S", str(CONFINE), "--probe")
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -206,3 +212,26 @@ class Process:
 def _settle(turn: asyncio.Future[None]) -> None:
     if not turn.done():
         turn.set_result(None)
+
+
+def found_layers(probe: Sequence[str] = PROBE) -> Mapping[str, str]:
+    """Return each layer with the reason why it is not available, or an empty text."""
+    if sys.platform != "linux":
+        return {"confinement": NONE_AT_ALL}
+    with starting_process():
+        ended = subprocess.run(probe, capture_output=True, timeout=_PROBE_SECONDS, check=False)  # noqa: S603  of penstock's own making
+    if ended.returncode:
+        reason = ended.stderr.decode("utf-8", "replace").strip()[-200:]
+        return {"confinement": f"it could not be tried: {reason}"}
+    layers: dict[str, str] = json.loads(ended.stdout)
+    return layers
+
+
+def available_layers(layers: Mapping[str, str]) -> list[str]:
+    """Return the names of the layers that this machine has."""
+    return [name for name, why in layers.items() if not why]
+
+
+def missing_layers(layers: Mapping[str, str]) -> str:
+    """Return the missing layers and their reasons as one line; empty if none is missing."""
+    return "; ".join(f"{name}: {why}" for name, why in layers.items() if why)

@@ -19,8 +19,7 @@ from contextlib import suppress
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.core.json_values.json_text import parse_json
-from penstock.sandbox.guest import MIB, EntryRequest, begin_step, world_of
-from penstock.sandbox.machine_world import digest
+from penstock.sandbox.guest import MIB, EntryRequest, begin_step, digest, world_of
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.processes.process import Process
 from penstock.sandbox.sources import plan_of

@@ -27,10 +27,12 @@ from msgspec import Struct, field
 
 from penstock.core.errors import OutOfResources
 from penstock.core.exhaustion import starting_process
-from penstock.sandbox.processes.home import HOME
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LANG = "C.UTF-8"
+HOME = "/run/home"
+"""The home folder inside an enclosure. `enclose` gets it in its plan: it must not import this file,
+which would load asyncio for every command."""
 GRACE_SECONDS = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 _REST_SECONDS = 1.0
@@ -255,6 +257,7 @@ def _plan(enclosure: Enclosure, folder: Path, scratch: Path) -> dict[str, Any]:
         "parent": os.getpid(),
         "root": str(scratch / "root"),
         "home": str(scratch / "home"),
+        "home_inside": HOME,
         "tmp": str(scratch / "tmp"),
         "changes": str(scratch / "changes"),
         "project": str(folder),

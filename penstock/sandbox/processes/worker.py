@@ -16,10 +16,8 @@ from typing import Any
 from penstock.core.call_errors import OutOfMemory
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
-from penstock.sandbox.guest import MIB
-from penstock.sandbox.machine_world import MachineWorld
-from penstock.sandbox.messages import ENDINGS
-from penstock.sandbox.processes.frames import FrameReader, frame_of
+from penstock.sandbox.guest import MIB, MachineWorld
+from penstock.sandbox.messages import ENDINGS, FrameReader, frame_of
 from penstock.sandbox.script import RUNTIME, Module
 from penstock.sandbox.sources import TOOL
 from penstock.sandbox.wasm.machine import Machine, boot

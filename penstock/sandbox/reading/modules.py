@@ -17,19 +17,22 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.sandbox.reading.folder import Files, ReadFailure
-from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read, read_graph
-from penstock.sandbox.reading.imports import (
+from penstock.sandbox.reading.graph import (
     EXTENSIONS,
+    MOST_BYTES,
+    MOST_MODULES,
+    Graph,
+    Read,
     RefusedImport,
     Resolve,
     missing_file,
     missing_name,
+    read_graph,
     refused_attributes,
     target,
 )
-from penstock.sandbox.reading.lexer import Statement
-from penstock.sandbox.reading.mask import masked
-from penstock.sandbox.reading.partial import exported, may_export
+from penstock.sandbox.reading.parsers import Statement
+from penstock.sandbox.reading.partial import exported, masked, may_export
 from penstock.sandbox.reading.scan import JSON, Lines, Scanner
 from penstock.sandbox.script import RUNTIME, LoadResult, Module, Script
 

@@ -1,10 +1,14 @@
-"""Reads what can be read of a source with mistakes, so that one mistake does not hide others."""
+"""Reads what can be read of a source with mistakes, so that one mistake does not hide others.
+
+`masked` blanks comments and the contents of strings, so that patterns find code only; it needs no
+valid syntax. Every replacement keeps all offsets: problems are reported at the author's positions.
+Proof: tests/sandbox/reading/test_partial.py.
+"""
 
 import re
 from collections.abc import Callable, Iterator
 
-from penstock.sandbox.reading.mask import blank, closing, masked
-from penstock.sandbox.reading.typescript import DECORATOR
+from penstock.sandbox.reading.parsers import DECORATOR
 
 _BLOCK = re.compile(r"(?:const\s+)?(?:enum|namespace|module)\s+([\w$]+)[\w$.\s]*(?=\{)")
 _DECLARED = r"\b(?:class|function|enum|const|let|var)\b[\s*]*{name}(?![\w$])"
@@ -25,6 +29,13 @@ _EXPORT_NAME = re.compile(
 _WORD = re.compile(r"[\w$]+")
 _DYNAMIC = re.compile(r"(?<![.\w$])import\s*(\(|\.\s*meta\b)")
 _ENUM = re.compile(r"^[ \t]*(?:export\s+)?((?:const\s+)?enum)\s+[\w$]+\s*\{", re.MULTILINE)
+_NEXT = re.compile(
+    r"//[^\r\n]*|/\*.*?(?:\*/|\Z)|'(?:\\.|[^'\\\r\n])*'?|\"(?:\\.|[^\"\\\r\n])*\"?|[`{}]", re.DOTALL
+)
+_IN_TEMPLATE = re.compile(r"(?:\\.|\$(?!\{)|[^`\\$])*(`|\$\{|\\?\Z)", re.DOTALL)
+_VISIBLE = re.compile(r"[^\r\n]")
+_CLOSES = {"{": "}", "(": ")", "<": ">", "[": "]"}
+_BRACKET = re.compile(r"=>|[{}()<>\[\]]")
 
 
 def without(text: str, construct: str, at: int) -> str | None:
@@ -52,6 +63,34 @@ def forbidden(text: str) -> Iterator[tuple[int, str]]:
         yield dynamic.start(), "import()" if dynamic[1] == "(" else "import.meta"
     for enum in _ENUM.finditer(mask):
         yield enum.start(1), "enum"
+
+
+def masked(text: str) -> str:
+    """Return a text of the same length that keeps code, quotes and line ends."""
+    parts, end = [], 0
+    for begin, stop in _hidden(text):
+        parts += [text[end:begin], blank(text[begin:stop])]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def blank(text: str) -> str:
+    """Replace everything but line ends by spaces."""
+    return _VISIBLE.sub(" ", text)
+
+
+def closing(mask: str, at: int) -> int | None:
+    """Return the offset after the bracket that closes the one at `at`, or None."""
+    opens = mask[at : at + 1]
+    closes, depth = _CLOSES[opens], 0
+    for bracket in _BRACKET.finditer(mask, at):
+        if bracket[0] == opens:
+            depth += 1
+        elif bracket[0] == closes:
+            depth -= 1
+            if not depth:
+                return bracket.end()
+    return None
 
 
 def may_export(mask: str, name: str) -> bool:
@@ -128,6 +167,33 @@ def _put(text: str, begin: int, end: int, instead: str) -> str:
     """Overwrite a part of a text; the offsets after it stay the same."""
     rest = blank(text[begin + len(instead) : end])
     return text[:begin] + instead + rest + text[end:]
+
+
+def _hidden(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges that are not code: comments, and the contents of strings and templates."""
+    # The depth of braces in each open `${…}`: a `}` at depth 0 continues its template.
+    depths: list[int] = []
+    at = 0
+    while (found := _NEXT.search(text, at)) is not None:
+        at, sign = found.end(), found[0]
+        if sign == "{" and depths:
+            depths[-1] += 1
+        elif sign == "}" and depths and depths[-1]:
+            depths[-1] -= 1
+        elif sign == "`" or (sign == "}" and depths):
+            if sign == "}":
+                depths.pop()
+            inside = _IN_TEMPLATE.match(text, at)
+            stop = len(text) if inside is None else inside.end()
+            ends = inside is not None and inside[1] == "`"
+            yield found.start() if sign == "}" else at, stop - ends
+            if inside is not None and inside[1] == "${":
+                depths.append(0)
+            at = stop
+        elif sign[0] == "/":
+            yield found.start(), at
+        elif sign[0] in "'\"":
+            yield found.start() + 1, at - (len(sign) > 1 and sign[-1] == sign[0])
 
 
 _WAYS: dict[str, Callable[[str, str, int], str | None]] = {

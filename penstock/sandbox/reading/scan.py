@@ -29,10 +29,16 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.json_values.json_text import parse_json
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.reading.build_cache import BuildCache
-from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement
-from penstock.sandbox.reading.mask import masked
-from penstock.sandbox.reading.partial import forbidden, imports_alone, without
-from penstock.sandbox.reading.typescript import DECORATOR, StripResult, TypeScript
+from penstock.sandbox.reading.parsers import (
+    DECORATOR,
+    Export,
+    Findings,
+    Lexer,
+    Statement,
+    StripResult,
+    TypeScript,
+)
+from penstock.sandbox.reading.partial import forbidden, imports_alone, masked, without
 
 TYPESCRIPT, JSON = (".mts", ".ts"), ".json"
 LARGEST_JSON = 1 << 20

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.clock import Clock
+from penstock.sandbox.reading.parsers import StripResult
 from penstock.sandbox.reading.reader import MEMORY_BYTES, OVERCOME, Blob, Reader
-from penstock.sandbox.reading.typescript import StripResult
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 BLOB = "swc.wasm"

@@ -23,15 +23,9 @@ from wasmtime._ffi import dll
 
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
-from penstock.sandbox.wasm.compiled import compiled
-from penstock.sandbox.wasm.ticker import Ticker
+from penstock.sandbox.wasm.native_engine import Ticker, compiled, engine_config
 
 PAGE = 65_536
-_STACK = 1 << 20
-"""Bytes of native stack for a guest; a script's own limit is far below, and throws a RangeError."""
-_LARGEST = 640 << 20
-"""Bytes of address space for one memory. The default reserves 4 GB for traps by signal, which are
-off; processes with a limited address space would run out."""
 _WORD = 0xFFFFFFFF
 _MOST_ARGUMENTS = 8
 _SLOT = 2
@@ -63,7 +57,7 @@ class Engine:
     def __init__(
         self, blob: str | bytes, imports: Sequence[Import], clock: Clock, cache: Path | None = None
     ) -> None:
-        config = _config()
+        config = engine_config()
         self.native = wasmtime.Engine(config)
         self.ticker = Ticker(self.native.increment_epoch, clock)
         self.current = threading.local()
@@ -287,18 +281,6 @@ class Instance:
 def _spelled(name: str) -> Any:
     """Return the name of an export as a C string. There are few names, so the cache is bounded."""
     return ctypes.create_string_buffer(name.encode("ascii"))
-
-
-def _config() -> wasmtime.Config:
-    config = wasmtime.Config()
-    config.epoch_interruption = True
-    # With traps by signal, a trap kills the process if faulthandler was enabled after the engine.
-    library.wasmtime_config_signals_based_traps_set(config.ptr(), False)  # noqa: FBT003
-    config.max_wasm_stack = _STACK
-    config.memory_reservation = _LARGEST
-    config.memory_guard_size = 0
-    config.memory_may_move = False  # `Instance._begins` is read once
-    return config
 
 
 def _new_trap() -> int:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.core.json_values.json_text import parse_json
-from penstock.sandbox.machine_world import NOWHERE, MachineWorld, digest
+from penstock.sandbox.guest import NOWHERE, MachineWorld, digest
 from penstock.sandbox.script import RUNTIME
 from penstock.sandbox.sources import (
     GUEST,

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.clock import Clock
 from penstock.sandbox.wasm.binding import Engine, Import
 from penstock.sandbox.wasm.machine import Machine
-from penstock.sandbox.wasm.ticker import LINGER
+from penstock.sandbox.wasm.native_engine import LINGER
 
 BLOB = "quickjs.wasm"
 _NOT_PERMITTED, _NO_SUCH_FILE = 63, 8

@@ -1,7 +1,7 @@
 """The host's side of one entry of a script: all that a script can reach of the runtime.
 
 The sandbox calls `ask` (asynchronous), `answer` (synchronous) and `print`. It guarantees that a
-script gets only the calls in its table, which `bridge` builds from the manifest, that at most
+script gets only the calls in its table, which `bridge_of` builds from the manifest, that at most
 `limits.host_calls` are made per entry, and that a bad argument or a failure is a refusal inside
 the script, never an exception in the host. Arguments are untrusted: a script may have replaced the
 checks of its own world, so every call checks them again (`arguments`).
@@ -12,23 +12,74 @@ the first attempt, and compared by content in later ones, where their positions 
 Proof: `tests/tools/scripts/test_host.py`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotAvailable
 from penstock.core.events.events import NoteEmitted
 from penstock.engine.suspend import withdraw
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
+from penstock.tools.scripts.arguments import text
 from penstock.tools.scripts.recording import Recording, refused
-from penstock.tools.scripts.timestamps import format_timestamp
 
+_LETTERS = re.compile(r"YYYY|MM|DD|HH|mm|ss")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+"""Without brackets inside: of many that are never closed each would be followed to the end."""
+_WORDS = {
+    "year": "YYYY",
+    "month": "MM",
+    "day": "DD",
+    "hour": "HH",
+    "minute": "mm",
+    "second": "ss",
+}
 CALL_TOOL = "callTool"
 CONSOLE, DIVERGED = "script.console", "script.diverged"
 ERROR_LEVELS = {"warn": "warning", "warning": "warning", "error": "error"}
-SYNCHRONOUS: dict[str, Callable[[Any], Any]] = {"time.formatUnixTimestamp": format_timestamp}
 
+
+def format_timestamp(arguments: Any) -> str:
+    """Return seconds since 1970 as the format says. Raises TypeError."""
+    seconds = arguments.get("seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds % 1:
+        raise TypeError("seconds must be an integer")
+    pattern, zone = text(arguments, "format"), text(arguments, "timezone")
+    try:
+        moment = datetime.fromtimestamp(int(seconds), UTC).astimezone(_zone(zone))
+    except (OverflowError, OSError, ValueError):
+        raise TypeError("seconds must be in the years 1 to 9999") from None
+    parts = {
+        "YYYY": f"{moment.year:04}",
+        "MM": f"{moment.month:02}",
+        "DD": f"{moment.day:02}",
+        "HH": f"{moment.hour:02}",
+        "mm": f"{moment.minute:02}",
+        "ss": f"{moment.second:02}",
+    }
+    if "[" in pattern:
+        return _BRACKETS.sub(lambda found: parts[_token(found[1])], pattern)
+    return _LETTERS.sub(lambda found: parts[found[0]], pattern)
+
+
+def _token(word: str) -> str:
+    if word not in _WORDS:
+        raise TypeError(f"unknown token [{word}]; known are {', '.join(_WORDS)}")
+    return _WORDS[word]
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise TypeError(f"unknown time zone {name!r}") from None
+
+
+SYNCHRONOUS: dict[str, Callable[[Any], Any]] = {"time.formatUnixTimestamp": format_timestamp}
 Answer = HostCallResult | Awaitable[HostCallResult]
 HostCall = Callable[[Any], Answer]
 """Takes the arguments of one host call, as docs/scripts/bridge.md describes them.

@@ -13,10 +13,9 @@ from penstock.manifest.prompts import PromptResolver, Prompts
 from penstock.manifest.tool import ToolManifest
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.reading.folder import Folder, TrackedFiles
-from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.modules import InlineScript, ScriptReference, load
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner
-from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import Sandbox, Script
 from penstock.tools.access.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings

@@ -1,4 +1,4 @@
-"""A process: spoken to in frames, heard to its last word, ended with all that it began."""
+"""A process: its frames, its end, its last words, and the layers of confinement on this machine."""
 
 import os
 import select
@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sandbox.processes.process import Command, Process
+from penstock.sandbox.processes.confine import LAYERS
+from penstock.sandbox.processes.process import (
+    NONE_AT_ALL,
+    Command,
+    Process,
+    available_layers,
+    found_layers,
+    missing_layers,
+)
 
 ECHO = "import os\nwhile True: os.write(1, os.read(0, 65536))"
 SAYS_MUCH = "import os; os.write(1, bytes([255] * 8))"
@@ -103,3 +111,20 @@ def test_it_does_not_outlive_who_began_it() -> None:
     done = subprocess.run(starter, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_gone(int(done.stdout))
+
+
+def test_every_layer_is_found_or_has_a_reason() -> None:
+    wanted = set(LAYERS) if sys.platform == "linux" else {"confinement"}
+    assert set(found_layers()) == wanted
+
+
+def test_what_is_had_and_what_is_lacking_are_told_apart() -> None:
+    layers = {"landlock": "", "seccomp": "no such call", "namespaces": "denied"}
+    assert available_layers(layers) == ["landlock"]
+    assert missing_layers(layers) == "seccomp: no such call; namespaces: denied"
+
+
+def test_a_probe_that_fails_says_why_nothing_is_known() -> None:
+    found = found_layers([sys.executable, "-c", "import sys; sys.exit('no such kernel')"])
+    wanted = "it could not be tried: no such kernel" if sys.platform == "linux" else NONE_AT_ALL
+    assert found == {"confinement": wanted}

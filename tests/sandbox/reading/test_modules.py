@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.sandbox.reading.folder import Folder
-from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.modules import (
     InlineScript,
     ScriptReference,
@@ -18,8 +17,8 @@ from penstock.sandbox.reading.modules import (
     load,
     spanned,
 )
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Lines, Scanner
-from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import RUNTIME_NAMES, Bounds, LoadResult, Script
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.testing.bridge import FakeBridge

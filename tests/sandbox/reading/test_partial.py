@@ -1,8 +1,15 @@
-"""What can be read of a source with mistakes in it."""
+"""What can be read of a source with mistakes: masks, imports, forbidden constructs, exports."""
 
 import pytest
 
-from penstock.sandbox.reading.partial import forbidden, imports_alone, without
+from penstock.sandbox.reading.partial import (
+    blank,
+    closing,
+    forbidden,
+    imports_alone,
+    masked,
+    without,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +78,36 @@ def test_imports_are_found_whatever_is_around_them(text: str, imports: str) -> N
 def test_what_no_module_may_hold_is_found() -> None:
     text = "import ('a'); b.import('c'); import.meta;\nexport const enum D {}\n// import('e')"
     assert list(forbidden(text)) == [(0, "import()"), (29, "import.meta"), (49, "enum")]
+
+
+@pytest.mark.parametrize(
+    ("text", "mask"),
+    [
+        ("a // b\nc", "a     \nc"),
+        ("a /* {\n */ b", "a     \n    b"),
+        ("f('{') + \"}\"", "f(' ') + \" \""),
+        (r"'a\'b' + c", "'    ' + c"),
+        ("'a\nb", "' \nb"),
+        ("`a${b}c` + d", "`   b  ` + d"),
+        ("`a${ {b: `}${c}`} }` + {d}", "`    {b: `   c `}  ` + {d}"),
+        (r"`\`$` + a", "`   ` + a"),
+        ("`a${", "`   "),
+        ("`a\n b", "` \n  "),
+        ("/*", "  "),
+        ("", ""),
+    ],
+)
+def test_code_stays_and_nothing_moves(text: str, mask: str) -> None:
+    assert masked(text) == mask
+
+
+@pytest.mark.parametrize(
+    ("mask", "end"),
+    [("{a{b}}c", 6), ("<(a: b) => c>d", 13), ("<a<b>>c", 6), ("(()", None), ("{", None)],
+)
+def test_a_bracket_is_closed_by_its_own(mask: str, end: int | None) -> None:
+    assert closing(mask, 0) == end
+
+
+def test_line_ends_are_no_blanks() -> None:
+    assert blank("a\r\nb\tc") == " \r\n   "

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.es_lexer import BLOB, EsLexer
-from penstock.sandbox.reading.grammar import Grammar
-from penstock.sandbox.reading.lexer import Findings
+from penstock.sandbox.reading.javascript import LEXER, EsLexer, Grammar
+from penstock.sandbox.reading.parsers import Findings
 from penstock.sandbox.reading.reader import MEMORY_BYTES, Reader
 from penstock.sandbox.wasm.binding import Engine, Instance
 
@@ -24,7 +23,7 @@ class Copy:
 
     def read(self, source: str) -> Findings:
         if source == "large":
-            self.instance.grow_to(BLOB.kept_bytes + 1)
+            self.instance.grow_to(LEXER.kept_bytes + 1)
         if source == "late":
             raise TimeoutError(source)
         if source == "trap":
@@ -42,7 +41,7 @@ def reader(begun: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
     def begin(engine: Engine) -> Copy:
         return Copy(engine, begun)
 
-    reader = Reader(BLOB, SystemClock(), machine_code, begin=begin, unread=Findings)
+    reader = Reader(LEXER, SystemClock(), machine_code, begin=begin, unread=Findings)
     yield reader
     reader.close()
 

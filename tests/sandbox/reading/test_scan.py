@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import LARGEST_JSON, Lines, ScannedFile, Scanner
-from penstock.sandbox.reading.typescript import TypeScript
 
 ERASABLE = "is not supported: only TypeScript that can be erased"
 NO_TYPES = "script-syntax: this is TypeScript; in JavaScript there are no types"

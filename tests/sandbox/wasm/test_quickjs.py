@@ -1,17 +1,18 @@
-"""How the engine of scripts starts, and how it is closed."""
+"""Scripts in this process: the engine starts once, steps run on the loop and then in threads."""
 
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.core.call_errors import Cancelled, ScriptError
 from penstock.core.clock import SystemClock
-from penstock.sandbox.wasm.quickjs import QuickJs
-from penstock.sandbox.wasm.wasm_guest import WasmHost
+from penstock.sandbox.script import Bounds, Sandbox
+from penstock.sandbox.wasm.quickjs import LoopTurn, QuickJs, WasmHost
 from penstock.testing.bridge import FakeBridge, never
-from tests.kit.scripts import value_of
+from tests.kit.scripts import script_of, value_of
 
 
 async def test_closing_ends_a_script_that_loops_in_a_thread(machine_code: Path) -> None:
@@ -89,3 +90,117 @@ async def test_a_machine_that_went_too_deep_is_named_and_takes_no_other_with_it(
 def test_it_is_the_engine_of_every_script_that_it_is_given(wish: str | None) -> None:
     """What a script recorded is read again by the engine that it ran in: the name is recorded."""
     assert QuickJs(SystemClock()).engine_for(wish) == "wasm"
+
+
+CALL = 'const call = (n) => flo.callTool({ tool_id: "t", input: n }).then((e) => e.output);'
+
+
+async def run(sandbox: Sandbox, source: str, bridge: FakeBridge) -> Any:
+    return await sandbox.run(script_of(source), {"n": 1}, bridge, Bounds(seconds=5))
+
+
+def echo(asked: Any) -> Any:
+    return {"status": "success", "output": asked["input"]}
+
+
+async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
+    sandbox: Sandbox,
+) -> None:
+    source = f"""{CALL}
+        export async function run() {{
+          console.log("begun");
+          const first = [Math.random(), await call(1), Date.now()];
+          for (let n = 0; n < 1e6; n++);
+          console.log("computed");
+          return [first, Math.random(), await call(2), Date.now()];
+        }}
+    """
+    bridges = [FakeBridge({"callTool": echo}) for _ in range(2)]
+    found = await run(sandbox, source, bridges[0])
+    short = await run(sandbox, source.replace("1e6", "1"), bridges[1])
+    assert found == short
+    assert bridges[0].asked == bridges[1].asked
+    assert bridges[0].printed == [("info", "begun"), ("info", "computed")]
+
+
+async def test_a_script_may_run_in_threads_alone(threaded: Sandbox) -> None:
+    source = f"""{CALL}
+        export async function run() {{
+          const all = await Promise.all([1, 2, 3].map(call));
+          return all.length + (await call(4));
+        }}
+    """
+    assert await run(threaded, source, FakeBridge({"callTool": echo})) == 7
+
+
+async def test_an_error_that_nobody_took_holds_nobody_up_while_it_is_told(
+    threaded: Sandbox,
+) -> None:
+    """The engine lingers for a tick: no epochs come unless one is wanted for this script."""
+    source = """
+        export async function run() {
+          Promise.reject({ get message() { for (;;); } });
+          return 1;
+        }
+    """
+    bridge = FakeBridge()
+    assert (await run(threaded, source, bridge), bridge.warned) == (1, [])
+
+
+async def test_what_a_long_step_said_is_counted_once_though_it_is_computed_again(
+    sandbox: Sandbox,
+) -> None:
+    source = """
+        export async function run() {
+          for (let n = 0; n < 100; n++) console.log("before");
+          for (let n = 0; n < 1e6; n++);
+          for (let n = 0; n < 20; n++) console.log("after");
+          return 1;
+        }
+    """
+    bridge, bounds = FakeBridge(), Bounds(seconds=5, host_calls=1, log_lines=150)
+    assert await sandbox.run(script_of(source), {}, bridge, bounds) == 1
+    assert [text for _, text in bridge.printed] == ["before"] * 100 + ["after"] * 20
+
+
+async def test_who_comes_after_a_long_step_lets_the_others_go_first() -> None:
+    turn, seen = LoopTurn(), list[str]()
+
+    async def script(name: str) -> None:
+        await turn.come()
+        seen.append(name)
+        turn.hold()
+
+    loop = asyncio.get_running_loop()
+    scripts = [asyncio.create_task(script(name)) for name in ("first", "second", "third")]
+    loop.call_soon(lambda: loop.call_soon(lambda: seen.append("other")))
+    await asyncio.gather(*scripts)
+    assert seen[:2] == ["first", "other"]
+    assert sorted(seen) == ["first", "other", "second", "third"]
+
+
+async def test_nobody_waits_where_nothing_was_long() -> None:
+    turn, seen = LoopTurn(), list[str]()
+
+    async def script() -> None:
+        await turn.come()
+        seen.append("here")
+
+    task = asyncio.create_task(script())
+    asyncio.get_running_loop().call_soon(lambda: seen.append("later"))
+    await task
+    assert seen[0] == "here"
+
+
+def test_a_loop_that_ended_holds_up_no_other() -> None:
+    turn = LoopTurn()
+
+    async def hold() -> None:
+        turn.hold()
+
+    async def come() -> str:
+        await turn.come()
+        return "come"
+
+    asyncio.run(hold())
+    assert asyncio.run(asyncio.wait_for(come(), 1)) == "come"

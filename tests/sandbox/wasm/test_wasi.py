@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.machine_world import MachineWorld
+from penstock.sandbox.guest import MachineWorld
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds, Module
 from penstock.sandbox.wasm.machine import Machine, boot

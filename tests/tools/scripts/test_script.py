@@ -1,9 +1,11 @@
-"""A tool that is a script: what it hands to the sandbox, and what it says when it is broken."""
+"""A script tool runs in its sandbox, and reaches the host calls that are set up."""
 
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call_errors import ScriptError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic, Severity
@@ -15,9 +17,11 @@ from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.script import Bounds, Script
 from penstock.testing.invocation import invocation_for, open_workbench
 from penstock.tools.scripts.bindings import Bindings
-from penstock.tools.scripts.script import ScriptTool
+from penstock.tools.scripts.script import ScriptTool, bridge_of
 from penstock.tools.spec import ANY_INPUT, ToolSpec
+from tests.kit.hosts import BINDINGS, asking
 from tests.kit.scripts import script_of
+from tests.kit.ways import way
 
 SPEC = ToolSpec(tool_id="ask", description="Ask.", input_schema=ANY_INPUT, is_frame=True)
 WAIT = {"user_message": "Yes?"}
@@ -168,3 +172,50 @@ async def test_a_script_that_fails_need_not_have_asked_for_all() -> None:
     bench.enter()
     assert not (await bench.call("ask")).ok
     assert not [each for each in await bench.events() if isinstance(each, NoteEmitted)]
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "scripts" / "bridge.md"
+
+
+def on_the_page() -> set[str]:
+    """Return the names in the table of what is asked."""
+    table = PAGE.read_text().partition("## `ask`")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    return {row.split("`")[1] for row in rows}
+
+
+async def test_every_host_call_of_the_page_is_there() -> None:
+    host = await asking(egress=way(1).egress)
+    assert len(on_the_page()) > 20
+    for name in on_the_page():
+        settled = await host.ask(name, {"nothing": 1})
+        is_missing = settled.refusal and settled.refusal.detail.code == "NOT_AVAILABLE"
+        assert not is_missing, name
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("vault", "vault.get"),
+        ("state", "state.get"),
+        ("files", "fs.readBytes"),
+        ("egress", "fetch"),
+    ],
+)
+async def test_what_is_not_set_up_is_not_available(part: str, name: str) -> None:
+    host = await asking(egress=way(1).egress)
+    without: dict[str, Any] = {part: None}
+    host.bench.resources = replace(host.bench.resources, **without)
+    host.begin()
+    assert await host.refusal(name, {}) == "NOT_AVAILABLE"
+
+
+async def test_the_seed_and_the_clock_are_those_of_the_call() -> None:
+    host = await asking()
+    first = (host.host.seed, host.host.begins_ms)
+    await host.value("sleep", ms=0)
+    host.begin()
+    assert (host.host.seed, host.host.begins_ms) == first
+    assert len(host.host.seed) == 32
+    other = bridge_of(host.bench.invocation(host.tool, {"n": 2}), BINDINGS)
+    assert other.seed != host.host.seed

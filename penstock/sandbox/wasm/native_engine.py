@@ -1,23 +1,76 @@
-"""Advances the epoch of the wasm engine while any guest computes.
+"""The native side of the wasm engine: configuration, machine code, and the thread of deadlines.
 
 Guarantees that the alarm of a running guest is called about every 5 ms, also on a loaded machine,
-and that an idle process does not wake up. A daemon thread advances the epoch; after a second
-without a guest it waits for an event. Relies on `begin` and `end` around every computation: a
-guest that computes outside of them has no deadline. The thread holds the ticker weakly, so a
-dropped engine ends it. It is started again after fork(). Proof: tests/sandbox/wasm/test_ticker.py.
+and that an idle process does not wake up. `Ticker` is a daemon thread that advances the epoch;
+after a second without a guest it waits for an event. Relies on `begin` and `end` around every
+computation: a guest that computes outside of them has no deadline. The thread holds the ticker
+weakly, so a dropped engine ends it. It is started again after fork().
+
+`compiled` loads a blob from its cached machine code, or compiles it, which takes a second or two.
+Proof: tests/sandbox/wasm/test_native_engine.py.
 """
 
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import wasmtime
+from wasmtime import Engine, Module, WasmtimeError
+from wasmtime import _bindings as library
 
 from penstock.core.clock import Clock
+from penstock.sandbox.blobs import blob, machine_code, write_whole
 
+log = logging.getLogger(__name__)
+_STACK = 1 << 20
+"""Bytes of native stack for a guest; a script's own limit is far below, and throws a RangeError."""
+_LARGEST = 640 << 20
+"""Bytes of address space for one memory. The default reserves 4 GB for traps by signal, which are
+off; processes with a limited address space would run out."""
 TICK = 0.005
 """Seconds between two epochs: the precision of deadlines."""
 LINGER = 200
 """Ticks without a guest after which the thread sleeps until a guest computes."""
+
+
+def engine_config() -> wasmtime.Config:
+    """Return the configuration. wasmtime refuses machine code of another one."""
+    config = wasmtime.Config()
+    config.epoch_interruption = True
+    # With traps by signal, a trap kills the process if faulthandler was enabled after the engine.
+    library.wasmtime_config_signals_based_traps_set(config.ptr(), False)  # noqa: FBT003
+    config.max_wasm_stack = _STACK
+    config.memory_reservation = _LARGEST
+    config.memory_guard_size = 0
+    config.memory_may_move = False  # `Instance._begins` is read once
+    return config
+
+
+def compiled(engine: Engine, name: str | bytes, cache: Path | None) -> Module:
+    """Return the module of one blob. Without a cache it is compiled, which takes some seconds.
+
+    Pass the bytes of a module that is not one of our blobs. Machine code that is damaged, or made
+    for another machine, is compiled again and replaced.
+    """
+    if isinstance(name, bytes):
+        return Module(engine, name)
+    if cache is None:
+        return Module(engine, blob(name))
+    try:
+        path = machine_code(name, cache)
+        if path.is_file():
+            with suppress(WasmtimeError):
+                return Module.deserialize_file(engine, str(path))
+        module = Module(engine, blob(name))
+        write_whole(path, bytes(module.serialize()))
+    except OSError as error:
+        log.warning("%s is compiled at every start; the cache cannot be used: %s", name, error)
+        module = Module(engine, blob(name))
+    return module
 
 
 class Ticker:

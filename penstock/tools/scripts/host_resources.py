@@ -1,4 +1,11 @@
-"""`flo.state`: durable values under the prefixes that a manifest declares."""
+"""The calls that reach resources: `flo.vault`, `flo.state` and `flo.fs`.
+
+Each call checks that the manifest declares what it asks for. A secret is never recorded, only its
+name: each entry reads it again, and from then on it is redacted wherever it appears. A change of a
+durable value is made in the transaction that records it, so it happens exactly once. A read is
+recorded, so that a later entry sees the same value. Proof:
+tests/tools/scripts/test_host_resources.py.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call import CallPath, Effect
-from penstock.core.call_errors import StateDenied
-from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
-from penstock.manifest.bindings import StateBinding
+from penstock.core.call_errors import CallError, StateDenied
+from penstock.core.state import FilePath, Scope, ScopeKind, StateChange, StateVerb, parse_path
+from penstock.manifest.bindings import StateBinding, VaultKey
+from penstock.resources.handles import SecretHandles
 from penstock.resources.redact import Redactor
 from penstock.resources.state import (
     State,
@@ -18,12 +26,64 @@ from penstock.resources.state import (
     read_limit,
     result_of,
 )
+from penstock.resources.vault import Vault, permit_secret
 from penstock.sandbox.bridge import HostCallResult
+from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
 from penstock.tools.results.redaction import check_key
 from penstock.tools.scripts.arguments import optional_text, text
 from penstock.tools.scripts.host import Answer
-from penstock.tools.scripts.recording import Recording, refusal_of
+from penstock.tools.scripts.recording import Recording, refusal_of, refused
+
+READ = "fs.readBytes"
+
+
+class VaultAccess(Struct, frozen=True, kw_only=True):
+    """The vault, and what of it a tool may reach."""
+
+    vault: Vault
+    declared: Sequence[VaultKey]
+    secrets: Redactor
+    handles: SecretHandles
+
+
+class VaultCalls:
+    """`vault.get` and `vault.handle`: the names are recorded alone, so each entry asks again."""
+
+    def __init__(self, invocation: Invocation, recording: Recording, access: VaultAccess) -> None:
+        self._invocation = invocation
+        self._recording = recording
+        self._access = access
+
+    def get(self, arguments: Any) -> Answer:
+        """Return the secret; from now on it is taken out of everything that is shown."""
+        return self._given(self._scope(arguments), text(arguments, "key"), is_handle=False)
+
+    def handle(self, arguments: Any) -> Answer:
+        """Return a placeholder for the secret, which only `fetch` replaces."""
+        return self._given(self._scope(arguments), text(arguments, "key"), is_handle=True)
+
+    async def _given(self, scope: Scope, key: str, *, is_handle: bool) -> HostCallResult:
+        try:
+            permit_secret(self._invocation.spec.tool_id, self._access.declared, scope.kind, key)
+            value = await self._access.vault.get(scope, key)
+        except CallError as error:
+            return refused(error, self._recording.now())
+        # Before the script gets it: whatever it prints or returns next is redacted.
+        note_given(self._invocation.ledger, self._invocation.call.path, scope, key)
+        self._access.secrets.add(key, value)
+        if is_handle:
+            return self._recording.fresh({"placeholder": self._access.handles.new(key, value)})
+        return self._recording.fresh(value)
+
+    def _scope(self, arguments: Any) -> Scope:
+        match arguments.get("scope"):
+            case "profile":
+                return Scope(ScopeKind.PROFILE, self._invocation.caller.profile.profile_id)
+            case "shared":
+                return Scope(ScopeKind.SHARED, text(arguments, "scope_id"))
+            case found:
+                raise TypeError(f"scope must be profile or shared, found {found!r:.80}")
 
 
 class StateAccess(Struct, frozen=True, kw_only=True):
@@ -128,3 +188,30 @@ class StateCalls:
             ScopeKind.TASK: ledger.task.task_id,
         }
         return Scope(kind, owners.get(kind) or binding.scope_id or "")
+
+
+class FileCalls:
+    """`fs.readBytes`."""
+
+    def __init__(self, invocation: Invocation, recording: Recording) -> None:
+        self._invocation = invocation
+        self._recording = recording
+
+    def read_bytes(self, arguments: Any) -> Answer:
+        """Return what a file holds."""
+        uri = text(arguments, "path")
+        try:
+            file = parse_path(uri)
+        except ValueError as error:
+            raise TypeError(str(error)) from None
+        path = self._recording.place(READ, uri, Effect.READ)
+        found = self._recording.find(path, has_bytes=True)
+        return found or self._recording.live(path, self._read(path, file))
+
+    async def _read(self, path: CallPath, file: FilePath) -> HostCallResult:
+        most = self._invocation.inside.world.limits.read_bytes
+        try:
+            content = await self._invocation.workspace.read(file, most=most)
+        except CallError as error:
+            return self._recording.refuse(path, READ, error)
+        return self._recording.settle_read(path, READ, content)

@@ -1,12 +1,14 @@
-"""Time passes for guests while they compute, in a forked child too."""
+"""Machine code is cached, and the epoch advances while a guest computes."""
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
+from wasmtime import Engine
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.wasm.ticker import TICK, Ticker
+from penstock.sandbox.wasm.native_engine import TICK, Ticker, compiled
 
 
 class Epochs:
@@ -60,3 +62,37 @@ def test_a_forked_child_has_epochs_of_its_own() -> None:
     _, status = os.waitpid(child, 0)
     ticker.close()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def names(cache: Path | None) -> set[str]:
+    module = compiled(Engine(), "lexer.wasm", cache)
+    return {export.name for export in module.exports}
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF and then nothing", b"x" * 5000])
+def test_broken_machine_code_is_made_anew(tmp_path: Path, content: bytes) -> None:
+    names(tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_bytes(content)
+    assert "parse" in names(tmp_path / "cache")
+    assert len(kept.read_bytes()) > 5000
+
+
+def test_what_was_compiled_is_taken_as_it_is(tmp_path: Path) -> None:
+    names(tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").iterdir()
+    before = kept.stat().st_mtime_ns
+    assert "parse" in names(tmp_path / "cache")
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_without_a_cache_nothing_is_kept() -> None:
+    assert "parse" in names(None)
+
+
+def test_a_place_that_cannot_be_written_costs_time_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    assert "parse" in names(tmp_path / "file" / "cache")
+    assert "lexer.wasm is compiled at every start; the cache cannot be used" in caplog.text

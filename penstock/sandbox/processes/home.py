@@ -1,3 +1,0 @@
-"""The home folder inside an enclosure. Apart, because `enclose` must not import `shell`."""
-
-HOME = "/run/home"
