@@ -34,7 +34,7 @@ from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, RecordKind
 from penstock.server.application import create_application
-from penstock.server.requests.problem import problem
+from penstock.server.problem import problem
 from scripts import flo_page, flow_pictures, limits_page, models_page, tool_page
 from scripts.written import docstrings
 

@@ -30,7 +30,7 @@ SHOWN = {
     ],
     "an answer, a cancel and the end of its time come at once": [
         "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
-        "server/routes/test_questions.py::test_no_answer_is_taken_once_the_cancel_was",
+        "server/routes/test_tasks.py::test_no_answer_is_taken_once_the_cancel_was",
     ],
     "a row of the database is lost or does not read back": [
         "journeys/test_damaged_logs.py::test_a_damaged_conversation_hurts_itself_alone",

@@ -28,18 +28,18 @@ from penstock.app.sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
 from penstock.core.exhaustion import exhaustion_of
 from penstock.core.ids import new_id
-from penstock.server.auth import Authenticator
+from penstock.server import page, plain_pages
+from penstock.server.auth import Authenticator, Cookies
 from penstock.server.context import FULL, ServerContext, ServerLifecycle
-from penstock.server.pages import page, sign_in, transcript, web_links
-from penstock.server.requests.cookies import Cookies
-from penstock.server.requests.problem import (
+from penstock.server.openapi import document
+from penstock.server.problem import (
     answer,
     on_error,
     on_http_error,
     problem,
     unexpected,
 )
-from penstock.server.requests.rates import Rates, WrongKeys
+from penstock.server.rates import Rates, WrongKeys
 from penstock.server.routes import (
     agents,
     blobs,
@@ -49,13 +49,9 @@ from penstock.server.routes import (
     flow_runs,
     flows,
     health,
-    metrics,
-    permissions,
-    questions,
     tasks,
     vault,
 )
-from penstock.server.schemas.openapi import document
 from penstock.server.streams.sse import DETACHED, EventStream
 
 log = logging.getLogger(__name__)
@@ -66,18 +62,18 @@ ROUTERS = (
     agents.router,
     chat.router,
     conversations.router,
-    metrics.router,
+    agents.metrics_router,
     tasks.router,
-    questions.router,
+    tasks.questions_router,
     calls.router,
     flows.router,
     flow_runs.router,
     blobs.router,
     vault.router,
-    web_links.router,
-    sign_in.router,
-    transcript.router,
-    permissions.router,
+    plain_pages.web_links_router,
+    plain_pages.sign_in_router,
+    plain_pages.transcript_router,
+    agents.permissions_router,
     page.router,
 )
 _DRAIN_SECONDS = 0.5

@@ -9,15 +9,16 @@ In local mode the `Host` must name this machine: otherwise a page of another sit
 server through a name that resolves to 127.0.0.1 (DNS rebinding). The `Origin` must as well.
 
 It relies on the peer address of the ASGI server, and reads forwarded headers only from the proxies
-in `[server] trusted_proxies`. Tests: tests/server/test_auth.py, requests/test_key_presence.py.
+in `[server] trusted_proxies`. Tests: tests/server/test_auth.py, test_key_presence.py.
 """
 
 import asyncio
 import ipaddress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.accounts.keys import Keys
@@ -35,11 +36,10 @@ from penstock.core.errors import (
 )
 from penstock.core.profile import Profile
 from penstock.server.context import ADDRESS, FULL, PROFILE, ServerContext, ServerLifecycle
-from penstock.server.requests.cookies import Cookies
-from penstock.server.requests.key_presence import answered_within
-from penstock.server.requests.mount import path_of
-from penstock.server.requests.problem import problem, request_id_of
-from penstock.server.requests.rates import Rates, kind_of
+from penstock.server.key_presence import answered_within
+from penstock.server.problem import problem, request_id_of
+from penstock.server.rates import Rates, kind_of
+from penstock.server.routing import path_of, root_of
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 HEALTH = "/api/health"
@@ -273,3 +273,59 @@ def _name(url: str) -> str | None:
         return None
     is_plain = parts.username is None and not parts.path.strip("/")
     return parts.hostname if is_plain else None
+
+
+NAME = "penstock_session"
+READING = {"GET", "HEAD"}
+"""Methods that change nothing, so a forged request cannot do harm with them."""
+_ELSEWHERE = {"cross-site", "same-site"}
+
+
+class Cookies:
+    """Reads and writes the cookie; accepts it only in requests from this server's own pages."""
+
+    def __init__(self, server: ServerSection) -> None:
+        self._public = _origin_of(server.public_url)
+
+    def find(self, headers: Headers) -> str | None:
+        """Return the token in the cookie, or None."""
+        return cookie_parser(headers.get("cookie", "")).get(NAME) or None
+
+    def header(self, scope: Scope, token: str, seconds: int) -> str:
+        """Return the `Set-Cookie` header; 0 seconds delete the cookie."""
+        is_secure = scope["scheme"] == "https" or self._public.startswith("https:")
+        place = quote(root_of(scope)) or "/"
+        rules = f"Max-Age={seconds}; Path={place}; HttpOnly; SameSite=Strict"
+        return f"{NAME}={token}; {rules}" + ("; Secure" if is_secure else "")
+
+    def check_origin(self, scope: Scope, headers: Headers) -> None:
+        """Raise OriginNotAllowed for a change that does not come from a page of this server."""
+        origin = headers.get("origin")
+        is_own = origin in self._own(scope, headers)
+        if origin is None:
+            is_own = headers.get("sec-fetch-site") == "same-origin"
+        if scope["method"] not in READING and not is_own:
+            raise OriginNotAllowed(
+                "requests with the cookie can change something only from pages of this server, "
+                f"found the origin {origin!r}; a program sends `Authorization: Bearer pk_…`"
+            )
+
+    def check_form(self, scope: Scope, headers: Headers) -> None:
+        """Raise OriginNotAllowed for a form on a page of another site.
+
+        The origin `null` is accepted: a page without a referrer, such as a link's, sends it.
+        """
+        origin = headers.get("origin")
+        is_foreign = origin not in {None, "null"} | self._own(scope, headers)
+        if is_foreign or headers.get("sec-fetch-site") in _ELSEWHERE:
+            raise OriginNotAllowed(f"pages of {origin!r} cannot sign in to this server")
+
+    def _own(self, scope: Scope, headers: Headers) -> set[str | None]:
+        """Return the origins of this server's pages."""
+        here = f"{scope['scheme']}://{headers.get('host', '')}".lower()
+        return {here, self._public} if self._public else {here}
+
+
+def _origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower() if url else ""

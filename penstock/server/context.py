@@ -1,4 +1,4 @@
-"""The objects that the routes of one server share, and the checks that routes start with."""
+"""The objects that the routes of one server share, and the checks and look-ups they start with."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,15 +8,15 @@ from penstock.accounts.keys import Keys
 from penstock.app.parts import DatabaseParts
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource
-from penstock.chat.history import History
+from penstock.chat.history import History, TaskMessages
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
-from penstock.core.ids import ProfileId
+from penstock.core.ids import MessageId, ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.resources.links import Links
-from penstock.server.requests.key_presence import KeyPresence
-from penstock.server.requests.mount import root_of
+from penstock.server.key_presence import KeyPresence
+from penstock.server.routing import root_of
 from penstock.server.streams.sse import Streams
 
 PROFILE = "penstock.profile"
@@ -146,3 +146,17 @@ def owned(profile: Profile, owner: ProfileId, what: str, log_id: str | None = No
     """Raise NotFound unless the profile owns the object, as if it did not exist."""
     if not profile.owns(owner, log_id):
         raise NotFound(f"there is no {what}")
+
+
+async def find_task_messages(
+    context: ServerContext, profile: Profile, agent: str, message_id: MessageId
+) -> TaskMessages:
+    """Return the task of a message that the profile can read. Raises NotFound."""
+    found = await context.kept.lookup.find_message(message_id, agent, profile)
+    task = (
+        None if found is None else await context.runtime.parts.projections.find_task(found.task_id)
+    )
+    if task is None:
+        context.runtime.parts.agents.get(agent)
+        raise NotFound(f"agent {agent!r} has no message {message_id!r}")
+    return await context.history.of_task(task)

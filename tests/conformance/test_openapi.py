@@ -15,7 +15,7 @@ from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.server.schemas.components import COMPONENTS, FRAMES, MAPPING
+from penstock.server.schemas import COMPONENTS, FRAMES, MAPPING
 from tests.kit.listener import in_a_thread
 from tests.kit.server import CHAT, in_memory, served
 from tests.kit.stories import (

@@ -10,7 +10,7 @@ from deno import find_deno_bin
 
 from penstock.chat.representations import blocked_part
 from penstock.core.task import Missing, MissingKind
-from penstock.server.pages import page
+from penstock.server import page
 from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, frames
 

@@ -4,14 +4,15 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.datastructures import Headers
 
 from penstock.app.sections import LocalSection, RateSection, ServerSection
 from penstock.core.clock import Moment
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, OriginNotAllowed
 from penstock.core.ids import ProfileId
 from penstock.core.profile import ADMIN
 from penstock.server.application import create_application
-from penstock.server.auth import HEALTH, check_bind, is_loopback
+from penstock.server.auth import HEALTH, Cookies, check_bind, is_loopback
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, HERE, InMemoryServer, in_memory, served
 from tests.kit.tools import Act
@@ -327,3 +328,42 @@ async def test_what_no_database_can_look_for_is_refused(
         response = await server.client.request(method, path, json=body)
     assert response.status_code == status
     assert "NUL" in response.json()["error"]["message"]
+
+
+PUBLIC = ServerSection(public_url="https://penstock.example/")
+HOST = {"host": "inner:8000"}
+
+
+def scope(method: str = "POST", scheme: str = "http") -> dict[str, Any]:
+    """A request, as the server sees it."""
+    return {"type": "http", "method": method, "scheme": scheme}
+
+
+FOUND = [("penstock_session=t; a=b", "t"), ("a=b", None), ("penstock_session=", None), ("", None)]
+
+
+@pytest.mark.parametrize(("cookie", "token"), FOUND)
+def test_the_token_is_found_among_others(cookie: str, token: str | None) -> None:
+    assert Cookies(ServerSection()).find(Headers({"cookie": cookie})) == token
+
+
+@pytest.mark.parametrize(
+    ("server", "scheme", "secure"),
+    [(ServerSection(), "http", False), (ServerSection(), "https", True), (PUBLIC, "http", True)],
+)
+def test_under_https_it_is_secure(server: ServerSection, scheme: str, *, secure: bool) -> None:
+    made = Cookies(server).header(scope(scheme=scheme), "t", 5)
+    assert made.startswith("penstock_session=t; Max-Age=5; Path=/; HttpOnly; SameSite=Strict")
+    assert made.endswith("; Secure") is secure
+
+
+@pytest.mark.parametrize("origin", ["http://inner:8000", "https://penstock.example"])
+def test_our_own_is_here_and_where_people_find_us(origin: str) -> None:
+    Cookies(PUBLIC).check_origin(scope(), Headers(HOST | {"origin": origin}))
+    Cookies(PUBLIC).check_form(scope(), Headers(HOST | {"origin": origin}))
+
+
+def test_who_only_reads_may_come_from_anywhere() -> None:
+    Cookies(PUBLIC).check_origin(scope("GET"), Headers(HOST | {"origin": "https://evil.example"}))
+    with pytest.raises(OriginNotAllowed, match="a program sends `Authorization"):
+        Cookies(PUBLIC).check_origin(scope(), Headers(HOST | {"origin": "https://inner:8000"}))

@@ -5,17 +5,22 @@ from starlette.requests import Request
 
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
-from penstock.core.ids import BlobId, ProfileId, SessionId
+from penstock.core.ids import BlobId, MessageId, ProfileId, SessionId
+from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
+from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.context import (
     PROFILE,
     ServerContext,
     ServerLifecycle,
     admitted,
     allowed,
+    find_task_messages,
     owned,
 )
 from penstock.testing.runtime import memory_runtime
+from tests.kit.server import served
+from tests.kit.tools import Act, Gate
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"read"}))
 BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
@@ -83,3 +88,40 @@ async def test_links_of_a_mounted_site_begin_with_its_place() -> None:
         below, ends = context.below("/base"), context.links.end()
         assert below.links.to(stored, ends) == f"/base{context.links.to(stored, ends)}"
         assert below.runtime is runtime
+
+
+async def test_a_message_leads_to_its_task() -> None:
+    async with served() as server:
+        both = (await server.say("Hi")).json()
+        context = server.app.state.lifecycle.context
+        for message in (both["userMessage"], both["assistantMessage"]):
+            task_messages = await find_task_messages(
+                context, LOCAL_PROFILE, "assistant", MessageId(message["id"])
+            )
+            assert task_messages.task.task_id == message["metadata"]["taskId"]
+        stranger = Profile(profile_id=ProfileId("bob"))
+        for profile, agent in ((stranger, "assistant"), (LOCAL_PROFILE, "other")):
+            with pytest.raises(NotFound):
+                await find_task_messages(
+                    context, profile, agent, MessageId(both["userMessage"]["id"])
+                )
+
+
+async def test_an_answer_that_takes_longer_than_a_request_may_is_202_with_how_the_task_stands() -> (
+    None
+):
+    gate = Gate()
+    model = ScriptedModel([call("slow"), say("Done.")])
+    limits = Limits(request_wait_seconds=0)
+    async with served(model=model, tools=[Act("slow", gate)], limits=limits) as server:
+        response = await server.say("Go")
+        assert response.status_code == 202
+        assert response.json() == {
+            "taskId": response.headers["x-task-id"],
+            "conversationId": response.headers["x-conversation-id"],
+            "status": response.json()["status"],
+        }
+        assert response.json()["status"] in {"queued", "running"}
+        gate.open()
+        reply = await server.runtime.wait(response.headers["x-task-id"])
+        assert reply is not None

@@ -13,9 +13,9 @@ from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
 from penstock.resources.links import BARE, LinkLabel
 from penstock.server.context import PROFILE, ServerContext, admitted, context_of
-from penstock.server.requests.problem import Json
-from penstock.server.routes.router import Router
-from penstock.server.schemas.openapi import PROBLEM, answers
+from penstock.server.openapi import PROBLEM, answers
+from penstock.server.problem import Json
+from penstock.server.routing import Router
 
 router = Router(prefix="/api", tags=["stored"])
 

@@ -17,13 +17,17 @@ from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.schema import Problem, json_type
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.server.context import PROFILE, ServerContext, allowed, context_of
-from penstock.server.requests.bodies import ID, Form, key_of, read_json
-from penstock.server.requests.lists import Number, page_of
-from penstock.server.requests.mount import root_of
-from penstock.server.requests.problem import Json
-from penstock.server.routes.router import Router
-from penstock.server.schemas.openapi import answers, document, takes
-from penstock.server.schemas.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
+from penstock.server.openapi import (
+    MOST_SECONDS,
+    USUAL_SECONDS,
+    answers,
+    document,
+    takes,
+    with_tools,
+)
+from penstock.server.parameters import ID, Form, Number, key_of, page_of, read_json
+from penstock.server.problem import Json
+from penstock.server.routing import Router, root_of
 from penstock.store.projections.projections import Page
 from penstock.tools.direct import DirectTools
 from penstock.tools.faults import invalid, problem_details

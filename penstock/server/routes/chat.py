@@ -15,13 +15,12 @@ from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionB
 from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
-from penstock.server.context import ServerContext, admitted, context_of
-from penstock.server.requests.bodies import ID, NOT_BLANK, Form, key_of, read_json
-from penstock.server.requests.problem import Json, end_problem, request_id_of
-from penstock.server.routes.message_task import find_task_messages
-from penstock.server.routes.router import Router
+from penstock.server.context import ServerContext, admitted, context_of, find_task_messages
+from penstock.server.openapi import answers, streams, takes
+from penstock.server.parameters import ID, NOT_BLANK, Form, key_of, read_json
+from penstock.server.problem import Json, end_problem, request_id_of
 from penstock.server.routes.session_stream import stream_of_sent
-from penstock.server.schemas.openapi import answers, streams, takes
+from penstock.server.routing import Router
 from penstock.store.logs.log_units import MOVED_ON
 from penstock.store.projections.projections import Page
 

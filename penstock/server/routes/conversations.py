@@ -14,14 +14,20 @@ from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.task import SessionRecord
 from penstock.models.model import ModelCard
-from penstock.server.context import ServerContext, admitted, allowed, context_of
-from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import InHistory, InStream, ListQuery, page_of, sorting
-from penstock.server.requests.problem import Json
-from penstock.server.routes.message_task import find_task_messages
-from penstock.server.routes.router import Router
+from penstock.server.context import ServerContext, admitted, allowed, context_of, find_task_messages
+from penstock.server.openapi import answers, streams, takes
+from penstock.server.parameters import (
+    Form,
+    InHistory,
+    InStream,
+    ListQuery,
+    page_of,
+    read_json,
+    sorting,
+)
+from penstock.server.problem import Json
 from penstock.server.routes.session_stream import ResumePosition, stream_of_session
-from penstock.server.schemas.openapi import answers, streams, takes
+from penstock.server.routing import Router
 from penstock.store.projections.projections import SessionSort
 from penstock.tools.tool import Tool
 

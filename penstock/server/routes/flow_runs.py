@@ -24,9 +24,9 @@ from penstock.flows.reading.flow import MOST_AT_ONCE
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.starting import VALIDATION_ERROR
 from penstock.server.context import ServerContext, allowed, context_of, owned
-from penstock.server.requests.bodies import Form, key_of, read_json
-from penstock.server.requests.lists import PageQuery, page_of, sorting
-from penstock.server.requests.problem import Json
+from penstock.server.openapi import answers, streams, takes
+from penstock.server.parameters import Form, PageQuery, key_of, page_of, read_json, sorting
+from penstock.server.problem import Json
 from penstock.server.routes.flow_results import (
     BEFORE_THE_END,
     StepStates,
@@ -34,9 +34,8 @@ from penstock.server.routes.flow_results import (
     status_of,
 )
 from penstock.server.routes.flows import flows_of
-from penstock.server.routes.router import Router
 from penstock.server.routes.session_stream import NO_CONTENT
-from penstock.server.schemas.openapi import answers, streams, takes
+from penstock.server.routing import Router
 from penstock.server.streams.flow_wire import RunFrames
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream

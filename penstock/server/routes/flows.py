@@ -24,11 +24,10 @@ from penstock.flows.project.library import unknown_flow
 from penstock.flows.reading.flow import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.context import ServerContext, allowed, context_of
-from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import ListQuery, page_of, sorting
-from penstock.server.requests.problem import Json, answer
-from penstock.server.routes.router import Router
-from penstock.server.schemas.openapi import answers, takes
+from penstock.server.openapi import answers, takes
+from penstock.server.parameters import Form, ListQuery, page_of, read_json, sorting
+from penstock.server.problem import Json, answer
+from penstock.server.routing import Router
 
 router = Router(prefix="/api", tags=["flows"])
 

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from penstock.core.profile import ADMIN
 from penstock.server.context import PROFILE, ServerContext, ServerLifecycle
-from penstock.server.requests.problem import RETRY_SECONDS, Json
-from penstock.server.routes.router import Router
-from penstock.server.schemas.openapi import answers
+from penstock.server.openapi import answers
+from penstock.server.problem import RETRY_SECONDS, Json
+from penstock.server.routing import Router
 
 router = Router(prefix="/api", tags=["health"])
 

@@ -1,4 +1,4 @@
-"""Tasks: their status, their events, and cancelling."""
+"""Tasks: their status, their events, cancelling, and the questions that they ask people."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -8,31 +8,33 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from penstock.chat.follow import LogTail
-from penstock.chat.representations import envelope_part, event_part, task_part
+from penstock.chat.representations import envelope_part, event_part, question_record, task_part
 from penstock.chat.task_records import records_of
 from penstock.chat.waiter import awaited_runs
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import BadLastEventId, NotFound
+from penstock.core.errors import BadLastEventId, InvalidRequest, NotFound
 from penstock.core.events.events import (
     CallSettled,
     Record,
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.profile import CHAT, READ, Profile
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.profile import ADMIN, CHAT, READ, Profile
+from penstock.core.task import QuestionStatus, TaskRecord, TaskStatus
 from penstock.engine.bus import Live
 from penstock.server.context import ServerContext, admitted, context_of, owned
-from penstock.server.requests.problem import Json
-from penstock.server.routes.router import Router
+from penstock.server.openapi import answers, streams, takes
+from penstock.server.parameters import Form, PageQuery, page_of, read_json, sorting
+from penstock.server.problem import Json
 from penstock.server.routes.session_stream import NO_CONTENT
-from penstock.server.schemas.openapi import answers, streams
+from penstock.server.routing import Router
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.sse import EventStream
 
 router = Router(prefix="/api/tasks", tags=["tasks"])
+questions_router = Router(prefix="/api/questions", tags=["questions"])
 
 _STREAM = "text/event-stream"
 
@@ -198,3 +200,74 @@ async def _spent(context: ServerContext, task: TaskRecord) -> tuple[int, Usage, 
     mine = [each.event for each in records if each.path is None]
     turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
     return max(turns, default=0), usage, None
+
+
+QUESTION_SORTS = ("createdAt",)
+"""The orders of questions."""
+_TEXT = {"type": ["string", "null"]}
+ANSWER = Form(
+    {
+        "decision": {"enum": ["approve", "reject", None]},
+        "input": {"type": ["object", "null"]},
+        "note": _TEXT,
+        "value": {},
+        "text": _TEXT,
+        "answer": {},
+        "notes": _TEXT,
+        "decide": {"type": ["boolean", "null"]},
+        "cancel": {"type": ["boolean", "null"]},
+        "resume_payload": {},
+    }
+)
+"""The keys of answers; the kind of the question decides which are valid."""
+
+
+class QuestionQuery(PageQuery):
+    """The query of a list of questions."""
+
+    sort: str = sorting(QUESTION_SORTS)
+    status: QuestionStatus | None = None
+    agent_id: str | None = Field(default=None, alias="agentId")
+    conversation_id: LogId | None = Field(default=None, alias="conversationId")
+
+
+@questions_router.get("", responses=answers("Questions"), response_class=Json)
+async def list_questions(request: Request, query: Annotated[QuestionQuery, Query()]) -> Response:
+    """Return questions, oldest first; `sort` is createdAt."""
+    context, profile = context_of(request), admitted(request, READ)
+    query.sorted_by(QUESTION_SORTS)
+    found, total = await context.runtime.parts.projections.questions(
+        profile_id=None if profile.holds(ADMIN) else profile.profile_id,
+        log_id=LogId(profile.session_id) if profile.session_id else query.conversation_id,
+        agent=query.agent_id,
+        status=query.status,
+        page=query.page,
+    )
+    return page_of("questions", [question_record(each) for each in found], query.page, total)
+
+
+@questions_router.get("/{question_id}", responses=answers("Question"), response_class=Json)
+async def read_question(question_id: str, request: Request) -> Response:
+    """Return one question."""
+    context, profile = context_of(request), admitted(request, READ)
+    found = await context.runtime.parts.projections.find_question(QuestionId(question_id))
+    if found is None:
+        raise NotFound(f"there is no question {question_id!r}")
+    owned(profile, found.profile_id, f"question {question_id!r}", found.log_id)
+    return Json(question_record(found))
+
+
+@questions_router.post(
+    "/{question_id}/answer",
+    responses=answers("AnsweredQuestion"),
+    openapi_extra=takes(ANSWER),
+    response_class=Json,
+)
+async def answer_question(question_id: str, request: Request) -> Response:
+    """Answer a question. Repeating the same answer is not an error."""
+    context, profile = context_of(request), admitted(request, READ)
+    body, _ = await read_json(request, context.limits.request_bytes)
+    if not isinstance(body, dict):
+        raise InvalidRequest([{"field": "", "issue": "must be an object"}])
+    answered = await context.runtime.answer(QuestionId(question_id), body, profile=profile)
+    return Json({"question": question_record(answered)})

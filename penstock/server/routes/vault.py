@@ -14,11 +14,10 @@ from penstock.core.profile import CHAT, READ
 from penstock.core.state import Scope, ScopeKind
 from penstock.resources.vault import warning_of
 from penstock.server.context import allowed, context_of, owned
-from penstock.server.requests.bodies import Form, read_json
-from penstock.server.requests.lists import ListQuery, page_of, sorting
-from penstock.server.requests.problem import Json
-from penstock.server.routes.router import Router
-from penstock.server.schemas.openapi import answers, takes
+from penstock.server.openapi import answers, takes
+from penstock.server.parameters import Form, ListQuery, page_of, read_json, sorting
+from penstock.server.problem import Json
+from penstock.server.routing import Router
 
 log = logging.getLogger(__name__)
 router = Router(prefix="/api/vault", tags=["vault"])

@@ -34,7 +34,7 @@ from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.engine.bus import Live
-from penstock.server.requests.problem import request_id_of
+from penstock.server.problem import request_id_of
 from penstock.server.streams.frame import Frame
 from penstock.server.streams.wire import FrameSource
 

@@ -45,8 +45,7 @@ from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
 from penstock.engine.bus import Delta, Live
-from penstock.server.streams.frame import Frame, Position, UnseenFrames
-from penstock.server.streams.reply import ReplyFrames
+from penstock.server.streams.frame import Frame, Position, ReplyFrames, UnseenFrames
 
 
 class StreamView(NamedTuple):

@@ -1,8 +1,26 @@
 """Agents over HTTP."""
 
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from penstock.accounts.keys import Keys
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
-from tests.kit.server import served
+from penstock.core.clock import Moment
+from penstock.core.errors import InvalidRequest
+from penstock.manifest.bundle import load_bundle
+from penstock.manifest.permissions import PermissionCatalog, unknown_permissions
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.server.application import create_application
+from penstock.store.database import open_database
+from penstock.testing.clock import FakeClock
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
+from tests.kit.project import ProjectFolder
+from tests.kit.server import HERE, served
+from tests.kit.tools import Act, calling
 
 POET = Agent(
     "poet",
@@ -49,3 +67,139 @@ async def test_an_agent_that_is_not_there_comes_with_the_nearest() -> None:
             response = await server.client.get(path)
             assert response.status_code == 404
             assert "Did you mean 'poet'?" in response.json()["error"]["message"]
+
+
+METRICS = "/api/agents/assistant/tools/metrics"
+
+
+async def test_a_known_run_is_counted() -> None:
+    """Metrics after a known run: frequency, success and failure, times, tokens."""
+    model = ScriptedModel([call("outer", a=1) + call("nope"), say("Done.")])
+    tools = [Act("outer", calling("inner")), Act("inner", direct_call=True)]
+    async with served(model=model, tools=tools) as server:
+        await server.say("Go")
+        found = {
+            each["tool"]: each for each in (await server.client.get(METRICS)).json()["metrics"]
+        }
+        assert (found["outer"]["calls"], found["inner"]["calls"]) == (1, 1)
+        assert found["nope"]["errors"] == {"TOOL_NOT_FOUND": 1}
+        assert found["outer"]["successRate"] == 1
+        assert found["outer"]["tokens"]["arguments"] == 2
+        assert found["inner"]["tokens"]["definitions"] > 0
+        one = (await server.client.get(METRICS, params={"tool": "outer"})).json()["metrics"]
+        assert [each["tool"] for each in one] == ["outer"]
+
+
+async def test_notes_and_state_of_a_tool_are_no_tools() -> None:
+    @tool(effect="read")
+    async def noting(ctx: ToolContext) -> str:
+        """Keep a note of what was seen."""
+        ctx.emit("seen", "A note.")
+        await ctx.state.put("seen", 1)
+        return str(await ctx.state.get("seen"))
+
+    model = ScriptedModel([call("noting"), say("Done.")])
+    async with served(model=model, tools=[noting]) as server:
+        await server.say("Go")
+        found = (await server.client.get(METRICS)).json()["metrics"]
+    assert [(each["tool"], each["calls"], each["succeeded"]) for each in found] == [
+        ("noting", 1, 1)
+    ]
+
+
+async def test_only_what_happened_in_between_counts() -> None:
+    clock = FakeClock()
+    model = ScriptedModel({"": [call("add"), say("Done.")]})
+    async with served(model=model, tools=[Act("add")], clock=clock) as server:
+        await server.say("Go")
+        assert (await server.client.get(METRICS)).json()["metrics"]
+        clock.advance(8 * 86_400)
+        later = (await server.client.get(METRICS)).json()
+        assert later["metrics"] == []
+        assert later["meta"]["from"] < later["meta"]["to"]
+        ever = await server.client.get(METRICS, params={"from": "2000-01-01T00:00:00Z"})
+        assert ever.json()["metrics"]
+        for odd in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"):
+            assert (await server.client.get(METRICS, params={"to": odd})).status_code == 200
+        bad = await server.client.get(METRICS, params={"from": "yesterday"})
+        assert bad.json()["error"]["code"] == "BAD_REQUEST"
+        assert (await server.client.get("/api/agents/nobody/tools/metrics")).status_code == 404
+
+
+async def test_usually_the_last_week_counts_to_the_second() -> None:
+    clock = FakeClock()
+    model = ScriptedModel({"": [call("add"), say("Done.")]})
+    async with served(model=model, tools=[Act("add")], clock=clock) as server:
+        await server.say("Go")
+        clock.advance(7 * 86_400 - 1)
+        assert (await server.client.get(METRICS)).json()["metrics"]
+        clock.advance(2)
+        assert (await server.client.get(METRICS)).json()["metrics"] == []
+
+
+CATALOG = """
+catalog_id: desk
+version: "2"
+groups:
+  - group_id: mail
+    name: Mail
+    permissions:
+      - {permission_id: mail.send, name: Send mail, description: To anybody.}
+"""
+
+
+def catalog_of(folder: Path) -> PermissionCatalog:
+    (folder / "all.permissions.yaml").write_text(CATALOG)
+    found = load_bundle(folder).permissions
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(("text", "catalog_id"), [(None, None), (CATALOG, "desk")])
+async def test_the_catalog_is_read(
+    project: ProjectFolder, text: str | None, catalog_id: str | None
+) -> None:
+    if text is not None:
+        project.write("all.permissions.yaml", text)
+    async with project.opened() as runtime:
+        transport = httpx2.ASGITransport(app=create_application(runtime))
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+            shown = (await client.get("/api/permissions")).json()
+    assert shown["catalogId"] == catalog_id
+    sent = {"permissionId": "mail.send", "name": "Send mail", "description": "To anybody."}
+    groups = [{"groupId": "mail", "name": "Mail", "description": None, "permissions": [sent]}]
+    assert shown["groups"] == (groups if text else [])
+
+
+def test_without_a_catalog_every_permission_counts(tmp_path: Path) -> None:
+    assert unknown_permissions(["fly"], None) == ()
+    catalog = catalog_of(tmp_path)
+    asked = ["fly", "mail.send", "admin", "vault.write", "project.read", "project.bash"]
+    assert unknown_permissions(asked, catalog) == ("fly",)
+
+
+async def test_a_key_gets_no_permission_that_the_catalog_does_not_have(tmp_path: Path) -> None:
+    """With a catalog, `keys create --permission` with such an id: refused, with the nearest."""
+    database = await open_database("sqlite://")
+    keys = Keys(database, FakeClock(), catalog=catalog_of(tmp_path))
+    with pytest.raises(InvalidRequest) as refused:
+        await keys.create("ann", permissions=["chat", "mail.sent"])
+    await database.close()
+    (problem,) = refused.value.problems
+    assert problem == {
+        "field": "/permissions",
+        "issue": "'mail.sent' is not in all.permissions.yaml. Did you mean 'mail.send'?",
+    }
+
+
+async def test_a_grant_that_left_the_catalog_is_kept_and_counts_for_nothing(tmp_path: Path) -> None:
+    """A grant whose id left the catalog is kept, shown as stale, counts for nothing."""
+    database = await open_database("sqlite://")
+    clock = FakeClock(Moment(0))
+    key = await Keys(database, clock).create("ann", permissions=["chat", "old"])
+    keys = Keys(database, clock, catalog=catalog_of(tmp_path))
+    (listed,) = await keys.list()
+    profile = await keys.profile(key)
+    await database.close()
+    assert (listed.permissions, listed.stale) == (("chat", "old"), ("old",))
+    assert profile.permissions == {"chat"}

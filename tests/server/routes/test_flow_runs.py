@@ -9,9 +9,9 @@ import pytest
 
 from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import fail
-from penstock.server.schemas.components import COMPONENTS
-from penstock.server.schemas.flows import FLOWS
-from penstock.server.schemas.openapi import document
+from penstock.server.flow_schemas import FLOWS
+from penstock.server.openapi import document
+from penstock.server.schemas import COMPONENTS
 from tests.kit.flow_server import LOOK, flow_server
 from tests.kit.flows import HEAD, finish
 from tests.kit.server import InMemoryServer, frames, types

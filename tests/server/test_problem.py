@@ -13,7 +13,7 @@ from penstock.core.call_errors import NotAvailable
 from penstock.core.envelope import ErrorDetail
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.server.requests.problem import (
+from penstock.server.problem import (
     answer,
     end_problem,
     methods_of,
@@ -23,7 +23,7 @@ from penstock.server.requests.problem import (
 )
 from tests.kit.server import CHAT, served
 
-PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 PROBLEMS = [{"field": "/a", "issue": "is missing"}]
 TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.BadRequest(), 400, "BAD_REQUEST"),

@@ -1,7 +1,7 @@
 """JSON Schemas of the API's answers about flows and their runs."""
 
 from penstock.app.run_feed import TYPES
-from penstock.server.schemas.components import (
+from penstock.server.schemas import (
     ANYTHING,
     BLOCKED,
     ERROR,

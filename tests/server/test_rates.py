@@ -5,7 +5,7 @@ import pytest
 from penstock.app.sections import RateSection
 from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
-from penstock.server.requests.rates import Rates, RateUsage, kind_of
+from penstock.server.rates import Rates, RateUsage, kind_of
 
 NOON = Moment(60_000 * 1000)
 

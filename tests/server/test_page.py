@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from penstock.core.limits import Limits
+from penstock.server import page
 from penstock.server.application import create_application
-from penstock.server.pages import page
-from penstock.server.pages.page import HEADERS
+from penstock.server.page import HEADERS
 from tests.kit.server import HERE, in_memory, served
 
 FOLDER = Path(page.__file__).with_suffix("")

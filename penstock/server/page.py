@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from penstock.server.context import context_of
-from penstock.server.routes.router import Router
+from penstock.server.routing import Router
 
 router = Router(include_in_schema=False)
 

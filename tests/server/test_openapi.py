@@ -1,14 +1,76 @@
-"""Each tool that may be called directly as an operation."""
+"""How routes are described."""
 
+import json
 from typing import Any
 
 import pytest
 
 from penstock.core.json_values.schema import Schema
-from penstock.server.schemas.openapi import document
-from penstock.server.schemas.tool_operations import with_tools
+from penstock.server.application import create_application
+from penstock.server.openapi import (
+    OUTCOMES,
+    PROBLEM,
+    answers,
+    document,
+    streams,
+    takes,
+    with_tools,
+)
+from penstock.server.parameters import Form
+from penstock.server.schemas import COMPONENTS
+from penstock.testing.runtime import memory_runtime
 from tests.kit.server import served
 from tests.kit.tools import Act
+
+
+def test_what_a_route_answers() -> None:
+    found = answers("Exchange", s202="Waiting")
+    assert list(found) == [200, 202, "default"]
+    assert found["default"] is PROBLEM
+    assert answers(None, 204)[204] == {"description": "Done; nothing to say"}
+
+
+def test_a_route_that_streams_says_so() -> None:
+    """Each item is described: a `schema` would be of the stream as a list of them."""
+    content = streams(answers(None, 204))[200]["content"]
+    assert list(content) == ["text/event-stream"]
+    assert list(content["text/event-stream"]) == ["itemSchema"]
+
+
+def test_what_a_route_takes() -> None:
+    body = takes(Form({"a": {}}), required=False)["requestBody"]
+    assert body["required"] is False
+    assert body["content"]["application/json"]["schema"]["properties"] == {"a": {}}
+
+
+async def test_the_document_is_made_once() -> None:
+    async with memory_runtime() as runtime:
+        app = create_application(runtime)
+        assert document(app) is document(app)
+        assert "HTTPValidationError" not in document(app)["components"]["schemas"]
+
+
+WHOLE = COMPONENTS | OUTCOMES
+
+
+def component(name: str) -> Schema:
+    """Return the schema of one component."""
+    whole = json.dumps({"$ref": f"#/$defs/{name}", "$defs": WHOLE})
+    return Schema(json.loads(whole.replace("#/components/schemas/", "#/$defs/")))
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_each_is_a_schema_of_an_object_with_keys_that_are_known(name: str) -> None:
+    others: tuple[Any, ...] = (7, None, [], {"nobody": "knows this"})
+    for other in others:
+        assert component(name).problems(other), other
+
+
+def test_an_outcome_is_an_envelope_and_its_task() -> None:
+    outcome = component("CallOutcome")
+    assert outcome.problems({"status": "success", "output": None, "taskId": "task_1"}) == []
+    assert outcome.problems({"status": "suspended", "taskId": "task_1"})
+
 
 COUNT = {
     "$id": "urn:count",

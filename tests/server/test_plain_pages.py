@@ -1,13 +1,46 @@
-"""Signing a browser in and out."""
+"""Pages without a script."""
 
 import asyncio
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from penstock.core.profile import LOCAL_PROFILE
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.server.plain_pages import AT_ONCE, HEADERS, button_to, element, html_page, link
 from penstock.testing.clock import FakeClock
-from tests.kit.server import HERE, InMemoryServer, served
+from tests.kit.server import CHAT, HERE, InMemoryServer, served
+from tests.kit.tools import Act, echo
+
+EVIL = '"><script>&'
+
+
+def asked(path: str) -> Request:
+    """Return a request for a path."""
+    return Request({"type": "http", "path": path, "headers": []})
+
+
+@pytest.mark.parametrize(
+    ("path", "style"),
+    [("/login", "./plain.css"), ("/c/conv_1", "../plain.css"), ("/api/links/t", "../../plain.css")],
+)
+def test_a_page_finds_its_style_wherever_the_server_is_mounted(path: str, style: str) -> None:
+    assert f'href="{style}"' in bytes(html_page(asked(path), "x").body).decode()
+
+
+def test_whatever_is_put_in_is_text() -> None:
+    made = [element("p", EVIL, EVIL), link(EVIL, EVIL), button_to(EVIL, EVIL)]
+    page = bytes(html_page(asked("/"), EVIL, *made).body).decode()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;&amp;") == 8
+
+
+def test_a_page_keeps_to_itself() -> None:
+    page = html_page(asked("/"), "x", headers={"referrer-policy": "same-origin"})
+    assert page.headers["referrer-policy"] == "same-origin"
+    assert page.headers["cache-control"] == HEADERS["cache-control"] == "no-store"
+
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 AGENTS = "/api/agents"
@@ -168,3 +201,53 @@ async def test_this_machine_needs_no_sign_in() -> None:
     async with served() as server:
         assert (await server.client.get(AGENTS)).status_code == 200
         assert (await server.client.post(LOGIN, json={"key": "pk_x"})).status_code == 401
+
+
+SCRIPT = '<script>alert("x")</script>'
+
+
+async def test_a_transcript_is_plain_text_whatever_was_said() -> None:
+    """Spec: "a plain transcript, made on the server, no script, everything escaped"."""
+    model = ScriptedModel([call("echo", text="t"), say(SCRIPT)])
+    async with served(model=model, tools=[Act("echo", echo)]) as server:
+        said = await server.say(f"Hi {SCRIPT}")
+        page = await server.client.get(f"/c/{said.headers['x-conversation-id']}")
+    assert page.status_code == 200
+    assert "script" not in page.text.replace("&lt;script&gt;", "").replace("&lt;/script&gt;", "")
+    assert page.text.count("<article>") == 2
+    assert "called echo" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+
+
+async def test_a_transcript_leads_to_the_chat() -> None:
+    async with served() as server:
+        name = (await server.say("Hi")).headers["x-conversation-id"]
+        assert f'href="../#assistant/{name}"' in (await server.client.get(f"/c/{name}")).text
+
+
+async def test_a_long_transcript_has_pages() -> None:
+    async with served() as server:
+        name = (await server.say("/call")).headers["x-conversation-id"]
+        for _ in range(AT_ONCE // 2):
+            await server.say("/call", conversationId=name)
+        newest = (await server.client.get(f"/c/{name}")).text
+        older = newest.partition(f'href="../c/{name}?')[2].partition('"')[0]
+        oldest = (await server.client.get(f"/c/{name}?{older}")).text
+    assert (newest.count("<article>"), oldest.count("<article>")) == (AT_ONCE, 2)
+    assert "Older messages" not in oldest
+
+
+async def test_who_is_not_signed_in_is_led_to_where_that_is_done() -> None:
+    async with served(clock=FakeClock()) as server:
+        key = await server.database_parts.keys.create("ann")
+        bob = {"authorization": f"Bearer {await server.database_parts.keys.create('bob')}"}
+        said = await server.client.post(
+            CHAT, json={"content": "Hi"}, headers={"authorization": f"Bearer {key}"}
+        )
+        path = f"/c/{said.headers['x-conversation-id']}"
+        led = await server.client.get(path)
+        others = await server.client.get(path, headers=bob)
+        nothing = await server.client.get("/c/conv_x", headers=bob)
+    assert (led.status_code, led.headers["location"]) == (303, "../login")
+    assert (others.status_code, nothing.status_code) == (404, 404)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.core.errors import NotReady, StoreError
-from penstock.server.requests.key_presence import KeyPresence
+from penstock.server.key_presence import KeyPresence
 from penstock.testing.clock import FakeClock, settle
 
 

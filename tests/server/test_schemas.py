@@ -11,7 +11,7 @@ from penstock.core.call import Effect
 from penstock.core.json_values.schema import Schema
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.task import EXPIRED, QuestionKind, QuestionStatus, TaskStatus, standing
-from penstock.server.schemas.components import (
+from penstock.server.schemas import (
     COMPONENTS,
     FRAMES,
     MAPPING,

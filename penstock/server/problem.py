@@ -15,7 +15,7 @@ from penstock.core.envelope import ErrorDetail
 from penstock.core.json_values.json_text import compact
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
-from penstock.server.requests.mount import path_of
+from penstock.server.routing import path_of
 
 log = logging.getLogger(__name__)
 

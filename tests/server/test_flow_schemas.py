@@ -6,8 +6,8 @@ from penstock.app.run_feed import TYPES
 from penstock.core.events.flow_events import StepStatus, ValueType
 from penstock.core.json_values.schema import Schema
 from penstock.flows.runs.plan import RunStatus
-from penstock.server.schemas.components import COMPONENTS
-from penstock.server.schemas.flows import ENDED, FLOWS, RUN_STATES, STEP_STATES
+from penstock.server.flow_schemas import ENDED, FLOWS, RUN_STATES, STEP_STATES
+from penstock.server.schemas import COMPONENTS
 
 
 def test_closed_sets_are_those_of_the_domain() -> None:

@@ -1,1 +1,0 @@
-"""Pages for browsers: the chat, pages without JavaScript, and sign-in."""

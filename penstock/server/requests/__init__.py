@@ -1,1 +1,0 @@
-"""What requests have in common: cookies, rates, bodies, lists, and how they are refused."""

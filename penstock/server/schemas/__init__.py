@@ -1,1 +1,0 @@
-"""Descriptions of the API: JSON Schemas and the OpenAPI document."""
