@@ -25,7 +25,7 @@ from penstock.flows.agents.agent_sessions import (
     GuardsOf,
     no_guards,
 )
-from penstock.flows.agents.materials import Materials
+from penstock.flows.agents.briefing import Materials
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary, NoFlows

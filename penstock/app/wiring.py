@@ -49,7 +49,7 @@ from penstock.flows.agents.agent_sessions import (
     AgentEnvironment,
     AgentSessions,
 )
-from penstock.flows.agents.materials import Materials
+from penstock.flows.agents.briefing import Materials
 from penstock.flows.agents.subagents import Subagents
 from penstock.flows.code.steps import CodeSteps
 from penstock.flows.starting import wanted_by

@@ -36,9 +36,7 @@ from penstock.core.limits import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.flows.definition import AnyStep, FlowRef, LoopDecision, StepKind
-from penstock.flows.nested import failed_inside, in_frames, referred_starts, result_of_last
-from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, source_of
-from penstock.flows.project.snapshot import promised_ids
+from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, promised_ids, source_of
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runs.frame_events import FrameEvents
 from penstock.flows.runs.idle_steps import IdleSteps
@@ -46,6 +44,7 @@ from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Notice, RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.starting import failed_inside, in_frames, referred_starts, result_of_last
 from penstock.flows.steps.notifications import (
     consequence_event,
     iteration_event,

@@ -1,20 +1,40 @@
-"""Checks whether a run can start, and returns what it starts with or why it is rejected."""
+"""Starts of runs: top-level ones from requests, nested ones from flow-ref steps.
 
-from collections.abc import Mapping, Sequence
+`begin` checks whether a run can start; it returns what the run starts with, or why it is rejected.
+`referred_starts` does the same for the flows that a flow-ref step refers to, where a rejection is
+the failure of the step. Both check the inputs with `run_inputs`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from penstock.core.diagnostics import Diagnostic
-from penstock.core.events.flow_events import FlowRequested, FlowStarted, ValueType
+from penstock.core.call import CallPath
+from penstock.core.diagnostics import Diagnostic, did_you_mean
+from penstock.core.events.flow_events import (
+    ABORTED,
+    FlowRequested,
+    FlowStarted,
+    Outcome,
+    StepResult,
+    StepStatus,
+    ValueType,
+)
 from penstock.core.json_values.schema import Problem
 from penstock.core.messages import MissingArguments
 from penstock.core.text import one_line
-from penstock.flows.definition import Flow, RunInput, Shell
-from penstock.flows.inputs import run_inputs
-from penstock.flows.project.library import FlowLibrary, FlowSource
+from penstock.flows.definition import Flow, FlowRef, RunInput, Shell
+from penstock.flows.project.library import FlowLibrary, FlowSource, referred_flows
 from penstock.flows.reading.flow import flow_of, read_flow
 from penstock.flows.reading.inputs import TASK
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.values import TemplateValues
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.manifest.authored_kinds import fits
+from penstock.manifest.fields import found
 
 FLOW_INVALID = "FLOW_INVALID"
 GATE_CLOSED = "GATE_CLOSED"
@@ -102,6 +122,72 @@ def errors_text(errors: Sequence[Diagnostic]) -> str:
     return text + (f" and {len(errors) - _NAMED} more" if len(errors) > _NAMED else "")
 
 
+def run_inputs(flow: Flow, values_given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the inputs of a run with their defaults, and their problems."""
+    declared = {each.name: each for each in flow.inputs}
+    problems = [
+        Problem(f"/inputs/{name}", f"is no input of this flow.{did_you_mean(name, list(declared))}")
+        for name in values_given
+        if name not in declared
+    ]
+    values: dict[str, Any] = {}
+    for name, declaration in declared.items():
+        pointer = f"/inputs/{name}"
+        if name not in values_given:
+            if declaration.is_required:
+                problems.append(Problem(pointer, f"is required: {declaration.value_type}"))
+            elif declaration.default is not None:
+                values[name] = declaration.default
+        elif fits(values_given[name], declaration.value_type):
+            values[name] = values_given[name]
+        else:
+            message = f"must be {declaration.value_type}, found {found(values_given[name])}"
+            problems.append(Problem(pointer, message))
+    return values, problems
+
+
+def referred_starts(
+    library: FlowLibrary, source: FlowSource, step: FlowRef, path: str, *, values: TemplateValues
+) -> list[FlowStarted] | VisitOutcome:
+    """Return the starts of the flows that the path of a step refers to, or why the step fails."""
+    sources = referred_flows(library, source, step.path, path)
+    if sources is None:
+        return failed("ref_outside", f'the path "{path}" leads out of the project', is_hard=True)
+    if not sources:
+        return failed("ref_missing", f'no flow matches "{path}"')
+    starts = []
+    wired = {name: values.value(text) for name, text in step.inputs.items()}
+    for nested in sources:
+        started = _started(library, nested, values.task, wired)
+        if isinstance(started, VisitOutcome):
+            return started
+        starts.append(started)
+    return starts
+
+
+def result_of_last(run: Run | None) -> StepResult:
+    """Return the result of a flow-ref step: the last agent result of its last flow."""
+    result = run.last_result() if run is not None else StepResult()
+    return replace(result, status=StepStatus.COMPLETE)
+
+
+def in_frames(
+    starts: Sequence[FlowStarted], frame: CallPath, *, is_glob: bool
+) -> Iterator[tuple[CallPath, FlowStarted]]:
+    """Yield each flow with its frame: that of the step, or one frame per match of a glob."""
+    for number, started in enumerate(starts, 1):
+        yield (CallPath(f"{frame}/{number}") if is_glob else frame), started
+
+
+def failed_inside(run: Run) -> VisitOutcome:
+    """Return the outcome of a step with a nested flow that did not succeed."""
+    ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
+    if run.plan.status is RunStatus.ABORTED:
+        result = replace(ABORTED, summary=ended.text)
+        return replace(ended, outcome=Outcome.ABORTED, source="aborted", result=result)
+    return replace(ended, outcome=run.failed_by)
+
+
 def _argument(item: RunInput) -> MissingArguments:
     is_text = item.value_type is ValueType.STRING
     about = one_line(item.description) or "what is it to be?"
@@ -131,4 +217,20 @@ def _wrong_inputs(problems: Sequence[Problem]) -> Rejection:
     details = {"problems": [{"path": each.path, "message": each.message} for each in problems]}
     return Rejection(
         code=VALIDATION_ERROR, reason=f"the inputs do not fit: {text}", details=details
+    )
+
+
+def _started(
+    library: FlowLibrary, source: FlowSource, task: str, wired: Mapping[str, Any]
+) -> FlowStarted | VisitOutcome:
+    errors = source.errors or library.faults(source)
+    flow = flow_of(source.text, source.path)
+    if errors or flow is None:
+        return failed("ref_failed", f"{source.name} has errors: {errors_text(errors)}")
+    inputs, problems = run_inputs(flow, wired)
+    if problems:
+        message = "; ".join(map(str, problems))
+        return failed("ref_failed", f"{source.name} cannot begin: {message}")
+    return FlowStarted(
+        root=source.root, file=source.path, texts=source.texts, task=task, inputs=inputs
     )

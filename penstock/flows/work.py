@@ -33,8 +33,7 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import AnyStep
-from penstock.flows.project.library import FlowLibrary, source_of
-from penstock.flows.project.snapshot import promised_ids
+from penstock.flows.project.library import FlowLibrary, promised_ids, source_of
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.frame_events import FrameEvents

@@ -5,8 +5,13 @@ from collections.abc import Mapping, Sequence
 from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.checks.flow import check_flow
-from penstock.flows.project.library import FlowSource, matches, places_of, unknown_flow
-from penstock.flows.project.snapshot import referred_texts
+from penstock.flows.project.library import (
+    FlowSource,
+    matches,
+    places_of,
+    referred_texts,
+    unknown_flow,
+)
 from penstock.flows.reading.flow import read_flow
 
 FOLDER = "flows/"

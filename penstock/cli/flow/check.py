@@ -24,7 +24,7 @@ from penstock.flows.project import files as flows
 from penstock.flows.project.constants import FILE
 from penstock.flows.project.files import FlowFile, file_at, local_by_path
 from penstock.flows.project.flows import ProjectFlows
-from penstock.flows.project.library import unknown_flow
+from penstock.flows.project.library import SUFFIXES, unknown_flow
 
 Paths = Annotated[
     list[str] | None,
@@ -100,7 +100,7 @@ def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | No
             raise _unknown(name, files.files)
         by_path = local_by_path(files)
         wanted.flows.update((path, by_path[path]) for path in by_path if _is_of(path, place))
-        if place.endswith(flows.SUFFIXES) and place not in by_path and place != FILE:
+        if place.endswith(SUFFIXES) and place not in by_path and place != FILE:
             wanted.flows[place] = file_at(place, found.settings.root, "")
         wanted.diagnostics.extend(each for each in beside if _is_of(each.file, place))
     return wanted
@@ -114,7 +114,7 @@ def _place(root: Path, name: str) -> str | None:
             continue
         place = path.relative_to(root).as_posix()
         inside = any(_is_of(place, each) for each in _PLACES)
-        if inside or (path.is_file() and place.endswith(flows.SUFFIXES)):
+        if inside or (path.is_file() and place.endswith(SUFFIXES)):
             return place
     return None
 

@@ -28,16 +28,15 @@ from penstock.core.task import Missing, MissingKind
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_snapshot import kept_agent, kept_of
+from penstock.flows.agents.briefing import Briefing, Materials, system_prompt, user_message
 from penstock.flows.agents.finish import FinishContract, compiled
-from penstock.flows.agents.materials import Materials
-from penstock.flows.agents.prompt import Briefing, system_prompt, user_message
 from penstock.flows.agents.session import (
     AgentSession,
+    SessionCallRunner,
     SessionOffer,
     definition_of,
     end_of,
 )
-from penstock.flows.agents.session_call_runner import SessionCallRunner
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.runs.warnings import warn_once
 from penstock.models.model import Model

@@ -12,9 +12,8 @@ from penstock.core.json_values.schema import Problem
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
 from penstock.flows.agents.agent_snapshot import kept_agent
-from penstock.flows.agents.briefing import brief_call
+from penstock.flows.agents.briefing import Briefing, brief_call
 from penstock.flows.agents.finish import FinishContract
-from penstock.flows.agents.prompt import Briefing
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.runs.warnings import warn
 from penstock.tools.callbacks import SubagentRequest

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.modules import WRITTEN, module_of, stems
+from penstock.flows.checks.context import WRITTEN, module_of, stems
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Code, Shell
 from penstock.flows.reading.steps import ParsedStep

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.text import cut
-from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.subflows import RefTarget, ResolvedRef, follow
+from penstock.flows.checks.context import CheckContext, RefTarget, ResolvedRef, follow
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import FlowRef
 from penstock.manifest.fields import quoted

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import nearest
 from penstock.core.events.flow_events import STANDARD_FIELDS
-from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.checks.context import AgentCard, CheckContext, ResolvedRef, follow
 from penstock.flows.checks.reachability import Reachability
-from penstock.flows.checks.subflows import ResolvedRef, follow
 from penstock.flows.definition import (
     AgentDecision,
     AgentStep,

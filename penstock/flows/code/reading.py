@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.modules import SUFFIXES
+from penstock.flows.checks.context import SUFFIXES
 from penstock.flows.project.modules import ReadModule
 from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.graph import RefusedImport, target

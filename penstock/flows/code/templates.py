@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from penstock.core.text import one_line
-from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.modules import WRITTEN, module_of, stems
-from penstock.flows.code.results import type_of
+from penstock.flows.checks.context import WRITTEN, CheckContext, module_of, stems
+from penstock.flows.code.entry import type_of
 from penstock.flows.definition import Code, CodeDecision, Flow
 from penstock.manifest.template import Placeholder, parse
 

@@ -10,7 +10,7 @@ from penstock.core.events.flow_events import Outcome, StepResult
 from penstock.core.limits import World
 from penstock.engine.bus import Bus
 from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent
-from penstock.flows.agents.materials import Materials
+from penstock.flows.agents.briefing import Materials
 from penstock.flows.checks.reachability import PRESENT
 from penstock.flows.code.steps import CodeSteps
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind

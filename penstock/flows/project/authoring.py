@@ -19,7 +19,6 @@ from penstock.core.errors import ReadOnly
 from penstock.flows.checks.context import FLOW
 from penstock.flows.project.files import (
     FOLDERS,
-    SUFFIXES,
     FlowFile,
     FlowRoot,
     command_of,
@@ -28,6 +27,7 @@ from penstock.flows.project.files import (
     odd_name,
 )
 from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import SUFFIXES
 from penstock.resources.project.files import ProjectFiles
 from penstock.store.failures import is_full
 

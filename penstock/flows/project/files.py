@@ -23,7 +23,7 @@ from penstock.agents.folders import MOST_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
-from penstock.flows.project.library import file_name
+from penstock.flows.project.library import SUFFIXES, file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
 from penstock.manifest.files import UnreadReason, leads_to_folder, read_bounded, shown
 from penstock.manifest.paths import escape_of
@@ -37,7 +37,6 @@ HIDDEN = ".pi/flows/flows"
 """The only hidden folder that may contain flows."""
 FOLDERS = ("flows", HIDDEN)
 """Folders of a project's flows, in order of precedence."""
-SUFFIXES = (".yaml", ".yml")
 NOT_SEARCHED = frozenset({"handlers"})
 MOST_NAMESPACES = 5
 MOST_FILES = 2000

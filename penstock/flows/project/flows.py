@@ -1,7 +1,7 @@
 """The flows of a project on disk: the FlowLibrary that runs use.
 
 Files are read when they are needed, so an edit takes effect with the next run without a restart.
-A run itself stores what it started with (`penstock.flows.project.snapshot`). Tests:
+A run itself stores what it started with (`penstock.flows.project.library`). Tests:
 tests/flows/project/test_flows.py.
 """
 
@@ -17,14 +17,12 @@ from msgspec.structs import replace
 from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.core.late import late
 from penstock.core.text import one_line
-from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.modules import places
+from penstock.flows.checks.context import CheckContext, places
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.project.files import (
     BUILT_IN,
     BUILT_IN_HOME,
     HIDDEN,
-    SUFFIXES,
     FlowFile,
     FlowFiles,
     FlowRoot,
@@ -33,9 +31,17 @@ from penstock.flows.project.files import (
     find_flows,
     read_flow_file,
 )
-from penstock.flows.project.library import FlowSource, is_glob, matches, places_of, unknown_flow
+from penstock.flows.project.library import (
+    SUFFIXES,
+    FlowSource,
+    check_size,
+    is_glob,
+    matches,
+    places_of,
+    referred_texts,
+    unknown_flow,
+)
 from penstock.flows.project.modules import ModuleLoader
-from penstock.flows.project.snapshot import check_size, referred_texts
 from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
 from penstock.manifest.files import walk
 from penstock.resources.project.globs import glob

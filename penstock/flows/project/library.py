@@ -1,8 +1,16 @@
-"""Port through which runs find flows: by command, and by the path in a flow-ref step."""
+"""Port through which runs find flows, and what a run stores of the flows that it refers to.
+
+A run finds a flow by its command, or by the path in a flow-ref step.
+
+Guarantees: a flow-ref with a literal path runs the text that existed when the run started, even
+if the file changes or disappears meanwhile. A path with templates or wildcards is known only when
+the step runs, so its flow is read then and stored with the nested start. The total size is
+limited. Tests: tests/flows/project/test_library.py.
+"""
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -10,11 +18,19 @@ from msgspec import Struct
 from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.events.flow_events import FlowStarted
-from penstock.flows.checks.subflows import resolve
+from penstock.flows.checks.context import is_literal, resolve
+from penstock.flows.definition import AnyStep, Flow, FlowRef
+from penstock.flows.reading.flow import flow_of
 from penstock.manifest.files import shown
 from penstock.resources.project.globs import glob
 
+SUFFIXES = (".yaml", ".yml")
+"""Suffixes of flow files."""
 _GLOB = re.compile(r"[*?]")
+MOST_CHARACTERS = 16 * 1024 * 1024
+"""Limit on all texts that one run stores at its start."""
+TextAt = Callable[[str], str | None]
+"""Returns the text of a flow by its path; None if there is none."""
 
 
 class FlowSource(Struct, frozen=True, kw_only=True):
@@ -116,3 +132,82 @@ def matches(pattern: str, files: Iterable[str]) -> list[str]:
         return [file for file in files if file == pattern]
     compiled = glob(pattern)
     return sorted(file for file in files if compiled.fits(file))
+
+
+def referred_texts(path: str, text_at: TextAt) -> dict[str, str]:
+    """Return the texts of a flow and of all flows that literal paths lead to, by path.
+
+    Stops after MOST_CHARACTERS; `check_size` then reports an error.
+    """
+    texts: dict[str, str] = {}
+    queue, size = [path], 0
+    while queue and size <= MOST_CHARACTERS:
+        current = queue.pop(0)
+        text = text_at(current)
+        if text is not None and current not in texts:
+            texts[current] = text
+            size += len(text)
+            queue += _literal_targets(text, current, text_at)
+    return texts
+
+
+def check_size(texts: dict[str, str], file: str) -> Sequence[Diagnostic]:
+    """Return the error for texts that exceed the limit, if they do."""
+    if sum(map(len, texts.values())) <= MOST_CHARACTERS:
+        return ()
+    message = f"the flow and what it refers to have more than {MOST_CHARACTERS} characters"
+    return [Diagnostic(code="flows-too-large", message=message, file=file)]
+
+
+def promised_ids(source: FlowSource, flow: Flow) -> dict[str, frozenset[str]]:
+    """Return the step ids that literal references provide, each with the flow-ref steps."""
+    providers: dict[str, frozenset[str]] = {}
+    for step in flow.steps:
+        place = _leads_to(step, source.path, source.texts.get)
+        inner = None if place is None else flow_of(source.texts[place], place)
+        for name in inner.by_id if inner is not None else ():
+            providers[name] = providers.get(name, frozenset()) | {step.step_id}
+    return providers
+
+
+def referred_flows(
+    library: FlowLibrary, source: FlowSource, written: str, path: str
+) -> Sequence[FlowSource] | None:
+    """Return the flows that a path refers to: as stored with the run, else from the library.
+
+    `written` is the path before its templates were expanded. None if it leads out of the root.
+    """
+    if is_literal(written):
+        for place in resolve(path, posixpath.dirname(source.path)):
+            if place in source.texts:
+                return [_kept(source, place)]
+    flows = library.refer(source, path)
+    return flows and [
+        _kept(source, flow.path) if flow.path in source.texts else flow for flow in flows
+    ]
+
+
+def _literal_targets(text: str, path: str, text_at: TextAt) -> Iterator[str]:
+    """Yield the paths of the flows that literal references of a flow lead to."""
+    flow = flow_of(text, path)
+    for step in flow.steps if flow is not None else ():
+        target = _leads_to(step, path, text_at)
+        if target is not None:
+            yield target
+
+
+def _leads_to(step: AnyStep, path: str, text_at: TextAt) -> str | None:
+    """Return the path that a literal reference leads to; None if it is not literal or dangling."""
+    if not isinstance(step, FlowRef) or not is_literal(step.path):
+        return None
+    places = resolve(step.path, posixpath.dirname(path))
+    return next((place for place in places if text_at(place) is not None), None)
+
+
+def _kept(source: FlowSource, path: str) -> FlowSource:
+    """Return a nested flow from the texts that the outer run stores."""
+    kept = source.texts
+    texts = referred_texts(path, kept.get)
+    # Modules of code steps are not reachable through flow texts: every stored one goes along.
+    texts |= {name: text for name, text in kept.items() if not name.endswith(SUFFIXES)}
+    return FlowSource(root=source.root, path=path, texts=texts)

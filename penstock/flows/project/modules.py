@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from penstock.core.late import late
-from penstock.flows.checks.context import CheckContext, CodeFault
-from penstock.flows.checks.modules import module_of
+from penstock.flows.checks.context import CheckContext, CodeFault, module_of
 from penstock.flows.definition import Code, Flow
 from penstock.flows.project.files import FlowFile, FlowRoot
 from penstock.sandbox.reading.folder import Files, Folder, ReadFailure

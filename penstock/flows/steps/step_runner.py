@@ -18,9 +18,8 @@ from penstock.core.events.flow_events import Outcome, StepResult, is_present
 from penstock.core.limits import World
 from penstock.engine.suspend import ask
 from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
-from penstock.flows.agents.briefing import Expand, TaskOf, brief, wired
+from penstock.flows.agents.briefing import Briefing, Expand, TaskOf, brief, wired
 from penstock.flows.agents.finish import FinishContract, loop_branches, loop_target, merged
-from penstock.flows.agents.prompt import Briefing
 from penstock.flows.code.steps import CodeSteps, CodeVisit
 from penstock.flows.definition import (
     DECIDER,

@@ -2,13 +2,28 @@
 
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentInput, AgentProfile
 from penstock.agents.folders import load_agents
 from penstock.core.events.flow_events import Output
-from penstock.flows.checks.context import AgentCard, CheckContext, cards_of
+from penstock.flows.checks.context import (
+    AgentCard,
+    CheckContext,
+    RefTarget,
+    cards_of,
+    follow,
+    is_literal,
+    module_of,
+    resolve,
+)
 from penstock.flows.checks.flow import check_flow
+from penstock.flows.definition import Code
 from penstock.flows.reading.flow import read_flow
+from tests.flows.checks.around import SEED, beside
+from tests.flows.texts import TOP, read
 
 
 def test_around_a_flow_of_nowhere_there_is_nothing() -> None:
@@ -59,3 +74,75 @@ def test_the_flow_that_designs_flows_has_nothing_wrong(tmp_path: Path) -> None:
     """Built-in agents and flows give no diagnostic."""
     around = CheckContext(agents=cards_of(load_agents(tmp_path).built_in))
     assert check_flow(read_flow(NEW), around) == []
+
+
+FLAT = CheckContext(file="flows/dom/apply.yaml", command="dom:apply")
+FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
+
+
+@pytest.mark.parametrize(
+    ("around", "target", "files", "wanted"),
+    [
+        (FLAT, None, ["flows/dom/handlers/apply/c.mts"], "flows/dom/handlers/apply/c.mts"),
+        (FLAT, None, [".pi/flows/handlers/dom/apply/c.js"], ".pi/flows/handlers/dom/apply/c.js"),
+        (
+            FLAT,
+            None,
+            ["flows/dom/handlers/apply/c.js", "flows/dom/handlers/apply/c.ts"],
+            "flows/dom/handlers/apply/c.ts",
+        ),
+        (FLAT, None, ["flows/dom/apply/c.ts"], None),
+        (FOLDER, None, ["flows/dom/apply/c.mjs"], "flows/dom/apply/c.mjs"),
+        (FOLDER, None, ["flows/dom/apply/handlers/flow/c.mjs"], None),
+        (FLAT, "x.mts", ["flows/dom/x.mts"], "flows/dom/x.mts"),
+        (FLAT, "lib/x.mts", ["lib/x.mts"], "lib/x.mts"),
+        (FLAT, "../../lib/x.mts", ["lib/x.mts"], "lib/x.mts"),
+        (FLAT, "../../../x.mts", ["../x.mts"], None),
+        (FLAT, "/x.mts", ["/x.mts", "x.mts"], None),
+        (FLAT, "x", ["flows/dom/x.mts"], None),
+    ],
+)
+def test_a_module_is_found_by_the_form_of_the_flow(
+    around: CheckContext, target: str | None, files: list[str], wanted: str | None
+) -> None:
+    """7.9: `target`; directory form beside `flow.yaml`; flat form in `handlers/STEM`."""
+    step = Code(step_id="c", target=target)
+    assert module_of(step, replace(around, has_file=set(files).__contains__)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "wanted"),
+    [
+        ("x.yaml", "flows", ["flows/x.yaml", "x.yaml"]),
+        ("x.yaml", "", ["x.yaml"]),
+        ("../x.yaml", "flows/a", ["flows/x.yaml"]),
+        ("a/../../x.yaml", "flows", ["x.yaml"]),
+        ("../../x.yaml", "flows", []),
+        ("../x.yaml", "", []),
+        ("/x.yaml", "flows", []),
+        ("..x/y.yaml", "", ["..x/y.yaml"]),
+    ],
+)
+def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
+    path: str, folder: str, wanted: list[str]
+) -> None:
+    """Relative to the directory of this flow's file; relative to the project root."""
+    assert resolve(path, folder) == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"), [("a.yaml", True), ("*.yaml", False), ("a?", False), ("${{task}}", False)]
+)
+def test_some_paths_only_a_run_can_follow(path: str, wanted: bool) -> None:
+    assert is_literal(path) is wanted
+
+
+def test_a_reference_is_followed_to_the_ids_that_it_brings() -> None:
+    around = beside(SEED, {"flows/a.yaml": f"{TOP}- {{id: x, agent: b}}\n- {{agent: c}}\n"})
+    steps = "- {id: r, path: a.yaml}\n- {id: s, path: '*'}\n- {id: t, path: b.yaml}\n"
+    found = follow(read(steps).steps, around)
+    assert [(each.leads, each.path, each.brings) for each in found.values()] == [
+        (RefTarget.TO_A_FLOW, "flows/a.yaml", ("x",)),
+        (RefTarget.OPEN, "", None),
+        (RefTarget.NOWHERE, "", None),
+    ]
