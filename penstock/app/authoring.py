@@ -1,22 +1,33 @@
-"""Writes agents and flows of an open project, and loads them at once."""
+"""Writes agents and flows of an open project, runs written flows dry, and loads them at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import AgentFiles, load_agents
-from penstock.app.dry_runs import DryRuns
+from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
+from penstock.core.late import late
+from penstock.core.limits import World
+from penstock.flows.definition import Flow
+from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.flows.project.authoring import WrittenFlow, write_flow
+from penstock.flows.project.files import FlowFile
 from penstock.flows.project.flows import ProjectFlows
-from penstock.flows.reading.flow import read_flow
+from penstock.flows.project.library import FlowLibrary
+from penstock.flows.reading.flow import ParsedFlow, read_flow
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.callbacks import Authoring
 from penstock.tools.resources import ProjectFolder
 
+RunDry = Callable[[Flow, str, DryRunContext], DryRun]
+TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
 _MOST_REPORTED = 100
 """The longest list of findings that is reported."""
 
@@ -45,6 +56,40 @@ class ProjectAgents:
         found = load_agents(root, self.known, self._packages)
         self.catalog.take(found)
         return found
+
+
+class DryRuns(Struct, frozen=True, kw_only=True):
+    """Runs flows without effects. A dry run blocks, so call it in a thread.
+
+    The modules that do it are loaded at the first dry run.
+    """
+
+    agents: Catalog
+    flows: FlowLibrary
+    world: World
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The values of `${{config.KEY}}` in the project."""
+
+    def of(
+        self, read: ParsedFlow, file: FlowFile | None = None
+    ) -> tuple[DryRun, Sequence[Diagnostic]]:
+        """Return the results of a flow's dry runs, and findings for its author.
+
+        Without a file it is one of the project. A flow that cannot be read is not run.
+        """
+        if read.flow is None:
+            return DryRun(), ()
+        around = DryRunContext(
+            get_agent=self.agents.worker,
+            library=self.flows,
+            world=self.world,
+            config=self.config,
+            root="" if file is None else file.home,
+        )
+        run: RunDry = late("penstock.flows.dry_run.dry_run:dry_run")
+        tell: TellDry = late("penstock.flows.dry_run.findings:dry_findings")
+        found = run(read.flow, read.file if file is None else file.path, around)
+        return found, tell(read, found)
 
 
 class ProjectAuthoring:

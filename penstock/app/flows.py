@@ -1,4 +1,4 @@
-"""The flows of a project: the library that runs use, and the checks of flows."""
+"""The flows of a project: the library that runs use, and their checks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.agents.catalog import Catalog
-from penstock.app.checks.thinking import find_unheeding, thinking_faults
-from penstock.app.dry_runs import DryRuns
+from penstock.app.authoring import DryRuns
+from penstock.app.checks import find_unheeding, thinking_faults
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
 from penstock.core.clock import SystemClock

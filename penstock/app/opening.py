@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.authoring import ProjectAgents, ProjectAuthoring
-from penstock.app.dry_runs import DryRuns
+from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
 from penstock.app.parts import (
@@ -24,9 +23,9 @@ from penstock.app.parts import (
     ProjectParts,
     Storage,
 )
+from penstock.app.plugins.api import Plugin, load_plugins
 from penstock.app.plugins.events import RunFollower
-from penstock.app.plugins.guards import guards_of
-from penstock.app.plugins.load import Plugin, load_plugins
+from penstock.app.plugins.registered import guards_of
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime

@@ -13,8 +13,7 @@ from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.prompt_prefix import PromptPrefix, PromptScript
 from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
-from penstock.app.plugins.api import PluginApi
-from penstock.app.plugins.load import load_plugins
+from penstock.app.plugins.api import PluginApi, load_plugins
 from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from penstock.app.checks.offer_checks import check_offers
+from penstock.app.checks import check_offers
 from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
 from penstock.app.reload import SECONDS, FileId, file_stamps
@@ -169,7 +169,7 @@ def _further(*, types: bool) -> tuple[Look, ...]:
     if not types:
         return ()
     try:
-        return (late("penstock.app.checks.type_check:check_types", extra="deno", what="--types"),)
+        return (late("penstock.app.type_check:check_types", extra="deno", what="--types"),)
     except ConfigError as error:
         note(f"Error: {error}")
         raise typer.Exit(WRONG_USAGE) from None

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.checks.typings import typing_files
 from penstock.app.project import Project, load_project
+from penstock.app.typings import typing_files
 from penstock.cli.arguments.options import AsJson, ProjectFolder
 from penstock.cli.arguments.project import read_settings
 from penstock.cli.terminal.output import note, print_json, say

@@ -199,7 +199,7 @@ def test_without_the_extra_the_command_says_which(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it: exit 2 and the name of the extra."""
-    monkeypatch.delitem(sys.modules, "penstock.app.checks.type_check", raising=False)
+    monkeypatch.delitem(sys.modules, "penstock.app.type_check", raising=False)
     monkeypatch.setitem(sys.modules, "deno", None)
     code, out, told = run("check", "--types")
     assert (code, out) == (2, "")

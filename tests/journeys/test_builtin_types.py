@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.app.checks.type_check import check_types
 from penstock.app.project import load_project
 from penstock.app.settings import load
+from penstock.app.type_check import check_types
 from penstock.builtins import TOOLS, download, notify
 from penstock.builtins.artifacts import TOOLS as ARTIFACTS
 from penstock.builtins.ask_user import TOOLS as ASKING

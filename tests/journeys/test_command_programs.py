@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.app.checks.type_check import check_types
 from penstock.app.project import load_project
 from penstock.app.settings import load
+from penstock.app.type_check import check_types
 from penstock.cli.init import init
 from penstock.cli.main import main
 from tests.kit.manifests import tool, write

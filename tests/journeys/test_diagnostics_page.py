@@ -12,7 +12,8 @@ PLACES = (
     *("manifest/**/*.py", "flows/check.py", "flows/checks/**/*.py", "flows/project/files.py"),
     *("flows/dry_run/*.py",),
     *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/reading/*.py"),
-    *("app/scripts.py", "app/global_tools.py", "app/project.py", "app/checks/*.py"),
+    *("app/scripts.py", "app/global_tools.py", "app/project.py", "app/checks.py"),
+    "app/type_check.py",
 )
 """Where findings are made."""
 MADE = {f"duplicate-{noun}" for noun in ("skill", "permission", "group")}

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 
 from penstock.app.opening import open as open_project
-from penstock.app.plugins.load import Plugin
+from penstock.app.plugins.api import Plugin
 from penstock.models.scripted import ScriptedModel
 from penstock.server.application import create_application
 from tests.kit.flows import HEAD, by_task, finish

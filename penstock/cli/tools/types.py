@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.checks.typings import TypingFile, typing_files
+from penstock.app.typings import TypingFile, typing_files
 from penstock.cli.arguments.options import AsJson, Folder, ProjectFolder
 from penstock.cli.arguments.project import find
 from penstock.cli.exit_codes import FAILED

@@ -9,8 +9,7 @@ from starlette.responses import Response
 
 from penstock.agents.agent_profile import Tier
 from penstock.agents.catalog import catalog_entries
-from penstock.app.authoring import ProjectAuthoring
-from penstock.app.dry_runs import DryRuns
+from penstock.app.authoring import DryRuns, ProjectAuthoring
 from penstock.core.call_errors import NotAvailable
 from penstock.core.diagnostics import errors_of, has_error, in_file_order
 from penstock.core.errors import InvalidRequest, StoreFull

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.app.plugins.api import PluginApi
-from penstock.app.plugins.guards import guards_of
+from penstock.app.plugins.registered import guards_of
 from penstock.chat.message import NewRun
 from penstock.core.call import Call, CallPath
 from penstock.core.envelope import Envelope

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from penstock.app.checks.type_check import check_types
 from penstock.app.project import load_project
 from penstock.app.settings import load
+from penstock.app.type_check import check_types
 from tests.kit.project import ProjectFolder
 
 pytestmark = [

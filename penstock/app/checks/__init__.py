@@ -1,1 +1,0 @@
-"""Checks of a loaded project: types of scripts, offered tools, levels of thinking."""
