@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let CI be stricter about skips and milder about time."""
+    """Add the options of CI: refuse skips, allow more time."""
     parser.addoption("--no-skips", action="store_true", help="fail the run if a test is skipped")
     parser.addoption("--engine", default="wasm", help="where scripts run: tests/kit/engines.py")
     parser.addoption("--test-seconds", type=float, default=1.0, help="what a test may take")
@@ -41,8 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled code with what pytest keeps, not with what the user's own projects do.
 
-    The folders of tests are in memory where there is room: nobody needs them after a power cut.
-    Thousands of tests are collected, and none of them is ever garbage: the collector waits.
+    The folders of tests are in memory where there is room: no test needs them after a power cut.
+    The collector is off while tests are collected: none of the thousands of objects is garbage.
     """
     gc.disable()
     if config.cache is not None:
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a slow test that does not say why."""
+    """Refuse a mark `slow` without a reason."""
     for item in items:
         mark = item.get_closest_marker("slow")
         if mark and not (mark.args or mark.kwargs.get("reason")):
@@ -60,9 +60,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector look only at what tests make.
+    """Hide the collected tests from the garbage collector.
 
-    What Hypothesis knows of characters it works out once, in seconds: that is no test's time.
+    Hypothesis computes its tables of characters once, which takes seconds: do it outside any test.
     """
     if strategies := sys.modules.get("hypothesis.strategies"):
         strategies.text().validate()
@@ -84,7 +84,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run if a test was skipped, or expected to fail, where that is not wanted."""
+    """Fail a run with `--no-skips` if a test was skipped or expected to fail."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not session.config.getoption("--no-skips"):
         return

@@ -95,7 +95,7 @@ def test_a_public_name_has_a_summary_and_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_public_function_says_what_it_takes_returns_and_raises(name: str) -> None:
+def test_a_public_function_documents_arguments_result_and_errors(name: str) -> None:
     function = FUNCTIONS[name]
     parts = sections(inspect.getdoc(function) or "")
     taken = [each for each in inspect.signature(function).parameters if each not in {"self", "cls"}]
@@ -129,7 +129,7 @@ def test_every_field_of_a_public_class_is_described(name: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_example_of_a_public_name_runs(name: str) -> None:
-    """With the names that the example imports, and no others; nothing is written outside of it."""
+    """It sees only the names that it imports, and writes nothing outside its own folder."""
     text = sections(written(PUBLIC[name]))["Example"]
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
     told: list[str] = []

@@ -100,8 +100,8 @@ SHOWN = {
 
 
 @pytest.mark.parametrize(("row", "shown"), SHOWN.items())
-def test_every_row_that_is_written_by_hand_is_shown(row: str, shown: list[str]) -> None:
-    """The rows of the first table are those that tests show, each by those that are named here."""
+def test_every_handwritten_row_has_a_test(row: str, shown: list[str]) -> None:
+    """The rows of the first table are the keys here, and each named test exists."""
     first = PAGE.read_text().partition(TITLE)[0]
     rows = [line.split("|")[1].strip() for line in first.splitlines() if line.startswith("| ")]
     assert rows[1:] == list(SHOWN)

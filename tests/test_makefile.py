@@ -31,7 +31,7 @@ def pytest_itemcollected(item):
 @pytest.mark.parametrize(
     ("extras", "wanted"), [("sheets,google", "'.[sheets,google]'"), ("", 'test -z "" ||')]
 )
-def test_make_install_installs_extras_that_are_named(extras: str, wanted: str) -> None:
+def test_make_install_installs_the_extras_it_is_given(extras: str, wanted: str) -> None:
     made = subprocess.run(
         ["/usr/bin/env", "make", "--dry-run", "install", f"EXTRAS={extras}", "PREFIX=/nowhere"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What pages say of files is so."""
+"""Pages name files, decisions and links that exist."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "penstock"
 
 
-def test_every_file_that_a_page_names_is_there() -> None:
+def test_every_file_that_a_page_names_exists() -> None:
     """`floor/file` and `tests/...` anywhere; before its first heading, a floor's list of files."""
     floors = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
     docs = ROOT / "docs"
@@ -29,7 +29,7 @@ def test_every_file_that_a_page_names_is_there() -> None:
     assert wrong == [], "\n".join(wrong)
 
 
-def test_every_decision_is_short_and_in_the_list_of_decisions_by_its_title() -> None:
+def test_every_decision_is_short_and_listed_with_its_title() -> None:
     """`docs/decisions/README.md` is where a reader begins; a page has at most 40 lines."""
     pages = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
     assert [each.name for each in pages if len(each.read_text().splitlines()) > 40] == []
@@ -43,8 +43,8 @@ def test_every_decision_is_short_and_in_the_list_of_decisions_by_its_title() -> 
     assert [each for each in listed if each.startswith("- [")] == wanted
 
 
-def test_every_page_is_reached_from_the_first_one() -> None:
-    """A page that nothing leads to is read by nobody."""
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    """Links lead from README.md to every page."""
     first = ROOT / "README.md"
     reached, at_hand = {first}, [first]
     while at_hand:
@@ -76,8 +76,8 @@ def _rows(page: Path) -> str:
     return "\n".join(line.split("|")[1] for line in lines if line.startswith("| `"))
 
 
-def test_every_link_of_a_page_leads_somewhere() -> None:
-    """To a file that is there, and where it names a heading, to one that the file has."""
+def test_every_link_has_a_target() -> None:
+    """The file exists, and has the heading that the link names."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     wrong = []
     for page in pages:

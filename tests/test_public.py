@@ -1,4 +1,4 @@
-"""The shop window."""
+"""The public names of `penstock`."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import penstock
 
 
-def test_the_window_is_sorted_and_real() -> None:
+def test_the_public_names_are_sorted_and_exist() -> None:
     names = list(penstock.HOMES)
     assert names == sorted(names)
     assert all(getattr(penstock, name) for name in names)
@@ -21,11 +21,11 @@ def test_every_public_name_has_its_type_in_the_stub() -> None:
     assert typed == {name: f"penstock.{home}" for name, home in homes}
 
 
-def test_the_window_shows_public_names_alone() -> None:
+def test_dir_lists_public_names_only() -> None:
     assert dir(penstock) == sorted([*penstock.HOMES, "__version__"])
 
 
-def test_a_star_brings_the_public_names_and_hides_no_function_of_python() -> None:
+def test_a_star_import_brings_the_public_names_and_shadows_no_builtin() -> None:
     space: dict[str, object] = {}
     exec("from penstock import *", space)  # noqa: S102  what a notebook does
     assert space.keys() - {"__builtins__"} == penstock.HOMES.keys() - {"open"}
@@ -33,7 +33,7 @@ def test_a_star_brings_the_public_names_and_hides_no_function_of_python() -> Non
     assert ast.literal_eval(listed.value) == penstock.__all__
 
 
-def test_anything_else_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Manager'"):
         getattr(penstock, "Manager")  # noqa: B009
 

@@ -1,4 +1,4 @@
-"""What can be checked of a release before there is one: version, changelog, metadata, workflow."""
+"""Checks of a release that need no build: version, changelog, metadata, workflow."""
 
 import re
 import tomllib
@@ -18,7 +18,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 GITHUB = ROOT / ".github"
 
 
-def test_the_version_stands_in_one_place_and_the_command_says_it(
+def test_the_version_is_in_one_place_and_the_command_prints_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert PROJECT["dynamic"] == ["version"]
@@ -27,7 +27,7 @@ def test_the_version_stands_in_one_place_and_the_command_says_it(
     assert capsys.readouterr().out.startswith(f"penstock {penstock.__version__} (Python ")
 
 
-def test_the_changelog_begins_with_the_version_or_with_what_is_not_released() -> None:
+def test_the_changelog_begins_with_the_version_or_unreleased_changes() -> None:
     """`0.2.0` has its heading with a date; what comes before it, `0.2.0.dev0`, is Unreleased."""
     first = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     released = rf"{re.escape(penstock.__version__)} - \d{{4}}-\d{{2}}-\d{{2}}"
@@ -46,7 +46,7 @@ def test_a_package_index_can_show_what_the_package_is() -> None:
     assert all(each.startswith("https://") for each in urls.values())
 
 
-def test_ci_runs_the_one_script_on_every_python_that_is_promised() -> None:
+def test_ci_runs_the_one_script_on_every_supported_python() -> None:
     job = workflow()["jobs"]["run"]
     prefix = "Programming Language :: Python :: 3."
     promised = [
@@ -59,7 +59,7 @@ def test_ci_runs_the_one_script_on_every_python_that_is_promised() -> None:
     assert all(each.startswith("sudo sysctl ") for each in commands[:-1])
 
 
-def test_ci_may_read_and_its_actions_are_pinned() -> None:
+def test_ci_has_read_permission_only_and_pins_its_actions() -> None:
     text = (GITHUB / "workflows/ci.yml").read_text()
     actions = re.findall(r"uses: (.+)", text)
     assert actions
@@ -70,7 +70,7 @@ def test_ci_may_read_and_its_actions_are_pinned() -> None:
 
 
 @pytest.mark.parametrize("name", ["bug", "proposal"])
-def test_a_form_for_issues_has_what_a_forge_wants(name: str) -> None:
+def test_an_issue_form_has_the_required_fields(name: str) -> None:
     form = safe_load((GITHUB / f"ISSUE_TEMPLATE/{name}.yml").read_text())
     assert form.keys() == {"name", "description", "labels", "body"}
     fields = [each for each in form["body"] if each["type"] != "markdown"]

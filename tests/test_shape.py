@@ -1,4 +1,4 @@
-"""The shape of the code is a test. Every rule is a function, and every rule is shown to bite."""
+"""The shape of the code. Every rule is a function, and every rule has an example that breaks it."""
 
 import ast
 import io
@@ -68,7 +68,7 @@ class File:
 
     @property
     def floor(self) -> str:
-        """The package that the file stands in, or nothing if it is a test or a program."""
+        """The package of the file; empty for a test or a program."""
         parts = Path(self.path).parts
         return parts[1] if parts[0] == PACKAGE and len(parts) > 2 else ""
 
@@ -80,12 +80,12 @@ class File:
 # ---- rules ---------------------------------------------------------------------------------------
 
 
-def fits_a_sitting(file: File) -> Iterator[str]:
+def file_is_short(file: File) -> Iterator[str]:
     if (lines := len(file.text.splitlines())) > SHAPE["file_lines"]:
         yield f"{lines} lines"
 
 
-def says_what_it_is(file: File) -> Iterator[str]:
+def file_begins_with_its_purpose(file: File) -> Iterator[str]:
     first = (ast.get_docstring(file.module) or "").partition("\n")[0]
     if not first.endswith("."):
         yield "the file does not begin with a sentence"
@@ -107,7 +107,7 @@ def parameters_are_few(file: File) -> Iterator[str]:
             yield f"{function.name} takes {len(taken)} parameters"
 
 
-def imports_stand_at_the_top(file: File) -> Iterator[str]:
+def imports_are_at_the_top(file: File) -> Iterator[str]:
     top = set(file.module.body)
     for node in file.nodes:
         if isinstance(node, Import) and node not in top:
@@ -118,12 +118,12 @@ def imports_stand_at_the_top(file: File) -> Iterator[str]:
         yield "TYPE_CHECKING hides a cycle"
 
 
-def nobody_uses_the_window(file: File) -> Iterator[str]:
+def package_does_not_import_its_public_facade(file: File) -> Iterator[str]:
     if file.floor and PACKAGE in file.imports:
         yield f"imports from {PACKAGE} itself"
 
 
-def third_parties_are_allowed(file: File) -> Iterator[str]:
+def third_party_imports_are_listed(file: File) -> Iterator[str]:
     keys = ("everywhere", file.floor, f"{file.floor}.{file.name}")
     listed = [name for key in keys for name in SHAPE["third_party"].get(key, [])]
     roots = {name.partition(".")[0] for name in file.imports}
@@ -140,7 +140,7 @@ def nothing_is_mocked(file: File) -> Iterator[str]:
 
 
 def nothing_is_skipped(file: File) -> Iterator[str]:
-    """A test that is skipped is a hole nobody looks into: install what it needs."""
+    """A skipped test hides what it would find: install what it needs."""
     for node in file.nodes:
         match node:
             case ast.Attribute(value=ast.Name(id="pytest"), attr="skip" | "xfail" | "importorskip"):
@@ -152,7 +152,7 @@ def nothing_is_skipped(file: File) -> Iterator[str]:
                 yield f"line {node.lineno} skips"
 
 
-def names_say_something(file: File) -> Iterator[str]:
+def names_have_no_empty_words(file: File) -> Iterator[str]:
     folders = Path(file.path).parts[1:-1]
     for name in [*folders, file.name, *(node.name for node in file.classes)]:
         words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
@@ -160,7 +160,7 @@ def names_say_something(file: File) -> Iterator[str]:
             yield f"{name} is a word without meaning"
 
 
-def errors_live_in_one_file(file: File) -> Iterator[str]:
+def errors_are_defined_in_one_file(file: File) -> Iterator[str]:
     for node in file.classes:
         bases = " ".join(ast.unparse(base) for base in node.bases)
         raised = re.search(r"(Error|Exception|Signal)\b", bases)
@@ -174,7 +174,7 @@ def json_from_outside_is_read_strictly(file: File) -> Iterator[str]:
             yield f"line {node.lineno}: only parse_json of core/json_values/json_text.py reads JSON"
 
 
-def late_names_are_real(file: File) -> Iterator[str]:
+def late_names_exist(file: File) -> Iterator[str]:
     for node in file.nodes:
         match node:
             case ast.Call(func=ast.Name(id="late"), args=[ast.Constant(value=str(path))]):
@@ -182,14 +182,14 @@ def late_names_are_real(file: File) -> Iterator[str]:
                 if name not in defined(module):
                     yield f"there is no {path}"
                 elif file.floor and height(module.split(".")[1]) > height(file.floor):
-                    yield f"{path} stands above {file.floor}"
+                    yield f"{path} is on a higher floor than {file.floor}"
             case ast.Call(func=ast.Name(id="late")) if file.floor:
                 yield "late takes a literal"
 
 
 @cache
 def defined(module: str) -> frozenset[str]:
-    """Every name that a module defines at its top; none if there is no such module."""
+    """The names that a module defines; empty if there is no such module."""
     place = ROOT / module.replace(".", "/")
     homes = [home for home in (place.with_suffix(".py"), place / "__init__.py") if home.exists()]
     body = [node for home in homes for node in ast.parse(home.read_text()).body]
@@ -206,25 +206,25 @@ def defined(module: str) -> frozenset[str]:
 
 
 def height(floor: str) -> int:
-    """How far up a package stands."""
+    """The level of a package; higher floors import lower ones."""
     rows = [re.split(r"[\s|()]+", row) for row in reversed(LAYERS)]
     return next(number for number, row in enumerate(rows) if floor in row)
 
 
 Rule = Callable[[File], Iterator[str]]
-BITES: list[tuple[Rule, str]] = [
-    (fits_a_sitting, '"""X."""\n' * 401),
-    (says_what_it_is, "x = 1\n"),
+COUNTEREXAMPLES: list[tuple[Rule, str]] = [
+    (file_is_short, '"""X."""\n' * 401),
+    (file_begins_with_its_purpose, "x = 1\n"),
     (functions_are_short, "def f():\n" + "    x = 1\n" * 50),
     (parameters_are_few, "def f(self, a, b, c, *, d, e, f, g): ...\n"),
-    (imports_stand_at_the_top, "def f():\n    import json\n"),
-    (imports_stand_at_the_top, "try:\n    import json\nexcept ImportError:\n    json = None\n"),
-    (imports_stand_at_the_top, "if x:\n    import json\n"),
-    (imports_stand_at_the_top, "from typing import TYPE_CHECKING\n"),
-    (imports_stand_at_the_top, "from .envelope import Envelope\n"),
-    (nobody_uses_the_window, f"from {PACKAGE} import build\n"),
-    (third_parties_are_allowed, "import sqlalchemy.orm\n"),
-    (third_parties_are_allowed, "from yaml import safe_load\n"),
+    (imports_are_at_the_top, "def f():\n    import json\n"),
+    (imports_are_at_the_top, "try:\n    import json\nexcept ImportError:\n    json = None\n"),
+    (imports_are_at_the_top, "if x:\n    import json\n"),
+    (imports_are_at_the_top, "from typing import TYPE_CHECKING\n"),
+    (imports_are_at_the_top, "from .envelope import Envelope\n"),
+    (package_does_not_import_its_public_facade, f"from {PACKAGE} import build\n"),
+    (third_party_imports_are_listed, "import sqlalchemy.orm\n"),
+    (third_party_imports_are_listed, "from yaml import safe_load\n"),
     (nothing_is_mocked, "from unittest import mock\n"),
     (nothing_is_mocked, "import mock\n"),
     (nothing_is_mocked, f"monkeypatch.setattr('{PACKAGE}.core.clock.TICK', 1)\n"),
@@ -236,17 +236,17 @@ BITES: list[tuple[Rule, str]] = [
     (nothing_is_skipped, "@pytest.mark.skip\ndef test_x(): ...\n"),
     (nothing_is_skipped, "@pytest.mark.skipif(x, reason='y')\ndef test_x(): ...\n"),
     (nothing_is_skipped, "def test_x():\n    pytest.skip('no database')\n"),
-    (names_say_something, "class CallManager: ...\n"),
-    (errors_live_in_one_file, "class Oops(ValueError): ...\n"),
+    (names_have_no_empty_words, "class CallManager: ...\n"),
+    (errors_are_defined_in_one_file, "class Oops(ValueError): ...\n"),
     (json_from_outside_is_read_strictly, "value = json.loads(text)\n"),
     (json_from_outside_is_read_strictly, "value = json.JSONDecoder().decode(text)\n"),
     (json_from_outside_is_read_strictly, "value = msgspec.json.decode(text)\n"),
-    (late_names_are_real, f'late("{PACKAGE}.core.late:early")\n'),
-    (late_names_are_real, f'late("{PACKAGE}.core.nowhere:late")\n'),
-    (late_names_are_real, f'late("{PACKAGE}.cli.main:main")\n'),
-    (late_names_are_real, "late(path)\n"),
+    (late_names_exist, f'late("{PACKAGE}.core.late:early")\n'),
+    (late_names_exist, f'late("{PACKAGE}.core.nowhere:late")\n'),
+    (late_names_exist, f'late("{PACKAGE}.cli.main:main")\n'),
+    (late_names_exist, "late(path)\n"),
 ]
-RULES = list(dict.fromkeys(rule for rule, _ in BITES))
+RULES = list(dict.fromkeys(rule for rule, _ in COUNTEREXAMPLES))
 
 
 # ---- tests ---------------------------------------------------------------------------------------
@@ -259,22 +259,22 @@ def files(*roots: Path) -> list[File]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_rule_holds(rule: Rule) -> None:
+def test_the_code_keeps_the_rule(rule: Rule) -> None:
     everything = files(SOURCE, TESTS, *PROGRAMS)
     wrong = [f"{file.path}: {said}" for file in everything for said in rule(file)]
     assert wrong == [], "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("rule", "text"), BITES)
-def test_rule_bites(rule: Rule, text: str) -> None:
+@pytest.mark.parametrize(("rule", "text"), COUNTEREXAMPLES)
+def test_the_rule_finds_its_counterexample(rule: Rule, text: str) -> None:
     assert list(rule(File(path=f"{PACKAGE}/core/x.py", text=text)))
 
 
-def test_a_stranger_is_allowed_on_its_floor_alone() -> None:
+def test_a_third_party_import_is_allowed_in_its_package_only() -> None:
     text = "import sqlalchemy\n"
-    assert not list(third_parties_are_allowed(File(path=f"{PACKAGE}/store/x.py", text=text)))
-    assert list(third_parties_are_allowed(File(path=f"{PACKAGE}/agents/x.py", text=text)))
-    assert list(third_parties_are_allowed(File(path=f"{PACKAGE}/__init__.py", text=text)))
+    assert not list(third_party_imports_are_listed(File(path=f"{PACKAGE}/store/x.py", text=text)))
+    assert list(third_party_imports_are_listed(File(path=f"{PACKAGE}/agents/x.py", text=text)))
+    assert list(third_party_imports_are_listed(File(path=f"{PACKAGE}/__init__.py", text=text)))
 
 
 def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
@@ -283,7 +283,7 @@ def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
     assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= {"everywhere", *floors}
 
 
-def test_every_test_has_its_file() -> None:
+def test_every_test_file_has_its_source_file() -> None:
     """tests/tools/access/test_policy.py is about tools/access/policy.py."""
     homes = [path.parent.relative_to(TESTS) / path.name for path in TESTS.rglob("*/test_*.py")]
     wanted = [home for home in homes if home.parts[0] not in NO_TWIN and len(home.parts) > 1]
@@ -295,20 +295,20 @@ def test_every_test_has_its_file() -> None:
     assert missing == [], "\n".join(missing)
 
 
-def test_every_file_that_does_something_has_its_test() -> None:
-    """A file of declarations alone needs none; a fake is tested beside the real thing."""
-    missing = [file.path for file in files(SOURCE) if wants_a_test(file) and not is_tested(file)]
+def test_every_file_with_code_has_its_test_file() -> None:
+    """Files of declarations need none; a fake is tested together with the real part."""
+    missing = [file.path for file in files(SOURCE) if needs_a_test(file) and not is_tested(file)]
     assert missing == [], "\n".join(missing)
 
 
-def wants_a_test(file: File) -> bool:
-    """Whether a file does something; a migration is tested by opening yesterday's database."""
+def needs_a_test(file: File) -> bool:
+    """Whether a file has code; migrations are tested by opening an old database."""
     free = file.floor in {"", "testing"} or "migrations" in Path(file.path).parts
     return not free and any(map(does_something, file.functions))
 
 
 def is_tested(file: File) -> bool:
-    """Whether the test of that name stands beside it, or among the contracts."""
+    """Whether the file has its test, or a contract test."""
     homes = (TESTS / Path(*Path(file.path).parts[1:-1]), TESTS / "contracts")
     return any((home / f"test_{file.name}.py").exists() for home in homes)
 
@@ -342,8 +342,8 @@ def test_pins_are_hashed_and_name_no_host() -> None:
         assert not re.search(r"https?:|--(extra-)?index|--find-links", text), path.name
 
 
-def test_every_setting_of_a_limit_is_read_somewhere() -> None:
-    """A limit that nobody reads is a promise that nobody keeps."""
+def test_every_limit_is_read_somewhere() -> None:
+    """A limit that no code reads bounds nothing."""
     declared = {f"{PACKAGE}/{each}.py" for each in ("core/limits", "app/sections", "app/settings")}
     read = {
         node.attr
@@ -357,7 +357,7 @@ def test_every_setting_of_a_limit_is_read_somewhere() -> None:
 
 
 def test_the_base_install_stays_small() -> None:
-    """One HTTP client, no provider's library, nothing that only tests need."""
+    """One HTTP client, no library of a provider, nothing for tests."""
     text = (ROOT / "requirements" / "base.txt").read_text()
     names = set(re.findall(r"^([a-z0-9-]+)==", text, flags=re.MULTILINE))
     heavy = {"httpx", "openai", "anthropic", "pydantic-ai-slim", "numpy", "requests", "greenlet"}
@@ -369,8 +369,8 @@ def test_the_guide_for_contributors_is_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text().split()) <= 1000
 
 
-def test_what_tests_share_stands_in_the_kit() -> None:
-    """Beside the tests of one folder stands what they alone use; no test imports another."""
+def test_shared_test_code_is_in_the_kit() -> None:
+    """Code for the tests of one folder is in that folder; no test imports another test file."""
     wrong = [
         f"{file.path} imports {name}"
         for file in files(TESTS)

@@ -60,5 +60,5 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "count"), CASES.values(), ids=list(CASES))
-def test_the_rule_sees(text: str, count: int) -> None:
+def test_the_rule_finds_assignments(text: str, count: int) -> None:
     assert len(foreign_assignments(text)) == count

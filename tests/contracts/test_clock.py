@@ -18,21 +18,21 @@ def moved(clock: Clock) -> None:
 
 @pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
 def test_times_are_whole_milliseconds_of_this_century_and_do_not_go_back(clock: Clock) -> None:
-    first, begun = clock.now(), clock.monotonic()
+    first, started = clock.now(), clock.monotonic()
     moved(clock)
     assert type(first) is int
     assert 1_700_000_000_000 < first <= clock.now() < 4_000_000_000_000
-    assert begun <= clock.monotonic()
+    assert started <= clock.monotonic()
 
 
 @pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
 async def test_a_sleeper_wakes_no_earlier_than_it_should(clock: Clock) -> None:
-    begun = clock.monotonic()
+    started = clock.monotonic()
     sleeping = asyncio.ensure_future(clock.sleep(0.01))
     await settle(rounds=2)
     moved(clock)
     await sleeping
-    assert clock.monotonic() - begun >= 0.01
+    assert clock.monotonic() - started >= 0.01
 
 
 @pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
