@@ -41,10 +41,9 @@ from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.resources.cipher import KEY_FILE, open_cipher
 from penstock.resources.egress import Egress
-from penstock.resources.media import SqlMedia
-from penstock.resources.project.loaded import LoadedFiles
+from penstock.resources.project.access import LoadedFiles
 from penstock.resources.state import SqlState
-from penstock.resources.workspace import SqlFiles
+from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database

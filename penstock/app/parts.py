@@ -38,10 +38,9 @@ from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
 from penstock.resources.cipher import Cipher
 from penstock.resources.egress import Egress
-from penstock.resources.media import Media
 from penstock.resources.state import State
 from penstock.resources.vault import SqlVault, Vault
-from penstock.resources.workspace import Files
+from penstock.resources.workspace import Files, Media
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasing.erasure import Erasure

@@ -20,7 +20,7 @@ from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.builtins.families import FAMILIES, ProjectFeatures, offer_builtins
 from penstock.builtins.skill_manifests import SKILLS
-from penstock.builtins.skill_read import with_handbooks
+from penstock.builtins.skills import with_handbooks
 from penstock.builtins.workflow import with_seconds
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError

@@ -28,10 +28,9 @@ from penstock.core.late import (
     package_folders,
 )
 from penstock.flows.project.flows import ProjectFlows
+from penstock.resources.project.access import Found, Modules
 from penstock.resources.project.files import entries_below, never
-from penstock.resources.project.folding import folded
-from penstock.resources.project.globs import glob
-from penstock.resources.project.loaded import Found, Modules
+from penstock.resources.project.globs import folded, glob
 
 _LINKED = ("agents", "flows", "handbooks", "schedules", "tools", ".pi")
 """Folders that the project reads; the targets of symbolic links in them are read as well."""

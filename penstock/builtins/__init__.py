@@ -7,19 +7,18 @@ from penstock.builtins import (
     archive,
     artifacts,
     ask_user,
+    bash,
     download,
     files,
     media,
     notify,
     skill_manifests,
-    skill_read,
     skills,
     subagent,
     workflow,
 )
 from penstock.builtins.code import reading, searching, writing
 from penstock.builtins.sheets import csv, excel
-from penstock.builtins.shell import bash
 from penstock.manifest.skill import SkillManifest
 from penstock.tools.tool import Tool
 
@@ -38,7 +37,7 @@ TOOLS: tuple[Tool, ...] = (
     *writing.TOOLS,
     *searching.TOOLS,
     *bash.TOOLS,
-    *skill_read.TOOLS,
+    *skills.HANDBOOK_TOOLS,
     *subagent.TOOLS,
     *architect.TOOLS,
     *workflow.TOOLS,

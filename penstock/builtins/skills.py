@@ -1,12 +1,14 @@
-"""Skills for models: list them, select one, read its files."""
+"""Skills for models: list them, select one, read its files; `skill_read` reads handbooks."""
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.call import Effect
+from penstock.core.call import SKILL_READ, Effect
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
@@ -14,13 +16,16 @@ from penstock.core.events.events import SkillsSelected
 from penstock.core.json_values.schema import Problem
 from penstock.core.state import FileChanges
 from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
+from penstock.manifest.handbook import Handbooks
 from penstock.manifest.skill import Resource, SkillManifest
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.access.skills import NO_SKILLS, Selection, TaskSkills
-from penstock.tools.builtin import TEXT, URI, BuiltIn, builtin, place
+from penstock.tools.builtin import TEXT, URI, BuiltIn, builtin, fields_of, place
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
 
 MOST_TEXT = 65_536
 SKILL: Json = {"type": "string", "description": "As list_available_skills says it."}
@@ -184,7 +189,7 @@ def _read(files: ProjectFiles | None, file: Path, shown: str, most: int) -> byte
     """Return the bytes of a file. Raises NotPermitted for a hidden file, under any of its names."""
     if files is not None and file.is_relative_to(files.root):
         name = file.relative_to(files.root).as_posix()
-        return files.read(replace(files.readable(name), told=shown), most)
+        return files.read(replace(files.readable(name), named=shown), most)
     content = read_bounded(file, most)
     if isinstance(content, UnreadReason):
         reason = "too_large" if content.code == TOO_LARGE else "not_found"
@@ -212,3 +217,57 @@ def _not_selected(skill_id: str, selection: Selection) -> ToolFailed:
         "not_selected",
         f"skill {skill_id!r} is not active; active: {selected}. Activate it with activate_skill.",
     )
+
+
+# ---- handbooks ----
+
+HANDBOOK_TEXT = (
+    "Read one topic file of a skill: reference text that is not in your instructions. Only files "
+    "that the skill's index, SKILL.md, lists can be read. Returns the text of the file."
+)
+_NAME: Json = {"type": "string", "minLength": 1, "maxLength": 1024}
+READ_SPEC = ToolSpec(
+    tool_id=SKILL_READ,
+    description=f"{HANDBOOK_TEXT} There are no skills.",
+    input_schema=fields_of(
+        {
+            "skill": {**_NAME, "description": "The name of the skill"},
+            "file": {**_NAME, "description": "A file that the skill lists, as it is listed"},
+        }
+    ),
+    effect=Effect.READ,
+)
+
+
+class SkillRead(Struct, frozen=True, kw_only=True):
+    """Reads the handbooks of a project; its description lists them."""
+
+    spec: ToolSpec = READ_SPEC
+    handbooks: Handbooks
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return the text of a file."""
+        read = partial(self.handbooks.read, input["skill"], input["file"])
+        return await invocation.inside.threads.run(read)
+
+    def preview(self, output: Any) -> str | None:
+        """Return the usual line."""
+        return None
+
+
+def with_handbooks(tools: Iterable[Tool], handbooks: Handbooks) -> tuple[Tool, ...]:
+    """Return the tools, with the one that reads handbooks over these."""
+    return tuple(_over(each, handbooks) if isinstance(each, SkillRead) else each for each in tools)
+
+
+def _over(tool: SkillRead, handbooks: Handbooks) -> SkillRead:
+    listed = handbooks.listed()
+    about = (
+        f"{HANDBOOK_TEXT} The skills, with their files:\n{listed}"
+        if listed
+        else READ_SPEC.description
+    )
+    return replace(tool, spec=replace(tool.spec, description=about), handbooks=handbooks)
+
+
+HANDBOOK_TOOLS = (SkillRead(handbooks=Handbooks()),)

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from penstock.core.late import late
 from penstock.core.limits import Limits
-from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import HostPattern, read_patterns, read_private
+from penstock.resources.vault import SecretHandles
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Asks for the addresses of a host. Raises OSError."""

@@ -1,6 +1,13 @@
-"""Patterns of hosts: `[scheme://]host[:port]`."""
+"""Hosts of requests: patterns `[scheme://]host[:port]`, and which addresses are public.
+
+A request passes both: the name matches a pattern before DNS is asked, and the address that DNS
+returns is public, also the IPv4 address inside an IPv6 one (`redirects.py` calls them for every
+hop). An address with a zone, or a text that is none, counts as not public.
+Proof: tests/resources/test_hosts.py, tests/resources/test_redirects.py.
+"""
 
 from collections.abc import Callable, Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Self
 
 from msgspec import Struct
@@ -12,15 +19,15 @@ ANY_HOST = "*"
 
 
 class Endpoint(Struct, frozen=True):
-    """Where a request goes."""
+    """Scheme, host and port of a request."""
 
     scheme: str
     host: str
-    """In ASCII and lower case, without brackets, as DNS is asked for it."""
+    """In ASCII and lower case, without brackets, as in a DNS query."""
     port: int
 
     def __str__(self) -> str:
-        """Return it as an origin, with no port where it is the scheme's own."""
+        """Return the origin, without the scheme's default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS.get(self.scheme) else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
@@ -32,18 +39,18 @@ class Endpoint(Struct, frozen=True):
 
 
 class HostPattern(Struct, frozen=True):
-    """Which places are allowed."""
+    """A pattern of endpoints."""
 
     scheme: str
     host: str
-    """A name; `*.` and a name for all below it, at any depth; `*` for any public host."""
+    """A name; `*.` and a name for all names below it, at any depth; `*` for any public host."""
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a pattern. Raises ValueError."""
-        scheme, found, rest = text.rpartition("://")
-        scheme = scheme.lower() if found else "https"
+        scheme, separator, rest = text.rpartition("://")
+        scheme = scheme.lower() if separator else "https"
         if scheme not in _PORTS:
             raise ValueError(f"a host pattern is for http or https, found {text!r}")
         host, port = _split(rest)
@@ -57,20 +64,20 @@ class HostPattern(Struct, frozen=True):
 
     @property
     def names_host(self) -> bool:
-        """Whether it says more than that any host will do."""
+        """Whether the pattern is narrower than `*`."""
         return self.host != ANY_HOST
 
-    def allows(self, place: Endpoint) -> bool:
-        """Whether the place is one of these."""
-        if (self.scheme, self.port) != (place.scheme, place.port):
+    def allows(self, endpoint: Endpoint) -> bool:
+        """Whether the pattern matches an endpoint."""
+        if (self.scheme, self.port) != (endpoint.scheme, endpoint.port):
             return False
         if self.host.startswith("*."):
-            return place.host.endswith(self.host[1:]) and place.host != self.host[1:]
-        return self.host in {ANY_HOST, place.host}
+            return endpoint.host.endswith(self.host[1:]) and endpoint.host != self.host[1:]
+        return self.host in {ANY_HOST, endpoint.host}
 
 
-def place_of(scheme: str, host: str, port: int | None) -> Endpoint:
-    """Return the place that the parts of a URL name. Raises ValueError for no name of a host."""
+def endpoint_of(scheme: str, host: str, port: int | None) -> Endpoint:
+    """Return the endpoint of the parts of a URL. Raises ValueError for an invalid host."""
     return Endpoint(scheme, _plain(host), port or _PORTS[scheme])
 
 
@@ -80,7 +87,7 @@ def read_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
 
 
 def read_private(texts: Iterable[str]) -> frozenset[str]:
-    """Return entries `host:port` as places are compared with them. Raises ValueError."""
+    """Return entries `host:port` in the spelling of `Endpoint`. Raises ValueError."""
     return frozenset(map(_private, texts))
 
 
@@ -99,9 +106,90 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _plain(host: str) -> str:
-    """Return the one spelling of a host; what makes international ones is loaded for them."""
+    """Return the one spelling of a host; the code for international names is loaded late."""
     name = host.lower().strip("[]")
     if not name.isascii():
         ascii_name: Callable[[str], str] = late("penstock.resources.international:ascii_name")
         name = ascii_name(name)
     return name.removesuffix(".")
+
+
+# ---- addresses ----
+
+_NOT_PUBLIC_4 = [
+    IPv4Network(each)
+    for each in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # behind carriers; metadata of one cloud
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # metadata of another cloud
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",
+    )
+]
+_PUBLIC_6 = IPv6Network("2000::/3")
+_NOT_PUBLIC_6 = [
+    IPv6Network(each)
+    for each in ("2001::/23", "2001:db8::/32", "3fff::/20")  # Teredo is in the first
+]
+_NAT64 = IPv6Network("64:ff9b::/96")
+_GUARDED_4 = [
+    IPv4Network(each) for each in ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32")
+]
+_GUARDED_6 = [IPv6Network(each) for each in ("fe80::/10", "fd00:ec2::254/128")]
+
+
+def is_guarded(address: str) -> bool:
+    """Whether an address is link-local or a cloud's metadata server: no name may lead there."""
+    match _reached(address):
+        case IPv4Address() as v4:
+            return any(v4 in network for network in _GUARDED_4)
+        case IPv6Address() as v6:
+            return any(v6 in network for network in _GUARDED_6)
+        case None:
+            return True
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host is an address in its canonical form."""
+    try:
+        return str(ip_address(host)) == host
+    except ValueError:
+        return False
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is public, also the IPv4 address that an IPv6 one maps."""
+    match _reached(address):
+        case IPv4Address() as v4:
+            return not any(v4 in network for network in _NOT_PUBLIC_4)
+        case IPv6Address() as v6:
+            return v6 in _PUBLIC_6 and not any(v6 in network for network in _NOT_PUBLIC_6)
+        case None:
+            return False
+
+
+def _reached(address: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that a request would reach; None for a text that is no address."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, IPv4Address) else _inside(parsed) or parsed
+
+
+def _inside(address: IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address inside a mapped, 6to4 or NAT64 address."""
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.core.limits import Limits
-from penstock.resources.addresses import is_guarded, is_literal, is_public
 from penstock.resources.egress import (
     EgressCaller,
     EgressPolicy,
@@ -29,9 +28,16 @@ from penstock.resources.egress import (
     Redirect,
     Request,
 )
-from penstock.resources.handles import SecretHandles
-from penstock.resources.hosts import Endpoint, HostPattern, place_of
+from penstock.resources.hosts import (
+    Endpoint,
+    HostPattern,
+    endpoint_of,
+    is_guarded,
+    is_literal,
+    is_public,
+)
 from penstock.resources.network import WireRequest, ask_dns, exchange
+from penstock.resources.vault import SecretHandles
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -207,7 +213,7 @@ def _parsed(url: str) -> URL:
 
 
 def _place(url: URL) -> Endpoint:
-    return place_of(url.scheme, url.raw_host.decode("ascii"), url.port)
+    return endpoint_of(url.scheme, url.raw_host.decode("ascii"), url.port)
 
 
 def _opened(

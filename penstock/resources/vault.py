@@ -1,7 +1,14 @@
-"""Secrets by key, of a profile or shared. Only a tool that declares a key can read it."""
+"""Secrets by key, of a profile or shared, and the handles that stand for them in scripts.
+
+Only a tool that declares a key can read it (`permit_secret`). `SqlVault` stores what `cipher.py`
+encrypts; no error and no list contains a value. A script never gets the value, only a handle: a
+random text, which `egress.py` replaces in a request to a host that the tool names. Elsewhere a
+handle is inert, and so is one of another run of the script.
+Proof: tests/resources/test_vault.py, tests/contracts/test_vault.py, tests/resources/test_egress.py.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Protocol
 
@@ -11,6 +18,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 from penstock.core.call_errors import VaultDenied, VaultNotFound
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import ConfigError, InvalidRequest
+from penstock.core.ids import new_secret
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL
 from penstock.core.state import Scope, ScopeKind
@@ -88,24 +96,24 @@ class SqlVault:
         """Return a secret."""
         if not _may_be(scope, key):
             raise not_there(scope, key)
-        wanted = select(secrets).where(_is(scope, key))
-        row = await self._database.read(lambda each: each.execute(wanted).first())
+        query = select(secrets).where(_is(scope, key))
+        row = await self._database.read(lambda connection: connection.execute(query).first())
         if row is None:
             raise not_there(scope, key)
         value = self._cipher.open(Sealed(row.key_id, bytes(row.sealed)), scope, key)
         if value is None:
-            raise VaultNotFound(f"the secret {key!r} of {scope} cannot be opened: set it again")
+            raise VaultNotFound(f"the secret {key!r} of {scope} cannot be decrypted: set it again")
         return value
 
     async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
         """List the secrets."""
-        wanted = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
+        query = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
         if scope is not None:
             if not _may_be(scope):
                 return []
-            wanted = wanted.where(of_scope(secrets, scope))
-        rows = await self._database.read(lambda each: each.execute(wanted).all())
-        found = [
+            query = query.where(of_scope(secrets, scope))
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        listings = [
             SecretListing(
                 scope=Scope(ScopeKind(row.kind), row.scope_id),
                 key=row.key,
@@ -113,14 +121,14 @@ class SqlVault:
             )
             for row in rows
         ]
-        return sorted(found, key=by_place)
+        return sorted(listings, key=by_place)
 
     async def delete(self, scope: Scope, key: str) -> bool:
         """Remove a secret."""
         if not _may_be(scope, key):
             return False
-        gone = secrets.delete().where(_is(scope, key))
-        return bool(await self._database.write(lambda each: each.execute(gone).rowcount))
+        delete = secrets.delete().where(_is(scope, key))
+        return bool(await self._database.write(lambda unit: unit.execute(delete).rowcount))
 
     async def rotate(self) -> int:
         """Encrypt all secrets with the first key, or none."""
@@ -133,8 +141,8 @@ class SqlVault:
             value = self._cipher.open(Sealed(row.key_id, bytes(row.sealed)), scope, row.key)
             if value is None:
                 raise ConfigError(
-                    f"the secret {row.key!r} of {scope} cannot be opened with the keys that are"
-                    " here, so nothing was changed: name its key in PENSTOCK_SECRET_KEY too"
+                    f"the secret {row.key!r} of {scope} cannot be decrypted with the present keys,"
+                    " so nothing was changed: name its key in PENSTOCK_SECRET_KEY too"
                 )
             sealed = self._cipher.seal(value, scope, row.key)
             made = {"key_id": sealed.key_id, "sealed": sealed.sealed}
@@ -157,8 +165,8 @@ def check_secret(scope: Scope, key: str, value: str, limits: Limits) -> None:
         and "is 1 to 128 letters, digits, `_`, `.` or `-`, and begins with a letter, digit or `_`",
         "value": _problem(value, limits),
     }
-    if found := [{"field": name, "issue": each} for name, each in problems.items() if each]:
-        raise InvalidRequest(found)
+    if issues := [{"field": name, "issue": each} for name, each in problems.items() if each]:
+        raise InvalidRequest(issues)
 
 
 def warning_of(value: str) -> str | None:
@@ -166,8 +174,8 @@ def warning_of(value: str) -> str | None:
     if len(value.encode()) >= LEAST_BYTES:
         return None
     return (
-        f"a secret under {LEAST_BYTES} bytes cannot be taken out of what is recorded or shown: "
-        "take a longer one"
+        f"a secret under {LEAST_BYTES} bytes cannot be redacted from logs and output: "
+        "choose a longer one"
     )
 
 
@@ -202,5 +210,43 @@ def _problem(value: str, limits: Limits) -> str | None:
     if not value:
         return "is empty: delete the secret instead"
     if size > limits.secret_bytes:
-        return f"has {size} bytes, at most {limits.secret_bytes} may be"
+        return f"has {size} bytes; at most {limits.secret_bytes} are allowed"
     return None
+
+
+# ---- handles ----
+
+HANDLE_PREFIX = "secret-handle-"
+
+
+class _Held(Struct, frozen=True):
+    key: str
+    value: str
+
+
+class SecretHandles:
+    """The handles of one entry of a script."""
+
+    def __init__(self, chance: Callable[[], bytes] = new_secret) -> None:
+        self._chance = chance
+        self._held: dict[str, _Held] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def new(self, key: str, value: str) -> str:
+        """Return a random text that stands for the secret."""
+        handle = HANDLE_PREFIX + self._chance().hex()[:32]
+        self._held[handle] = _Held(key, value)
+        self._pattern = re.compile("|".join(self._held))
+        return handle
+
+    def keys_in(self, *texts: str) -> set[str]:
+        """Return the keys of the secrets whose handles are in the texts."""
+        if self._pattern is None:
+            return set()
+        return {self._held[each].key for text in texts for each in self._pattern.findall(text)}
+
+    def open(self, text: str, encode: Callable[[str], str] = str) -> str:
+        """Return the text with each handle replaced by its secret, encoded for its place."""
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda handle: encode(self._held[handle[0]].value), text)

@@ -1,4 +1,10 @@
-"""The virtual file trees of a task and of its conversation, on the blob store."""
+"""Files on the blob store: the trees of a task and of its conversation, and media of a profile.
+
+A row maps a path or an id to a blob. The bytes are stored first; the row is written in the same
+transaction as the record of the call that makes it, so a crash in between leaves a blob without a
+row, which `store` removes later, and never a row without its bytes.
+Proof: tests/contracts/test_workspace.py, tests/contracts/test_media.py.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,14 +14,22 @@ from sqlalchemy import Connection, select
 
 from penstock.core.call_errors import is_directory, not_a_directory, tool_failure
 from penstock.core.clock import Clock, Moment
-from penstock.core.ids import BlobId
+from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
-from penstock.core.state import FileChange, FileChanges, FilePath, Scope, ScopeKind, parents
+from penstock.core.state import (
+    FileChange,
+    FileChanges,
+    FilePath,
+    MediaChange,
+    Scope,
+    ScopeKind,
+    parents,
+)
 from penstock.store.blobs.blobs import Blobs
 from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements
-from penstock.store.tables import files
+from penstock.store.tables import files, media
 
 MOST_CHILDREN = 1000
 
@@ -30,7 +44,7 @@ class File(Struct, frozen=True, kw_only=True):
 
 
 class DirectoryEntry(Struct, frozen=True):
-    """What stands in a directory."""
+    """An entry of a directory."""
 
     name: str
     file: File | None
@@ -38,10 +52,10 @@ class DirectoryEntry(Struct, frozen=True):
 
 
 class Files(Protocol):
-    """Which bytes stand under which path of a scope.
+    """Which blob is the file at a path of a scope.
 
-    Contract: what a method reports is on disk; changes made together are all made or none is, also
-    between processes. A path is a file, or a directory that has files below it, never both.
+    Contract: what a method reports is on disk; changes made together are atomic, also across
+    processes. A path is a file, or a directory that has files below it, never both.
     """
 
     async def find(self, scope: Scope, path: str) -> File | None:
@@ -55,19 +69,19 @@ class Files(Protocol):
     async def children(
         self, scope: Scope, directory: str, *, most: int
     ) -> Sequence[DirectoryEntry]:
-        """Return what stands in a directory itself."""
+        """Return the entries of a directory itself."""
         ...
 
     async def make(self, changes: FileChanges) -> None:
-        """Make changes that no log records; raises ToolFailed with nothing changed.
+        """Make changes that no log records. Raises ToolFailed and then changes nothing.
 
-        The changes of a call go with the record of the call instead: `Ledger.change`.
+        The changes of a call are part of its record instead: `Ledger.change`.
         """
         ...
 
 
 class SqlFiles:
-    """Files in the table of that name."""
+    """`Files` in the table `files`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -76,43 +90,44 @@ class SqlFiles:
 
     async def find(self, scope: Scope, path: str) -> File | None:
         """Return the file at a path."""
-        wanted = select(files).where(of_scope(files, scope), files.c.path == path.encode())
-        row = await self._database.read(lambda each: each.execute(wanted).first())
+        query = select(files).where(of_scope(files, scope), files.c.path == path.encode())
+        row = await self._database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _file(row)
 
     async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[File]:
         """Return the files at any depth below a directory, in the order of their paths' bytes."""
-        own = (of_scope(files, scope), starts_with(files, inside(directory)))
-        wanted = select(files).where(*own).order_by(files.c.path).limit(most)
-        rows = await self._database.read(lambda each: each.execute(wanted).all())
+        prefix = inside(directory)
+        query = select(files).where(of_scope(files, scope), starts_with(files, prefix))
+        query = query.order_by(files.c.path).limit(most)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [_file(row) for row in rows]
 
     async def children(
         self, scope: Scope, directory: str, *, most: int
     ) -> Sequence[DirectoryEntry]:
-        """Return what stands in a directory itself."""
+        """Return the entries of a directory itself."""
         prefix = inside(directory)
-        own = (of_scope(files, scope), starts_with(files, prefix))
-        first = select(files).where(*own).order_by(files.c.path).limit(1)
+        first = select(files).where(of_scope(files, scope), starts_with(files, prefix))
+        first = first.order_by(files.c.path).limit(1)
 
         def unit(connection: Connection) -> list[DirectoryEntry]:
-            found: list[DirectoryEntry] = []
+            children: list[DirectoryEntry] = []
             row = connection.execute(first).first()
-            while row is not None and len(found) < most:
+            while row is not None and len(children) < most:
                 child = child_of(prefix, _file(row))
-                found.append(child)
-                # "0" comes after "/": what is below a directory is passed over
+                children.append(child)
+                # "0" is the character after "/": this skips everything below a directory
                 after = f"{prefix}{child.name}" + ("" if child.file else "0")
                 behind = after.encode() + (b"\0" if child.file else b"")
                 row = connection.execute(first.where(files.c.path >= behind)).first()
-            return found
+            return children
 
         return await self._database.read(unit)
 
     async def make(self, changes: FileChanges) -> None:
         """Make changes that no log records."""
         at = self._clock.now()
-        await self._database.write(lambda each: self._changes.make(each, changes, at))
+        await self._database.write(lambda unit: self._changes.make(unit, changes, at))
 
 
 class Workspace:
@@ -127,7 +142,7 @@ class Workspace:
         self._limits = limits
 
     def scope(self, path: FilePath) -> Scope:
-        """Return whose tree a path stands in."""
+        """Return the scope that owns the tree of a path."""
         return self._owners[path.kind]
 
     async def exists(self, path: FilePath) -> bool:
@@ -151,16 +166,16 @@ class Workspace:
         raise tool_failure("not_found", f"there is no file {str(path)!r}")
 
     async def read(self, path: FilePath, *, most: int) -> bytes:
-        """Return the bytes of a file, which may be at most so many."""
+        """Return the bytes of a file of at most `most` bytes."""
         found = await self.file(path)
         if found.size > most:
             raise tool_failure(
-                "too_large", f"{str(path)!r} has {found.size} bytes, more than the {most} wanted"
+                "too_large", f"{str(path)!r} has {found.size} bytes; at most {most} are read"
             )
         return await self._blobs.get(found.blob_id)
 
     async def children(self, path: FilePath) -> tuple[Sequence[DirectoryEntry], bool]:
-        """Return what stands in a directory, by name, and whether there is more of it."""
+        """Return the entries of a directory, by name, and whether there are more."""
         await self._check_directory(path)
         most = MOST_CHILDREN + 1
         found = await self._files.children(self.scope(path), path.path, most=most)
@@ -172,7 +187,7 @@ class Workspace:
         return await self._files.below(self.scope(path), path.path, most=most)
 
     async def write(self, path: FilePath, content: bytes, *, replaces: bool = True) -> FileChange:
-        """Put the bytes away; returns the change that makes a file of them."""
+        """Store the bytes, and return the change that makes them a file."""
         size = len(content)
         if size > self._limits.file_bytes:
             most = self._limits.file_bytes
@@ -190,7 +205,7 @@ class Workspace:
         return self._change(target, found.blob_id, found.size, replaces=replaces)
 
     def of_blob(self, path: FilePath, blob_id: BlobId, size: int) -> FileChange:
-        """Return the change that makes a file of bytes which are stored already."""
+        """Return the change that makes a stored blob a file."""
         return self._change(path, blob_id, size, replaces=True)
 
     def remove(self, path: FilePath) -> FileChange:
@@ -221,12 +236,12 @@ class Workspace:
 
 
 def inside(directory: str) -> str:
-    """Return what the paths below a directory begin with."""
+    """Return the prefix of the paths below a directory."""
     return f"{directory}/" if directory else ""
 
 
 def child_of(prefix: str, file: File) -> DirectoryEntry:
-    """Return what a file is to a directory above it."""
+    """Return the entry that leads to a file from a directory above it."""
     name, _, further = file.path.removeprefix(prefix).partition("/")
     return DirectoryEntry(name, None if further else file)
 
@@ -238,3 +253,45 @@ def _file(row: Any) -> File:
         size=row.size,
         modified_at=row.modified_at,
     )
+
+
+# ---- media ----
+
+
+class Media(Protocol):
+    """Blobs that profiles keep under ids for a while. A call makes one with a MediaChange.
+
+    Contract: only the profile that made an id finds it, and only until it expires.
+    """
+
+    async def find(self, media_id: str, profile_id: ProfileId) -> MediaChange | None:
+        """Return the media of an id; None if it is unknown or expired."""
+        ...
+
+
+class SqlMedia:
+    """`Media` in the table `media`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def find(self, media_id: str, profile_id: ProfileId) -> MediaChange | None:
+        """Return the media of an id; None if it is unknown or expired."""
+        query = select(media).where(
+            media.c.media_id == media_id,
+            media.c.profile_id == profile_id,
+            media.c.expires_at > self._clock.now(),
+        )
+        row = await self._database.read(lambda connection: connection.execute(query).first())
+        if row is None:
+            return None
+        return MediaChange(
+            media_id=MediaId(row.media_id),
+            profile_id=profile_id,
+            blob_id=row.blob_id,
+            media_type=row.media_type,
+            size=row.size,
+            filename=row.filename,
+            expires_at=row.expires_at,
+        )

@@ -11,14 +11,11 @@ from penstock.core.state import Scope, ScopeKind
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
-from penstock.resources.media import Media
-from penstock.resources.project.access import Access
+from penstock.resources.project.access import NOTHING_LOADED, Access, HiddenFiles, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.hidden import HiddenFiles
-from penstock.resources.project.loaded import NOTHING_LOADED, LoadedFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
-from penstock.resources.workspace import Files, Workspace
+from penstock.resources.workspace import Files, Media, Workspace
 from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.store.blobs.blobs import Blobs
 from penstock.tools.callbacks import Callbacks

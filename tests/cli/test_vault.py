@@ -57,7 +57,7 @@ def test_a_deleted_secret_is_gone_and_a_missing_one_is_an_error(give: Run, run: 
 def test_a_short_secret_is_kept_with_a_warning(give: Run) -> None:
     code, out, told = give("profile", "pin", "123\n")
     assert (code, out) == (0, "pin is set for profile:local\n")
-    assert told.startswith("Warning: a secret under 4 bytes cannot be taken out")
+    assert told.startswith("Warning: a secret under 4 bytes cannot be redacted")
 
 
 @pytest.mark.parametrize("place", ["session:x", "shared", "shared:", "x", ""])
@@ -68,7 +68,7 @@ def test_a_scope_that_is_none_is_wrong_usage(give: Run, place: str) -> None:
 def test_a_value_that_cannot_be_kept_is_not_said_again(give: Run) -> None:
     code, _, told = give("profile", "token", "x" * 70_000)
     assert code == 1
-    assert "value: has 70000 bytes, at most 65536 may be" in told
+    assert "value: has 70000 bytes; at most 65536 are allowed" in told
     assert "xxx" not in told
 
 
@@ -81,7 +81,7 @@ def test_rotation_seals_all_with_the_first_key(
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
     code, _, told = run("vault", "rotate")
     assert code == 1
-    assert "cannot be opened with the keys that are here, so nothing was changed" in told
+    assert "cannot be decrypted with the present keys, so nothing was changed" in told
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", f"{KEYS[1]},{KEYS[0]}")
     assert run("vault", "rotate") == (0, "re-encrypted 1 secret with the first key\n", "")
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])

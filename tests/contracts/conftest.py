@@ -9,9 +9,8 @@ import psycopg
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.resources.media import Media, SqlMedia
 from penstock.resources.state import SqlState, State
-from penstock.resources.workspace import Files, SqlFiles
+from penstock.resources.workspace import Files, Media, SqlFiles, SqlMedia
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.log import Log

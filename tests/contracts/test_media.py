@@ -6,7 +6,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId
 from penstock.core.state import MediaChange
-from penstock.resources.media import Media
+from penstock.resources.workspace import Media
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import ANN, BOB, ONE, held

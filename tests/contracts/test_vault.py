@@ -73,7 +73,7 @@ REFUSED = [
     (ANN, "k" * 129, "long", "key: is 1 to 128"),
     (ANN, "k", "", "value: is empty"),
     (ANN, "k", "\ud800", "value: is Unicode text"),
-    (ANN, "k", "é" * 11, "value: has 22 bytes, at most 20 may be"),
+    (ANN, "k", "é" * 11, "value: has 22 bytes; at most 20 are allowed"),
 ]
 
 

@@ -12,7 +12,7 @@ from penstock.core.errors import OutOfResources
 from penstock.flows.project.files import find_flows
 from penstock.manifest.files import discover, read_bounded
 from penstock.resources.project.files import ProjectFiles, entries_below, never
-from penstock.resources.project.walk import walk
+from penstock.resources.project.search import walk
 from penstock.sandbox.processes.process import Command, Process
 from penstock.sandbox.processes.shell import ShellCommand, run_shell
 from tests.kit.flow_server import laid

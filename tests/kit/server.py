@@ -25,9 +25,8 @@ from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
 from penstock.resources.cipher import Cipher
-from penstock.resources.media import SqlMedia
 from penstock.resources.state import SqlState
-from penstock.resources.workspace import SqlFiles
+from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.server.application import create_application
 from penstock.store.blobs.blobs import open_blobs
 from penstock.store.database import Database, open_database

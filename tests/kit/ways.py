@@ -9,8 +9,8 @@ import pytest
 from penstock.core.call_errors import CallError
 from penstock.core.limits import Limits
 from penstock.resources.egress import Egress, EgressCaller, Request
-from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import read_patterns
+from penstock.resources.vault import SecretHandles
 from tests.kit.origin import Say, origin
 
 LIMITS = Limits(fetch_response_bytes=1000, fetch_request_bytes=100, fetch_ms=5000)

@@ -10,8 +10,8 @@ from penstock.agents.offer import definition
 from penstock.app.plugins.api import PluginApi
 from penstock.builtins import TOOLS as BUILT_IN
 from penstock.builtins.ask_user import TOOLS as ASK_USER
-from penstock.builtins.skill_read import TOOLS as SKILL_READ
-from penstock.builtins.skill_read import with_handbooks
+from penstock.builtins.skills import HANDBOOK_TOOLS as SKILL_READ
+from penstock.builtins.skills import with_handbooks
 from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status

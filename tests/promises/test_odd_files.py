@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from penstock.builtins import bash
 from penstock.builtins.code import reading, searching, writing
-from penstock.builtins.shell import bash
 from penstock.core.call_errors import CallError
 from penstock.resources.project.access import Access
 from penstock.resources.project.files import ProjectFiles

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.builtins.bash import TOOLS
 from penstock.builtins.code import reading, writing
-from penstock.builtins.shell.bash import TOOLS
-from penstock.resources.project.access import AUTHORED, OPEN
-from penstock.resources.project.folding import folded
-from penstock.resources.project.loaded import LoadedFiles
+from penstock.resources.project.access import AUTHORED, OPEN, LoadedFiles
+from penstock.resources.project.globs import folded
 from penstock.tools.shell import ShellSettings
 from tests.kit.folders import Folder, open_folder
 from tests.kit.hostile_commands import WAYS

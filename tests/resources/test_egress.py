@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.resources.egress import Egress, EgressCaller, Request
-from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import read_patterns
+from penstock.resources.vault import SecretHandles
 from tests.kit.origin import answer, origin, says, serving, trusting
 from tests.kit.ways import HERE, LIMITS, Dns, asked, way
 

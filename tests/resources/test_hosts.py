@@ -1,8 +1,18 @@
 """Patterns of hosts."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.resources.hosts import HostPattern, place_of, read_private
+from penstock.resources.hosts import (
+    HostPattern,
+    endpoint_of,
+    is_guarded,
+    is_literal,
+    is_public,
+    read_private,
+)
+from tests.kit.json_values import FEW
 
 TABLE = [
     ("api.example.com", "https://api.example.com", True),
@@ -44,7 +54,7 @@ def test_a_pattern_allows_what_it_says(pattern: str, origin: str, allowed: bool)
     """`[scheme://]host[:port]`: "`*.example.com` matches any depth below"."""
     scheme, _, rest = origin.partition("://")
     host, _, port = rest.rpartition(":") if rest[-1].isdigit() else (rest, "", "")
-    place = place_of(scheme, host or rest, int(port) if port.isdigit() and host else None)
+    place = endpoint_of(scheme, host or rest, int(port) if port.isdigit() and host else None)
     assert HostPattern.parse(pattern).allows(place) == allowed
 
 
@@ -75,7 +85,7 @@ def test_what_no_host_can_be_called_is_refused(host: str) -> None:
         with pytest.raises(ValueError, match="no host can be called"):
             HostPattern.parse(pattern)
     with pytest.raises(ValueError, match="no host can be called"):
-        place_of("https", host, None)
+        endpoint_of("https", host, None)
     with pytest.raises(ValueError, match="no host can be called"):
         read_private([f"{host}:443"])
 
@@ -87,5 +97,100 @@ def test_a_private_place_has_one_spelling() -> None:
 
 
 def test_a_place_is_shown_as_an_origin() -> None:
-    assert str(place_of("https", "A.b", None)) == "https://a.b"
-    assert str(place_of("http", "::1", 81)) == "http://[::1]:81"
+    assert str(endpoint_of("https", "A.b", None)) == "https://a.b"
+    assert str(endpoint_of("http", "::1", 81)) == "http://[::1]:81"
+
+
+PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]
+PUBLIC += ["2002:808:808::1", "223.255.255.255"]
+NOT_PUBLIC = [
+    "0.0.0.0",  # noqa: S104  every address of this machine
+    "10.1.2.3",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "127.9.9.9",
+    "168.63.129.16",
+    "169.254.169.254",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.192",
+    "192.168.1.1",
+    "192.88.99.1",
+    "198.18.0.1",
+    "198.51.100.7",
+    "203.0.113.9",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b::7f00:1",
+    "64:ff9b:1::808:808",
+    "2002:7f00:1::1",
+    "2002:a9fe:a9fe::1",
+    "2001:0:7f00:1::1",
+    "2001:db8::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fec0::1",
+    "ff02::1",
+    "3fff::1",
+    "100::1",
+    "nonsense",
+    "",
+]
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_a_public_address_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_an_address_around_this_machine_is_not(address: str) -> None:
+    assert not is_public(address)
+
+
+@given(st.ip_addresses(v=4))
+@FEW
+def test_what_stands_for_an_address_is_as_public_as_it(address: object) -> None:
+    plain = is_public(str(address))
+    assert is_public(f"::ffff:{address}") == plain
+    assert is_public(f"64:ff9b::{address}") == plain
+
+
+@pytest.mark.parametrize(
+    ("address", "guarded"),
+    [
+        ("169.254.169.254", True),
+        ("::ffff:169.254.1.1", True),
+        ("64:ff9b::a9fe:a9fe", True),
+        ("100.100.100.200", True),
+        ("168.63.129.16", True),
+        ("fe80::1%eth0", True),
+        ("fd00:ec2::254", True),
+        ("no address", True),
+        ("10.0.0.1", False),
+        ("100.100.100.201", False),
+        ("fd00:ec2::253", False),
+        ("127.0.0.1", False),
+    ],
+)
+def test_addresses_that_no_name_may_lead_to(address: str, *, guarded: bool) -> None:
+    """Link-local, fd00:ec2::254, 100.100.100.200 and 168.63.129.16 only as literal `ip:port`."""
+    assert is_guarded(address) == guarded
+
+
+@pytest.mark.parametrize(
+    ("host", "literal"),
+    [("169.254.1.1", True), ("fe80::1", True), ("2852039166", False), ("a.test", False)],
+)
+def test_what_is_written_as_an_address(host: str, *, literal: bool) -> None:
+    assert is_literal(host) == literal

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.call_errors import CallError, EgressDenied, UpstreamUnavailable
 from penstock.resources.egress import Egress, EgressCaller, Redirect, Request
-from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import read_patterns
+from penstock.resources.vault import SecretHandles
 from tests.kit.origin import Say, answer, origin
 from tests.kit.ways import LIMITS, asked, refusal, way
 

@@ -1,6 +1,7 @@
 """Who may have a secret, and what lies on the disk."""
 
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import select
@@ -10,7 +11,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.state import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher
-from penstock.resources.vault import SqlVault, permit_secret, warning_of
+from penstock.resources.vault import SecretHandles, SqlVault, permit_secret, warning_of
 from penstock.store.database import Database, open_database
 from penstock.store.tables import secrets
 from penstock.testing.clock import FakeClock
@@ -58,7 +59,7 @@ def test_a_tool_gets_what_it_declares(key: str, kind: ScopeKind, permitted: bool
 
 def test_a_short_secret_is_warned_of() -> None:
     """V5: "Values under 4 bytes cannot be redacted; setting one warns"."""
-    assert "cannot be taken out" in (warning_of("abc") or "")
+    assert "cannot be redacted" in (warning_of("abc") or "")
     assert warning_of("äbc") is None
 
 
@@ -72,7 +73,7 @@ async def test_after_a_rotation_the_old_key_is_not_needed(database: Database) ->
     await vault(database, OLD).set(ANN, "mine", "s3same")
     assert await vault(database, NEW).rotate() == 1
     assert await vault(database, Cipher([bytes([1]) * 32])).get(ANN, "mine") == "s3same"
-    with pytest.raises(VaultNotFound, match="the secret 'mine' of profile:ann cannot be opened"):
+    with pytest.raises(VaultNotFound, match="the secret 'mine' of profile:ann cannot be decrypted"):
         await vault(database, OLD).get(ANN, "mine")
 
 
@@ -80,6 +81,25 @@ async def test_a_rotation_that_cannot_open_one_changes_none(database: Database) 
     """`rotate`: "encrypts all again with the first key, in one transaction"."""
     await vault(database, OLD).set(ANN, "a", "s3same")
     await vault(database, Cipher([bytes([9]) * 32])).set(ANN, "b", "s3same")
-    with pytest.raises(ConfigError, match="the secret 'b' of profile:ann cannot be opened"):
+    with pytest.raises(ConfigError, match="the secret 'b' of profile:ann cannot be decrypted"):
         await vault(database, NEW).rotate()
     assert await vault(database, OLD).get(ANN, "a") == "s3same"
+
+
+def test_a_handle_is_text_that_nobody_can_guess_and_opens_where_it_stands() -> None:
+    """V7: "an object whose string form is a random placeholder"."""
+    handles = SecretHandles()
+    one, two = handles.new("token", "s3 same"), handles.new("token", "s3 same")
+    assert one != two
+    assert "s3" not in one
+    assert handles.open(f"Bearer {one}") == "Bearer s3 same"
+    assert handles.open(f"q={two}&r", quote) == "q=s3%20same&r"
+    assert handles.keys_in("x", f"a{one}b") == {"token"}
+
+
+def test_handles_of_another_entry_are_inert() -> None:
+    handle = SecretHandles().new("token", "s3same")
+    other = SecretHandles()
+    assert (other.open(handle), other.keys_in(handle)) == (handle, set())
+    other.new("b", "other")
+    assert (other.open(handle), other.keys_in(handle)) == (handle, set())

@@ -13,9 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.call_errors import NotPermitted
-from penstock.resources.project.access import Access
+from penstock.resources.project.access import Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.loaded import LoadedFiles
 from penstock.sandbox.processes.shell import ShellEnd
 from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project

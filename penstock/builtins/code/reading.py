@@ -1,22 +1,70 @@
-"""`read` and `ls`: the text of a file in parts, and the entries of a folder."""
+"""`read` and `ls`: a file in parts, and a folder; also `of_project`, which declares such tools."""
 
 import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
+from penstock.core.call import Effect
 from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
-from penstock.resources.project.walk import entries, has_readable
-from penstock.tools.builtin import offered_without, whole
+from penstock.resources.project.search import entries, has_readable
+from penstock.tools.builtin import Act, BuiltIn, builtin, offered_without, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.shell import ShellSettings
+from penstock.tools.spec import Look
+
+READ, WRITE = "project.read", "project.write"
+PATH: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 4096,
+    "description": "A path from the project's folder, or an absolute one in it",
+}
+FOLDER: Json = {**PATH, "description": "Where to begin; the project's folder if it is left out"}
+YES_OR_NO: Json = {"type": "boolean"}
+
+
+def of_project(
+    description: str,
+    fields: Mapping[str, Json],
+    *,
+    permission: str = READ,
+    idempotent: bool = False,
+    look: Look,
+) -> Callable[[Act], BuiltIn]:
+    """Return a decorator that makes a tool of a coroutine on the project's folder.
+
+    `look` refuses what the coroutine refuses of an input, without doing anything.
+    """
+    effect = Effect.READ if permission == READ else Effect.WRITE
+
+    def make(act: Act) -> BuiltIn:
+        made = builtin(description, fields, effect=effect, stays_inside=False)(act)
+        spec = replace(
+            made.spec,
+            is_offered=True,
+            requires_permissions=frozenset({permission}),
+            idempotent=idempotent,
+            asks_in_chats=effect is Effect.WRITE,
+            look=look,
+        )
+        return replace(made, spec=spec)
+
+    return make
+
+
+def look_below(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+    """Raise NotPermitted for a place in which the agent's patterns allow no reading."""
+    files.start(input.get("path", "."))
+
 
 MOST_LINES = 2000
 MOST_BYTES = 50 * 1024
@@ -39,10 +87,10 @@ class FilePart(Struct, frozen=True, kw_only=True):
 
 
 def _file(input: Json, files: ProjectFiles) -> ProjectPath:
-    told = [input[name] for name in ("path", "file_path") if name in input]
-    if len(told) != 1:
+    named = [input[name] for name in ("path", "file_path") if name in input]
+    if len(named) != 1:
         raise invalid("read", [Problem("/path", "is required, once: as path or as file_path")])
-    return files.readable(told[0])
+    return files.readable(named[0])
 
 
 def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
@@ -78,9 +126,9 @@ async def read(input: Json, invocation: Invocation) -> Any:
 )
 async def ls(input: Json, invocation: Invocation) -> Any:
     """Return the names in a folder."""
-    files, told = invocation.project, input.get("path", ".")
+    files, named = invocation.project, input.get("path", ".")
     limit = input.get("limit", MOST_NAMES)
-    return await invocation.inside.threads.run(partial(_listed, files, told, limit))
+    return await invocation.inside.threads.run(partial(_listed, files, named, limit))
 
 
 def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> FilePart:
@@ -88,7 +136,7 @@ def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> File
         size = os.fstat(file.fileno()).st_size
         if size > MOST_FILE:
             raise tool_failure(
-                "too_large", f"{path.told!r} has {size} bytes; read takes files of {MOST_FILE}"
+                "too_large", f"{path.named!r} has {size} bytes; read takes files of {MOST_FILE}"
             )
         return read_part(file, first, most)
 
@@ -140,14 +188,14 @@ def _lines_left(file: BinaryIO) -> int:
 def _text(part: FilePart, path: ProjectPath) -> str:
     if part.first > max(part.total, 1):
         raise tool_failure(
-            "bad_range", f"{path.told!r} has {part.total} lines, none at {part.first}"
+            "bad_range", f"{path.named!r} has {part.total} lines, none at {part.first}"
         )
     try:
         if b"\0" in part.content:
-            raise tool_failure("not_text", f"{path.told!r} is not text: it has a zero byte")
+            raise tool_failure("not_text", f"{path.named!r} is not text: it has a zero byte")
         text = part.content.decode("utf-8", "ignore" if part.whole_line else "strict")
     except UnicodeDecodeError as error:
-        raise not_utf8(path.told, error) from None
+        raise not_utf8(path.named, error) from None
     if part.last == part.total and not part.whole_line:
         return text
     said = f"lines {part.first}-{part.last} of {part.total}"
@@ -158,10 +206,10 @@ def _text(part: FilePart, path: ProjectPath) -> str:
     return f"{text.removesuffix(chr(10))}\n[{said}]"
 
 
-def _listed(files: ProjectFiles, told: str, limit: int) -> str:
-    folder = files.start(told)
+def _listed(files: ProjectFiles, named: str, limit: int) -> str:
+    folder = files.start(named)
     if not files.whole(folder).is_dir():
-        raise not_a_directory(told)
+        raise not_a_directory(named)
     names = [
         f"{each.name}/" if each.is_folder else each.name
         for each in islice(entries(files, folder), limit + 1)

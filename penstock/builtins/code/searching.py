@@ -8,14 +8,21 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.builtins.code.declare import FOLDER, YES_OR_NO, look_below, of_project
+from penstock.builtins.code.reading import FOLDER, YES_OR_NO, look_below, of_project
 from penstock.core.call_errors import not_a_directory
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.globs import glob as glob_of
-from penstock.resources.project.search import SECONDS, SearchHits, SearchQuery, search
-from penstock.resources.project.walk import FoundFile, has_readable, walk
+from penstock.resources.project.search import (
+    SECONDS,
+    FoundFile,
+    SearchHits,
+    SearchQuery,
+    has_readable,
+    search,
+    walk,
+)
 from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -51,8 +58,8 @@ class SearchedFiles(Struct, frozen=True, kw_only=True):
 async def grep(input: Json, invocation: Invocation) -> Any:
     """Return the lines that match."""
     files, threads = invocation.project, invocation.inside.threads
-    told, names = input.get("path", "."), input.get("glob")
-    searched: SearchedFiles = await threads.run(partial(_searched, files, told, names))
+    named, names = input.get("path", "."), input.get("glob")
+    searched: SearchedFiles = await threads.run(partial(_searched, files, named, names))
     wanted = SearchQuery(
         pattern=input["pattern"],
         ignore_case=input.get("ignoreCase", False),
@@ -80,24 +87,24 @@ async def grep(input: Json, invocation: Invocation) -> Any:
 async def find(input: Json, invocation: Invocation) -> Any:
     """Return the matching paths, sorted."""
     files, limit = invocation.project, input.get("limit", MOST_PATHS)
-    told, pattern = input.get("path", "."), input["pattern"]
-    paths = await invocation.inside.threads.run(partial(_paths, files, told, pattern, limit))
+    named, pattern = input.get("path", "."), input["pattern"]
+    paths = await invocation.inside.threads.run(partial(_paths, files, named, pattern, limit))
     more = [f"[the first {limit} files; there are more]"] if len(paths) > limit else []
     return "\n".join([*paths[:limit], *more])
 
 
-def _searched(files: ProjectFiles, told: str, names: str | None) -> SearchedFiles:
-    start = files.start(told)
+def _searched(files: ProjectFiles, named: str, names: str | None) -> SearchedFiles:
+    start = files.start(named)
     fitting = _fitting(files, start, names)
     found = tuple(islice(fitting, MOST_FILES + 1))
     _check(files, start, is_empty=not found)
     return SearchedFiles(files=found[:MOST_FILES], is_cut=len(found) > MOST_FILES)
 
 
-def _paths(files: ProjectFiles, told: str, pattern: str, limit: int) -> list[str]:
-    start = files.start(told)
+def _paths(files: ProjectFiles, named: str, pattern: str, limit: int) -> list[str]:
+    start = files.start(named)
     if not files.whole(start).is_dir():
-        raise not_a_directory(told)
+        raise not_a_directory(named)
     found = [each.path for each in islice(_fitting(files, start, pattern), limit + 1)]
     _check(files, start, is_empty=not found)
     return found

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.builtins.code.declare import PATH, WRITE, YES_OR_NO, of_project
+from penstock.builtins.code.reading import PATH, WRITE, YES_OR_NO, of_project
 from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
@@ -41,10 +41,10 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
 )
 async def write(input: Json, invocation: Invocation) -> Any:
     """Write a file."""
-    files, told = invocation.project, input["path"]
-    files.seems_writable(told)
+    files, named = invocation.project, input["path"]
+    files.seems_writable(named)
     content = _encoded(input["content"], "/content", invocation)
-    path, is_new = await invocation.inside.threads.run(partial(_write, files, told, content))
+    path, is_new = await invocation.inside.threads.run(partial(_write, files, named, content))
     return {"path": path.shown, "bytes": len(content), "created": is_new}
 
 
@@ -62,8 +62,8 @@ async def write(input: Json, invocation: Invocation) -> Any:
 )
 async def edit(input: Json, invocation: Invocation) -> Any:
     """Replace a text in a file."""
-    files, told = invocation.project, input["path"]
-    files.seems_writable(told)
+    files, named = invocation.project, input["path"]
+    files.seems_writable(named)
     for name in ("oldText", "newText"):
         _encoded(input[name], f"/{name}", invocation)
     wanted = Edit(
@@ -71,17 +71,17 @@ async def edit(input: Json, invocation: Invocation) -> Any:
         new=input["newText"],
         everywhere=input.get("replaceAll", False),
     )
-    path, replaced = await invocation.inside.threads.run(partial(_edit, files, told, wanted))
+    path, replaced = await invocation.inside.threads.run(partial(_edit, files, named, wanted))
     return {"path": path.shown, "replaced": replaced}
 
 
-def _write(files: ProjectFiles, told: str, content: bytes) -> tuple[ProjectPath, bool]:
-    path = files.writable(told)
+def _write(files: ProjectFiles, named: str, content: bytes) -> tuple[ProjectPath, bool]:
+    path = files.writable(named)
     return path, files.write(path, content)
 
 
-def _edit(files: ProjectFiles, told: str, wanted: Edit) -> tuple[ProjectPath, int]:
-    path = files.writable(told)
+def _edit(files: ProjectFiles, named: str, wanted: Edit) -> tuple[ProjectPath, int]:
+    path = files.writable(named)
     return path, files.change(path, partial(edited, path, wanted))
 
 
@@ -90,17 +90,17 @@ def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise not_utf8(path.told, error) from None
+        raise not_utf8(path.named, error) from None
     wanted = _as_in(text, wanted)
     count = text.count(wanted.old)
     if not count:
         raise tool_failure(
-            "no_match", f"oldText is found 0 times in {path.told!r}; nothing was changed"
+            "no_match", f"oldText is found 0 times in {path.named!r}; nothing was changed"
         )
     if count > 1 and not wanted.everywhere:
         raise tool_failure(
             "several_matches",
-            f"oldText is found {count} times in {path.told!r}, at lines "
+            f"oldText is found {count} times in {path.named!r}, at lines "
             f"{_places(text, wanted.old)}; nothing was changed. Give more of the text around the "
             "one that is meant, or replaceAll",
         )

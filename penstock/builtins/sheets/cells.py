@@ -1,11 +1,115 @@
-"""What may stand in cells, and how many of them one call reads, shows or makes."""
+"""Names of cells and ranges (A1), schemas of their values, and how many one call handles."""
 
+import re
 from typing import Any
 
-from penstock.builtins.sheets.a1 import Area
-from penstock.core.call_errors import tool_failure
+from msgspec import Struct
+
+from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.tools.builtin import fields_of, list_of
+
+MOST_ROWS = 1_048_576
+MOST_COLUMNS = 16_384
+"""`XFD`."""
+_CELL = re.compile(r"\$?([A-Za-z]{1,3})\$?([1-9][0-9]{0,6})")
+_SHEET = re.compile(r"(?:'((?:[^']|'')+)'|([^'!:\s]+))!(.+)")
+
+
+class Cell(Struct, frozen=True, order=True):
+    """A place in a sheet, both counted from 1."""
+
+    row: int
+    column: int
+
+    def __str__(self) -> str:
+        """Return it as `B2`."""
+        return f"{letters(self.column)}{self.row}"
+
+
+class Area(Struct, frozen=True):
+    """A rectangle of cells, perhaps on a sheet that is named."""
+
+    first: Cell
+    last: Cell
+    sheet: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.last.row - self.first.row + 1
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are."""
+        return self.last.column - self.first.column + 1
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.rows * self.columns
+
+    def __str__(self) -> str:
+        """Return it as `A1:C5`, and as `A1` for one cell; the sheet is not named."""
+        return str(self.first) if self.first == self.last else f"{self.first}:{self.last}"
+
+
+def read_cell(text: str) -> Cell:
+    """Return the cell of a name such as `B2`. Raises ToolFailed `bad_range`."""
+    found = _CELL.fullmatch(text)
+    if found is None:
+        raise _bad(text, "a cell such as B2")
+    cell = Cell(int(found[2]), number(found[1]))
+    if cell.row > MOST_ROWS or cell.column > MOST_COLUMNS:
+        raise _bad(text, f"a cell from A1 to {Cell(MOST_ROWS, MOST_COLUMNS)}")
+    return cell
+
+
+def read_area(text: str) -> Area:
+    """Return the cells of a range such as `'My sheet'!A1:C5`; a reversed one is put right."""
+    sheet, cells = None, text.strip()
+    if found := _SHEET.fullmatch(cells):
+        sheet, cells = (found[1] or found[2]).replace("''", "'"), found[3]
+    names = cells.split(":")
+    if len(names) > 2:  # noqa: PLR2004  two corners
+        raise _bad(text, "a range such as A1:C5")
+    corners = [read_cell(each) for each in names]
+    rows, columns = [each.row for each in corners], [each.column for each in corners]
+    return Area(Cell(min(rows), min(columns)), Cell(max(rows), max(columns)), sheet)
+
+
+def whole_area(rows: int, columns: int) -> Area | None:
+    """Return the rectangle of so many rows and columns from A1; None if it has no cells."""
+    return Area(Cell(1, 1), Cell(rows, columns)) if rows and columns else None
+
+
+def letters(column: int) -> str:
+    """Return the name of a column, such as `AB` of 28."""
+    name = ""
+    while column:
+        column, rest = divmod(column - 1, 26)
+        name = chr(ord("A") + rest) + name
+    return name
+
+
+def number(name: str) -> int:
+    """Return the number of a column, such as 28 of `AB`."""
+    value = 0
+    for letter in name.upper():
+        value = 26 * value + ord(letter) - ord("A") + 1
+    return value
+
+
+def read_column(text: str) -> int:
+    """Return the number of a column that is named alone. Raises ToolFailed `bad_range`."""
+    if not re.fullmatch("[A-Za-z]{1,3}", text) or number(text) > MOST_COLUMNS:
+        raise _bad(text, "a column from A to XFD")
+    return number(text)
+
+
+def _bad(found: str, wanted: str) -> ToolFailed:
+    return tool_failure("bad_range", f"wanted {wanted}, found {found!r:.100}")
+
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of a workbook that is read or looked at."""

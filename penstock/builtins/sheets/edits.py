@@ -1,4 +1,9 @@
-"""Changes of a workbook: each tool's, and many in one save."""
+"""What the Excel tools do with a workbook: inspect, read, create, and every edit.
+
+Loaded late, with openpyxl, when the first workbook is used (`VERBS`). openpyxl drops the parts of a
+package that it does not know, such as charts it cannot read: the output of `edit` names the kinds
+of parts that the saved file has lost, and `inspect` names them before an edit.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -6,17 +11,27 @@ from typing import Any
 from msgspec.structs import asdict
 from openpyxl.worksheet.worksheet import Worksheet
 
-from penstock.builtins.sheets.a1 import Area, Cell, letters, read_area, read_column
-from penstock.builtins.sheets.formatting import (
+from penstock.builtins.sheets.cells import (
+    PREVIEW_COLUMNS,
+    PREVIEW_ROWS,
+    Area,
+    Cell,
+    letters,
+    read_area,
+    read_column,
+)
+from penstock.builtins.sheets.package import not_kept
+from penstock.builtins.sheets.workbook import ExcelFile, at, new_book, put, sizes_of
+from penstock.builtins.sheets.worksheet import (
+    Operation,
+    apply,
     clear_style,
     copy_column,
     copy_row,
     copy_style,
     fit_row,
+    stale_formulas,
 )
-from penstock.builtins.sheets.lost_parts import not_kept
-from penstock.builtins.sheets.structure import Operation, apply, stale_formulas
-from penstock.builtins.sheets.workbook import ExcelFile, at, put
 from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
 
@@ -124,7 +139,7 @@ class Edits:
         return said if operation.is_rows else {**said, "column": letters(operation.index)}
 
 
-def edit(tool_id: str, content: bytes, input: Json) -> tuple[dict[str, Any], bytes]:
+def edit(content: bytes, tool_id: str, input: Json) -> tuple[dict[str, Any], bytes]:
     """Do what a tool does to a workbook; returns its output and the new file.
 
     What the new file has not any more stands in the output, whatever was changed.
@@ -235,4 +250,54 @@ _EDITS: dict[str, Edit] = {
     "excel_edit_structure": _edit_structure,
     "excel_auto_fit_row": _auto_fit_row,
     "excel_apply_changes": _apply_changes,
+}
+
+
+def inspect(content: bytes) -> dict[str, Any]:
+    """Return what sheets there are, each with its size and its beginning.
+
+    And what any edit would lose, so that people can be asked before.
+    """
+    book = ExcelFile(content)
+    lost = not_kept(content, book.save)
+    sheets = _sheets(book)
+    return {"sheets": sheets, "not_kept_by_edits": lost} if lost else {"sheets": sheets}
+
+
+def _sheets(book: ExcelFile) -> list[dict[str, Any]]:
+    shown = {each.title: book.shown(each, PREVIEW_ROWS, PREVIEW_COLUMNS) for each in book.sheets}
+    areas = [(title, area) for title, area in shown.items() if area]
+    previews = dict(zip([title for title, _ in areas], book.values(areas), strict=True))
+    found = []
+    for sheet in book.sheets:
+        columns, rows = sizes_of(sheet)
+        found.append(
+            {
+                "name": sheet.title,
+                "rows": rows,
+                "columns": columns,
+                "preview": previews.get(sheet.title, []),
+                "preview_range": str(shown[sheet.title] or ""),
+            }
+        )
+    return found
+
+
+def read(content: bytes, area: Area, sheet: str | None) -> tuple[str, list[list[Any]]]:
+    """Return the values of a range, and the name of its sheet."""
+    book = ExcelFile(content)
+    name = book.sheet(sheet).title
+    return name, book.values([(name, area)])[0]
+
+
+def create(content: bytes, sheet: str, values: list[list[Any]]) -> bytes:
+    """Return a new workbook; there is no content before."""
+    return content + new_book(sheet, values)
+
+
+VERBS: dict[str, Callable[..., Any]] = {
+    "inspect": inspect,
+    "read": read,
+    "create": create,
+    "edit": edit,
 }

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, read_area
 from penstock.builtins.sheets.cells import (
     MOST_BYTES,
+    MOST_COLUMNS,
+    MOST_ROWS,
     VALUES,
     assignments_of,
     check_size,
     check_values,
+    read_area,
 )
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, tool_failure
@@ -131,7 +133,7 @@ async def _with_book(verb: str, content: bytes, invocation: Invocation, *given: 
 def _do(verb: str, content: bytes, *given: Any) -> Any:
     try:
         verbs: dict[str, Callable[..., Any]] = late(
-            "penstock.builtins.sheets.operations:VERBS", extra=_EXTRA, what="Excel"
+            "penstock.builtins.sheets.edits:VERBS", extra=_EXTRA, what="Excel"
         )
     except ConfigError as error:
         raise ToolNotConfigured(str(error)) from None

@@ -1,12 +1,22 @@
-"""An Excel file before anything reads it: a zip of XML, within bounds and without tricks."""
+"""The package of an Excel file: a zip of XML, checked before openpyxl reads it.
 
+openpyxl has no bounds: a small file can unpack to gigabytes, nest XML deeply, or merge a million
+cells into objects. `take_census` reads every part once with expat and refuses such a file, and one
+whose XML declares a document type. Memory is bounded by the size that the zip declares for a part,
+because no more than that is read of it.
+Proof: tests/builtins/sheets/test_package.py.
+"""
+
+import re
 import zlib
+from collections import Counter
+from collections.abc import Callable
 from io import BytesIO
 from struct import error as StructError  # noqa: N812  the module gives it this name
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
-from penstock.builtins.sheets.a1 import read_area
+from penstock.builtins.sheets.cells import read_area
 from penstock.core.call_errors import ToolFailed, tool_failure
 
 MOST_UNPACKED = 128 * 1024 * 1024
@@ -100,3 +110,40 @@ def bad_format(message: str) -> ToolFailed:
 def too_large(message: str) -> ToolFailed:
     """Return the failure of a file that is too much."""
     return tool_failure("too_large", f"the workbook cannot be used: {message}")
+
+
+# ---- what a save loses ----
+
+_KINDS = {
+    "picture": re.compile(r"xl/media/."),
+    "chart": re.compile(r"xl/charts/chart(?:Ex)?\d*\.xml"),
+    "pivot table": re.compile(r"xl/pivotTables/\w+\.xml"),
+    "slicer": re.compile(r"xl/(?:slicers|timelines)/\w+\.xml"),
+    "embedded object": re.compile(r"xl/embeddings/."),
+    "form control": re.compile(r"xl/ctrlProps/\w+\.xml"),
+    "threaded comment": re.compile(r"xl/threadedComments/\w+\.xml"),
+    "query": re.compile(r"xl/(?:queryTables|connections)\b.*\.xml"),
+}
+"""What people call the parts of a file, by their names in it."""
+_DRAWING = re.compile(r"xl/drawings/[^/]+\.xml")
+_SHAPE = re.compile(rb"<(?:\w+:)?(?:sp|cxnSp)[\s>]")
+
+
+def not_kept(before: bytes, save: Callable[[], bytes]) -> list[str]:
+    """Return what a file has and its next save has not, such as `2 pictures`."""
+    had = _parts(before)
+    if not had:
+        return []
+    lost = had - _parts(save())
+    return [f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(lost.items())]
+
+
+def _parts(content: bytes) -> Counter[str]:
+    """Count the parts of a file that was looked through before."""
+    found: Counter[str] = Counter()
+    with ZipFile(BytesIO(content)) as package:
+        for name in package.namelist():
+            found.update(kind for kind, named in _KINDS.items() if named.match(name))
+            if _DRAWING.fullmatch(name):
+                found["shape"] += len(_SHAPE.findall(package.read(name)))
+    return +found

@@ -13,7 +13,7 @@ from openpyxl.utils.exceptions import IllegalCharacterError
 from openpyxl.worksheet.formula import ArrayFormula
 from openpyxl.worksheet.worksheet import Worksheet
 
-from penstock.builtins.sheets.a1 import Area, Cell, whole_area
+from penstock.builtins.sheets.cells import Area, Cell, whole_area
 from penstock.builtins.sheets.package import bad_format, take_census
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean

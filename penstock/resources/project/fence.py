@@ -12,11 +12,9 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from penstock.resources.project.access import is_authored
-from penstock.resources.project.files import ProjectFiles, entries_below, is_there
-from penstock.resources.project.hidden import FileId, id_of
+from penstock.resources.project.access import FileId, id_of, is_authored
+from penstock.resources.project.files import ProjectFiles, entries_below, file_lock, is_there
 from penstock.resources.project.opening import is_unfinished, remove_unfinished
-from penstock.resources.project.turns import turn
 
 _UNWRITTEN = (".git",)
 _TOP = ("penstock.toml", "agents", "flows", "handbooks", "schedules", ".pi/flows")
@@ -70,7 +68,7 @@ def fence(files: ProjectFiles) -> Fence:
 
 
 def _clear(root: Path, path: str) -> None:
-    with turn(root, path) as is_held:
+    with file_lock(root, path) as is_held:
         if is_held:
             remove_unfinished(root, path)
 

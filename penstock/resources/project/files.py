@@ -1,47 +1,67 @@
-"""A project's folder as an agent sees it: where a path leads, and whether it may go there."""
+"""A project's folder as one agent sees it: where a path leads, and whether the agent may use it.
+
+A path is judged by the place it leads to, with all links resolved, never by its text, and it is
+opened name by name without following links (`opening.py`): a link that another process puts there
+in between makes the call fail instead of leading out of the project. A hard link to a hidden file
+is refused like the file. Reading, changing and writing back a file is one step: `file_lock` is held
+in this process and, where the system can, on the file's folder across processes (`flock.py`).
+Proof: tests/resources/project/test_files.py, tests/promises/test_ways_around.py.
+"""
 
 import errno
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path, PurePath
-from typing import BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from msgspec import Struct
 
 from penstock.core.call_errors import CallError, NotPermitted, tool_failure
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.resources.project.access import OPEN, PROTECTED, Access
-from penstock.resources.project.hidden import FileId, HiddenFiles, Walk
+from penstock.core.late import late
+from penstock.resources.project.access import OPEN, PROTECTED, Access, FileId, HiddenFiles, Walk
 from penstock.resources.project.opening import open_to_read, replace_file
-from penstock.resources.project.turns import turn
 
 T = TypeVar("T")
 Judge = Callable[[os.stat_result, Walk], bool]
+LockFolder = Callable[[Path], AbstractContextManager[Any]]
 
 MOST_WRITTEN = 1 << 20
 _GIT = ".git"
+_STATE = ".penstock"
+"""No agent writes below it, so no `file_lock` locks it."""
 _ABSENT = {errno.ENOENT, errno.EINVAL}
 _IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP}
+_COUNT = 64
+"""A fixed number of locks for all files: nothing to clean up; two files may share one."""
+_file_locks = tuple(threading.Lock() for _ in range(_COUNT))
+_takeover_locks = tuple(threading.Lock() for _ in range(_COUNT))
+_lock_folder: LockFolder = (
+    late("penstock.resources.project.flock:held")
+    if os.name == "posix"
+    else lambda folder: nullcontext()
+)
 
 
 class ProjectPath(Struct, frozen=True, kw_only=True):
-    """One place in a project, links resolved."""
+    """A path in a project, with all links resolved."""
 
-    told: str
+    named: str
     """As the caller named it."""
     real: str
     """From the project's folder, with `/`; the folder itself is the empty text."""
 
     @property
     def shown(self) -> str:
-        """How it is called in a list."""
+        """The name that lists show."""
         return self.real or "."
 
 
 class ProjectFiles:
-    """The files of a project, for one agent. What is refused raises NotPermitted."""
+    """The files of a project, for one agent. A path that it may not use raises NotPermitted."""
 
     __slots__ = ("_hidden", "access", "root")
 
@@ -52,60 +72,63 @@ class ProjectFiles:
         self.access = access
         self._hidden = HiddenFiles() if hidden is None else hidden
 
-    def at(self, told: str) -> ProjectPath:
-        """Return where a path leads: one outside of the project is refused."""
+    def at(self, named: str) -> ProjectPath:
+        """Return where a path leads. A path outside of the project is refused."""
         try:
-            whole = self.root / told
-            named = os.path.normpath(whole)
+            whole = self.root / named
+            unresolved = os.path.normpath(whole)
             real = self._inside(os.path.realpath(whole))
         except (OSError, ValueError):
-            raise tool_failure("not_found", f"{told!r} is no path of a file") from None
+            raise tool_failure("not_found", f"{named!r} is no path of a file") from None
         if real is None:
-            raise NotPermitted(f'"{told}" is outside the project.')
-        name = self._inside(named)
+            raise NotPermitted(f'"{named}" is outside the project.')
+        name = self._inside(unresolved)
         if name is not None and name != real and self.is_hidden(name):
-            raise NotPermitted(f'"{told}" {PROTECTED}')
+            raise NotPermitted(f'"{named}" {PROTECTED}')
         if _is_loop(whole):
             raise tool_failure(
                 "link_loop",
-                f"{told!r} leads through a loop of links, or too many; name the file itself",
+                f"{named!r} leads through a loop of links, or too many; name the file itself",
             )
-        return ProjectPath(told=told, real=real)
+        return ProjectPath(named=named, real=real)
 
-    def readable(self, told: str) -> ProjectPath:
-        """Return where a path leads that the agent may read, if what is there can be read.
+    def readable(self, named: str) -> ProjectPath:
+        """Return where a path leads; refuse one that the agent may not read.
 
-        For looks before a call, on the event loop; `opened` asks about hard links again.
+        For checks before a call, on the event loop; `opened` checks hard links again.
         """
-        path = self.at(told)
+        path = self.at(named)
         if why := self.access.why_unreadable(path.real):
-            raise NotPermitted(f'"{told}" {why}')
+            raise NotPermitted(f'"{named}" {why}')
         self._check_plain(path, self._hidden.has_once)
         return path
 
-    def writable(self, told: str) -> ProjectPath:
-        """Return where a path leads that the agent may write. It may take long, so in a thread."""
+    def writable(self, named: str) -> ProjectPath:
+        """Return where a path leads; refuse one that the agent may not write.
+
+        It may walk the project, so call it in a thread.
+        """
         self.access.loaded.refresh()
-        path = self.seems_writable(told)
+        path = self.seems_writable(named)
         self.check_plain(path)
         return path
 
-    def seems_writable(self, told: str) -> ProjectPath:
-        """Return where a path leads that the agent may write, by what was known before.
+    def seems_writable(self, named: str) -> ProjectPath:
+        """Do the same with what the last walk found, which is quick.
 
-        For looks before a call, on the event loop; what writes asks `writable`.
+        For checks before a call, on the event loop; a write calls `writable`.
         """
-        path = self.at(told)
+        path = self.at(named)
         self.access.loaded.refresh_once()
         if why := self.access.why_unwritable(path.real):
-            raise NotPermitted(f'"{told}" {why}')
+            raise NotPermitted(f'"{named}" {why}')
         self._check_plain(path, self._hidden.has_once)
         return path
 
     def check_plain(self, path: ProjectPath) -> None:
-        """Refuse what is there if it is a pipe, socket or device, or another name of a hidden file.
+        """Refuse a pipe, socket or device, and a hard link to a hidden file.
 
-        It may take long, so in a thread. Folders pass: what opens a file refuses them.
+        It may walk the project, so call it in a thread. Folders pass: opening one fails later.
         """
         self._check_plain(path, self._hidden.has)
 
@@ -113,41 +136,41 @@ class ProjectFiles:
         try:
             found = os.lstat(self.whole(path))
         except (OSError, ValueError):
-            return  # whatever is done next says why
+            return  # the operation that follows reports the error
         if stat.S_ISDIR(found.st_mode):
             return
         if not stat.S_ISREG(found.st_mode):
             raise _no_plain_file(path)
         if found.st_nlink > 1 and is_hidden(found, self._hidden_files):
-            raise NotPermitted(f'"{path.told}" {PROTECTED}')
+            raise NotPermitted(f'"{path.named}" {PROTECTED}')
 
-    def start(self, told: str) -> ProjectPath:
-        """Return where a search may begin: a file that is readable, or a folder with such files."""
-        path = self.at(told)
+    def start(self, named: str) -> ProjectPath:
+        """Return where a search begins: a readable file, or a folder with readable files."""
+        path = self.at(named)
         whole = self.whole(path)
         with as_call_errors(path):
-            is_folder, is_there = whole.is_dir(), whole.exists()
+            is_folder, exists = whole.is_dir(), whole.exists()
         if is_folder:
             if not self.access.may_read_below(path.real):
                 self.refuse(path)
             return path
-        self.readable(told)
-        if not is_there:
-            raise tool_failure("not_found", f"there is no {told!r} in the project")
+        self.readable(named)
+        if not exists:
+            raise tool_failure("not_found", f"there is no {named!r} in the project")
         return path
 
     def refuse(self, folder: ProjectPath) -> NoReturn:
         """Refuse a folder in which nothing is readable."""
         is_hidden = folder.real and self.is_hidden(folder.real)
         why = PROTECTED if is_hidden else self.access.not_readable
-        raise NotPermitted(f'"{folder.told}" {why}')
+        raise NotPermitted(f'"{folder.named}" {why}')
 
     def whole(self, path: ProjectPath) -> Path:
-        """Return the place on the machine."""
+        """Return the absolute path."""
         return self.root / path.real
 
     def sees(self, real: str) -> bool:
-        """Whether the agent may read the file at a path without links."""
+        """Whether the agent may read a path in which links are resolved."""
         return not self.access.why_unreadable(real)
 
     def is_hidden(self, path: str) -> bool:
@@ -155,7 +178,7 @@ class ProjectFiles:
         return self.access.hides(path)
 
     def real_of(self, whole: str) -> str | None:
-        """Return where a place on the machine leads, from the project; None if it leads out."""
+        """Return where an absolute path leads, relative to the project; None if it leads out."""
         try:
             return self._inside(os.path.realpath(whole))
         except OSError:
@@ -166,40 +189,40 @@ class ProjectFiles:
         return self._hidden.linked(self._hidden_files)
 
     def read(self, path: ProjectPath, most: int) -> bytes:
-        """Return the bytes of a file of at most so many."""
+        """Return the bytes of a file; a longer one is refused."""
         with self.opened(path) as file:
             content = file.read(most + 1)
         if len(content) > most:
-            raise tool_failure("too_large", f"{path.told!r} has more than {most} bytes")
+            raise tool_failure("too_large", f"{path.named!r} has more than {most} bytes")
         return content
 
     @contextmanager
     def opened(self, path: ProjectPath) -> Iterator[BinaryIO]:
-        """Open a file to read it; another name of a hidden file is refused as that file is."""
+        """Open a file for reading; a hard link to a hidden file is refused."""
         with as_call_errors(path), open_to_read(self.root, path.real) as file:
             if self.is_twin(os.fstat(file.fileno())):
-                raise NotPermitted(f'"{path.told}" {PROTECTED}')
+                raise NotPermitted(f'"{path.named}" {PROTECTED}')
             yield file
 
     def is_twin(self, found: os.stat_result) -> bool:
-        """Whether a file is another name of a hidden one (a hard link)."""
+        """Whether a file is a hard link to a hidden one."""
         is_linked = found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode)
         return is_linked and self._hidden.has(found, self._hidden_files)
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
-        """Write a file, whole or not at all, and the folders above; returns whether it is new."""
-        with turn(self.root, path.real):
+        """Write a file whole or not at all, and make its folders; returns whether it is new."""
+        with file_lock(self.root, path.real):
             return self._replace(path, content)
 
     def change(self, path: ProjectPath, changed: Callable[[bytes], tuple[bytes, T]]) -> T:
-        """Write what becomes of the bytes of a file, and return what else is told of it.
+        """Read, modify and write a file under its lock.
 
-        Nobody who writes files of projects comes between.
+        `changed` returns the new bytes and a value, which is returned.
         """
-        with turn(self.root, path.real):
-            content, told = changed(self.read(path, MOST_WRITTEN))
+        with file_lock(self.root, path.real):
+            content, value = changed(self.read(path, MOST_WRITTEN))
             self._replace(path, content)
-        return told
+        return value
 
     def _replace(self, path: ProjectPath, content: bytes) -> bool:
         if len(content) > MOST_WRITTEN:
@@ -231,21 +254,43 @@ class ProjectFiles:
         return "" if real == "." else real
 
 
+@contextmanager
+def file_lock(root: Path, path: str) -> Iterator[bool]:
+    """Lock a file against other writers of this process and, if possible, of other processes.
+
+    Yields whether the folder is locked across processes. The path must contain no links. The lock
+    is not reentrant.
+    """
+    whole = root / path
+    with _file_locks[hash(str(whole)) % _COUNT], _lock_folder(whole.parent) as is_locked:
+        yield bool(is_locked)
+
+
+@contextmanager
+def takeover_lock(root: Path) -> Iterator[None]:
+    """Lock a project against other takeovers; single files still have their own locks.
+
+    Other processes are excluded if the project has a `.penstock` folder to lock.
+    """
+    with _takeover_locks[hash(str(root)) % _COUNT], _lock_folder(root / _STATE):
+        yield
+
+
 def entries_below(
     root: Path, closed: Callable[[str], bool]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every name below a folder, but for what is in closed folders and in `.git`.
+    """Yield every entry below a folder, without those in closed folders and in `.git`.
 
-    Links are not followed; a folder that cannot be listed is passed over.
+    Links are not followed; a folder that cannot be listed is skipped.
     """
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         try:
-            with os.scandir(root / folder) as found:
-                entries = [*found]
+            with os.scandir(root / folder) as listed:
+                entries = [*listed]
         except OSError as error:
-            raise_exhaustion(error)  # what is in it is protected, perhaps
+            raise_exhaustion(error)  # else a protected file in it would be missed
             continue
         start = f"{folder}/" if folder else ""
         for entry in entries:
@@ -261,7 +306,7 @@ def never(_: str) -> bool:
 
 
 def is_there(place: Path) -> bool:
-    """Whether something is at a place, wherever links lead; a loop of links is nothing."""
+    """Whether a path leads to something; a loop of links does not."""
     try:
         return place.exists()
     except (OSError, RuntimeError):
@@ -270,7 +315,7 @@ def is_there(place: Path) -> bool:
 
 def _is_loop(place: Path) -> bool:
     try:
-        os.stat(place)  # noqa: PTH116  the quickest: each path that a tool names is looked at
+        os.stat(place)  # noqa: PTH116  the quickest: it runs for each path that a tool names
     except OSError as error:
         return error.errno == errno.ELOOP
     except ValueError:
@@ -280,28 +325,28 @@ def _is_loop(place: Path) -> bool:
 
 @contextmanager
 def as_call_errors(path: ProjectPath) -> Iterator[None]:
-    """Make words for the model of what the system says about a file."""
+    """Convert errors of the system into failures that a model can act on."""
     try:
         yield
     except OSError as error:
-        raise _told(error, path) from error
+        raise _call_error(error, path) from error
 
 
-def _told(error: OSError, path: ProjectPath) -> CallError:
+def _call_error(error: OSError, path: ProjectPath) -> CallError:
     if isinstance(error, IsADirectoryError):
         return _no_plain_file(path)
     if error.errno == errno.ENAMETOOLONG:
-        said = f"there is no {path.told!r} in the project, nor can be: its name is too long"
-        return tool_failure("not_found", said)
+        message = f"there is no {path.named!r} in the project: its name is too long"
+        return tool_failure("not_found", message)
     if error.errno in _ABSENT:
-        return tool_failure("not_found", f"there is no {path.told!r} in the project")
+        return tool_failure("not_found", f"there is no {path.named!r} in the project")
     if error.errno in _IN_THE_WAY:
         return tool_failure(
-            "not_a_directory", f"a file or a link stands in the way of {path.told!r}"
+            "not_a_directory", f"a file or a link is where {path.named!r} needs a folder"
         )
-    said = error.strerror or type(error).__name__
-    return tool_failure("not_accessible", f"the system does not give {path.told!r}: {said}")
+    reason = error.strerror or type(error).__name__
+    return tool_failure("not_accessible", f"{path.named!r} cannot be opened: {reason}")
 
 
 def _no_plain_file(path: ProjectPath) -> CallError:
-    return tool_failure("is_directory", f"{path.told!r} is a directory, or no plain file")
+    return tool_failure("is_directory", f"{path.named!r} is a directory, or no plain file")

@@ -1,20 +1,29 @@
-"""Patterns for paths of a project: compared name by name, so that none takes long."""
+"""Patterns for paths of a project, and the folded form of a path that protection compares.
+
+A pattern is matched name by name: a set of positions in the pattern advances with each name of the
+path, so the time is bounded by their product, however many `**` the pattern has. One regular
+expression for the whole path, as `fnmatch` and `glob.translate` make it, backtracks: thirty `**`
+that nearly match take minutes. Inside a name, atomic groups do the same for many `*`.
+Proof: tests/resources/project/test_globs.py.
+"""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
 Name = re.Pattern[str] | None
-"""What one name of a path has to look like; None is any number of names."""
+"""The pattern of one name in a path; None is `**`, any number of names."""
 _ANY = re.compile(r"[^/]+")
 _MOST_WAYS = 16
-"""A pattern is read in this many ways at most where `**` stands inside a name."""
+"""Most ways in which a pattern is read: a `**` inside a name doubles them."""
 
 
 class Glob:
-    """A pattern that fits a whole path: `*` and `?` stay inside a name, `**` does not.
+    """A pattern for a whole path: `*` and `?` stay inside a name, `**` matches across names.
 
-    One that ends with `/` means all below. An absolute one, or one with `..`, fits nothing.
+    With `/` at its end it matches everything below. An absolute one, or one with `..`, matches
+    nothing.
     """
 
     __slots__ = ("_ways", "text")
@@ -28,12 +37,12 @@ class Glob:
         self._ways = () if is_odd else tuple(map(compiled, _ways(names)))
 
     def fits(self, path: str) -> bool:
-        """Whether the path is one of those that are meant."""
+        """Whether the pattern matches the path."""
         names = path.split("/")
         return any(len(way) in _reached(way, names) for way in self._ways)
 
     def may_fit_below(self, folder: str) -> bool:
-        """Whether a path below the folder could be one of those; the empty text is the root."""
+        """Whether a path below the folder could match; the empty text is the root."""
         names = folder.split("/") if folder else []
         return any(min(_reached(way, names), default=len(way)) < len(way) for way in self._ways)
 
@@ -46,14 +55,14 @@ class Glob:
     def literal(self) -> str:
         """The names before the first one that is a pattern."""
         names = self.text.removeprefix("./").rstrip("/").split("/")
-        plain = next((at for at, name in enumerate(names) if {*"*?"} & {*name}), len(names))
+        plain = next((i for i, name in enumerate(names) if {*"*?"} & {*name}), len(names))
         return "/".join(names[:plain]) if self._ways else ""
 
 
 def union(globs: Iterable[Glob]) -> re.Pattern[str]:
-    """Return what fits a whole path if one of the patterns does: thirty cost as much as one.
+    """Return one regular expression for all patterns: thirty cost as much as one.
 
-    For patterns of our own: unlike `Glob.fits`, many `**` in one may take long.
+    Only for patterns of this package: unlike `Glob.fits`, one with many `**` may take long.
     """
     return re.compile("|".join(each.expression for each in globs) or "(?!)", re.DOTALL)
 
@@ -65,10 +74,10 @@ def glob(text: str) -> Glob:
 
 
 def name_pattern(text: str, *, classes: bool = False) -> re.Pattern[str]:
-    """Return what fits one name: `*`, `?`, and if they are wanted classes and escapes, as in git.
+    """Compile the pattern of one name: `*`, `?`, and with `classes` also `[...]` and escapes.
 
-    What stands between two stars is taken where it is found first, once and for all: otherwise
-    many stars would take for ever.
+    The text between two stars is matched at its first place, in an atomic group. That is enough,
+    because a later place leaves less for the rest, and it avoids exponential backtracking.
     """
     first, *rest = _chunks(text, classes=classes)
     if not rest:
@@ -78,12 +87,12 @@ def name_pattern(text: str, *, classes: bool = False) -> re.Pattern[str]:
 
 
 def fits_somewhere(way: tuple[Name, ...], path: str) -> bool:
-    """Whether a compiled pattern fits the whole path."""
+    """Whether a compiled pattern matches the whole path."""
     return len(way) in _reached(way, path.split("/"))
 
 
 def compiled(names: list[str], *, classes: bool = False) -> tuple[Name, ...]:
-    """Return a pattern, name by name; a last `**` stands for at least one name."""
+    """Compile a pattern, name by name; a `**` at the end matches at least one name."""
     way: list[Name] = [
         None if name == "**" else name_pattern(name, classes=classes) for name in names
     ]
@@ -93,7 +102,7 @@ def compiled(names: list[str], *, classes: bool = False) -> tuple[Name, ...]:
 
 
 def _ways(names: list[str]) -> list[list[str]]:
-    """Return every way to read a pattern: `a**b` is in one name, or begins one and ends another."""
+    """Return every way to read a pattern: `a**b` is in one name, or starts one and ends another."""
     ways: list[list[str]] = [[]]
     for name in names:
         before, found, after = name.partition("**")
@@ -119,33 +128,33 @@ def _expression(way: tuple[Name, ...]) -> str:
 
 
 def _reached(way: tuple[Name, ...], names: list[str]) -> set[int]:
-    """Return how far into the pattern the names may lead."""
-    at = _passed({0}, way)
+    """Return the positions in the pattern that the names can lead to."""
+    positions = _skipping({0}, way)
     for name in names:
-        further = set()
-        for place in at:
-            if place == len(way):
+        following = set()
+        for position in positions:
+            if position == len(way):
                 continue
-            wanted = way[place]
-            if wanted is None:
-                further.add(place)
-            elif wanted.fullmatch(name):
-                further.add(place + 1)
-        at = _passed(further, way)
-    return at
+            pattern = way[position]
+            if pattern is None:
+                following.add(position)
+            elif pattern.fullmatch(name):
+                following.add(position + 1)
+        positions = _skipping(following, way)
+    return positions
 
 
-def _passed(at: set[int], way: tuple[Name, ...]) -> set[int]:
-    """Return the places, and those behind a `**` that stands for nothing."""
-    for place in [*at]:
-        while place < len(way) and way[place] is None:
-            place += 1  # noqa: PLW2901  it goes on from there
-            at.add(place)
-    return at
+def _skipping(positions: set[int], way: tuple[Name, ...]) -> set[int]:
+    """Add the positions after each `**`, which may match no name at all."""
+    for position in [*positions]:
+        while position < len(way) and way[position] is None:
+            position += 1  # noqa: PLW2901  until no `**` follows
+            positions.add(position)
+    return positions
 
 
 def _chunks(text: str, *, classes: bool) -> list[str]:
-    """Return the regular expressions of what stands between the stars."""
+    """Return the regular expressions of the texts between the stars."""
     chunks, at = [""], 0
     while at < len(text):
         char = text[at]
@@ -167,12 +176,12 @@ def _chunks(text: str, *, classes: bool) -> list[str]:
 
 
 def _end_of_class(text: str, at: int) -> int:
-    """Return where a class ends, -1 if nowhere: a bracket that comes first is one of its own."""
+    """Return where a class ends, or -1. A bracket at its begin belongs to the class."""
     return text.find("]", at + 1 + (text[at : at + 1] in {"!", "^"}))
 
 
 def _class(inside: str) -> str:
-    """Return a class of characters; one that is not well made fits none."""
+    """Return a class of characters; a malformed one matches none."""
     negated = inside[:1] in {"!", "^"}
     body = re.sub(r"([\[\\&~|])", r"\\\1", inside[1:] if negated else inside)
     body = f"\\{body}" if body[:1] in {"]", "^"} else body
@@ -181,3 +190,28 @@ def _class(inside: str) -> str:
     except re.error:
         return "(?!)"
     return f"[{'^' if negated else ''}{body}]"
+
+
+# ---- folded paths ----
+
+_TAIL = re.compile(r"(?<=[^/.])[. ]+(?=/|$)|:[^/]*")
+
+
+def folded(path: str) -> str:
+    """Return one text for all spellings of a path that some file system treats as one name.
+
+    It folds case (APFS, NTFS), Unicode forms (APFS), invisible characters (HFS+), dots and blanks
+    at the end of a name and streams after a colon (NTFS). Use it for protection only: two names
+    with one folded form may be two files; then the second is protected without need.
+    """
+    text = path.lower() if path.isascii() else _folded(path)
+    return _TAIL.sub("", text) if _is_odd(text) else text
+
+
+def _folded(path: str) -> str:
+    shown = "".join(each for each in path if unicodedata.category(each) != "Cf")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", shown).casefold())
+
+
+def _is_odd(text: str) -> bool:
+    return ":" in text or text[-1:] in {".", " "} or "./" in text or " /" in text

@@ -26,11 +26,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from penstock.resources.project.access import PROTECTED
-from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.hidden import FileId, id_of
+from penstock.resources.project.access import PROTECTED, FileId, id_of
+from penstock.resources.project.files import ProjectFiles, file_lock, takeover_lock
 from penstock.resources.project.opening import folder_of, set_folder_mode, unfinished_name
-from penstock.resources.project.turns import takeover, turn
 
 NO_FILE = "is no file, folder or link."
 MOST_DEPTH = 256
@@ -60,7 +58,7 @@ def take_changes(files: ProjectFiles, upper: Path) -> list[Refused]:
 
     It holds the project's takeover lock, so no other takeover replaces a file that was judged here.
     """
-    with takeover(files.root):
+    with takeover_lock(files.root):
         files.access.loaded.refresh()
         return _Taking(files, upper).done()
 
@@ -161,7 +159,7 @@ class _Taking:
         source = self._upper / path
         if not source.is_symlink():
             _strip(source)
-        with turn(self._root, path), folder_of(self._root, path) as (folder, name):
+        with file_lock(self._root, path), folder_of(self._root, path) as (folder, name):
             _move(source, folder, name)
 
     def _remove(self, path: str) -> bool:
@@ -195,7 +193,7 @@ class _Taking:
         if why := judge(path) or self._why_hidden(there):
             self._refused[path] = why
             return
-        with turn(self._root, path), folder_of(self._root, path) as (folder, name):
+        with file_lock(self._root, path), folder_of(self._root, path) as (folder, name):
             if not is_folder:
                 os.unlink(name, dir_fd=folder)
             elif not self._names(path):

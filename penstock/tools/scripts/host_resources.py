@@ -16,7 +16,6 @@ from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import CallError, StateDenied
 from penstock.core.state import FilePath, Scope, ScopeKind, StateChange, StateVerb, parse_path
 from penstock.manifest.bindings import StateBinding, VaultKey
-from penstock.resources.handles import SecretHandles
 from penstock.resources.redact import Redactor
 from penstock.resources.state import (
     State,
@@ -26,7 +25,7 @@ from penstock.resources.state import (
     read_limit,
     result_of,
 )
-from penstock.resources.vault import Vault, permit_secret
+from penstock.resources.vault import SecretHandles, Vault, permit_secret
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation

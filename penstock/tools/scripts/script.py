@@ -16,7 +16,7 @@ from penstock.core.call_errors import CallError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.resources.egress import EgressCaller
-from penstock.resources.handles import SecretHandles
+from penstock.resources.vault import SecretHandles
 from penstock.sandbox.script import Bounds, Sandbox, Script
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.bindings import Bindings

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from penstock.builtins.code.writing import TOOLS, Edit, edited
 from penstock.core.limits import Limits
-from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.loaded import LoadedFiles
 from penstock.tools.access.session_guard import SessionGuard
 from tests.kit.folders import Folder, G, open_folder
 

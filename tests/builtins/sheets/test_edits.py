@@ -1,12 +1,14 @@
 """Changes in one save: which sheets they touched, and in which order they come."""
 
+import subprocess
+import sys
 from io import BytesIO
 from typing import Any
 
 import pytest
 from openpyxl import load_workbook
 
-from penstock.builtins.sheets.edits import Edits, edit
+from penstock.builtins.sheets.edits import VERBS, Edits, edit
 from penstock.builtins.sheets.workbook import new_book
 from tests.kit.workbooks import HERE, PATH, furnished, opened
 
@@ -22,7 +24,7 @@ def test_sheets_are_named_in_the_order_of_their_first_change() -> None:
 def test_rows_move_before_values_are_written() -> None:
     operations = [{"kind": "insert_rows", "index": 1}]
     changes = {"assignments": [{"cell": "A1", "value": "new"}], "operations": operations}
-    _, content = edit("excel_apply_changes", new_book("One", [["old"]]), changes)
+    _, content = edit(new_book("One", [["old"]]), "excel_apply_changes", changes)
     sheet = load_workbook(BytesIO(content)).worksheets[0]
     assert [each.value for each in sheet["A"]] == ["new", "old"]
 
@@ -103,3 +105,20 @@ async def test_a_change_that_fails_leaves_the_file(changes: dict[str, Any], why:
     before = await desk.get(PATH)
     assert await desk.refusal("excel_apply_changes", path=PATH, **changes) == why
     assert await desk.get(PATH) == before
+
+
+PROGRAM = """
+import sys
+import penstock.builtins
+print("openpyxl" in sys.modules)
+"""
+
+
+@pytest.mark.slow("another Python is started")
+def test_the_tools_alone_load_no_openpyxl() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+    content = VERBS["create"](b"", "One", [[1]])
+    assert VERBS["inspect"](content)["sheets"][0]["preview"] == [[1]]

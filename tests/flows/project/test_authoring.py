@@ -63,7 +63,7 @@ def test_a_flow_is_written_where_flows_lie(
         ("flows/x\0.yaml", "path is outside the project: flows/x\0.yaml"),
         ("flows/one/more.yaml", INSIDE),
         ("flows/taken.yaml", "'flows/taken.yaml' is a directory, or no plain file"),
-        (LONG, f"there is no {LONG!r} in the project, nor can be: its name is too long"),
+        (LONG, f"there is no {LONG!r} in the project: its name is too long"),
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(

@@ -1,8 +1,24 @@
 """What an agent may read and write: its patterns, and what is protected from it."""
 
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
 import pytest
 
-from penstock.resources.project.access import OPEN, Access
+from penstock.core.call_errors import NotPermitted
+from penstock.core.clock import Moment
+from penstock.resources.project.access import (
+    AGE_SECONDS,
+    OPEN,
+    Access,
+    HiddenFiles,
+    LoadedFiles,
+    Modules,
+    id_of,
+)
+from penstock.resources.project.files import ProjectFiles
+from penstock.testing.clock import FakeClock
 
 G = Access(agent="g", read=("src/**", "docs/*.md"), write=("src/gen/**",))
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
@@ -81,3 +97,233 @@ def test_the_places_below_which_it_writes() -> None:
 def test_what_it_names_itself_is_its_own() -> None:
     access = Access(write=("agents/**",))
     assert [access.writes_of_its_own(each) for each in ("agents", "flows")] == [True, False]
+
+
+LATER_MS = 5_000
+
+
+class Walks:
+    """Counts walks over some files, at a time of its own."""
+
+    def __init__(self, *hidden: Path) -> None:
+        self.hidden, self.walks = hidden, 0
+
+    def __call__(self) -> Iterator[os.stat_result]:
+        self.walks += 1
+        return (each.stat() for each in self.hidden)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in (".penstock/secret.key", ".env", "sub/.env", "store/x", "free"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    for number in range(3):
+        (tmp_path / f"x{number}").hardlink_to(tmp_path / "store/x")
+    return tmp_path
+
+
+def later_than(file: Path, more: int = LATER_MS) -> FakeClock:
+    """Return a clock that stands behind the last change of a file, by so many milliseconds."""
+    return FakeClock(Moment(file.stat().st_ctime_ns // 1_000_000 + more))
+
+
+def read(root: Path, name: str, hidden: HiddenFiles) -> bytes:
+    files = ProjectFiles(root, OPEN, hidden)
+    return files.read(files.readable(name), 100)
+
+
+def replace_variables(root: Path) -> None:
+    (root / "made").write_text("secret")
+    (root / "new").hardlink_to(root / "made")
+    (root / "made").rename(root / ".env")
+
+
+def hide_afterwards(root: Path) -> None:
+    (root / "new").hardlink_to(root / "free")
+    (root / "free").rename(root / ".env.local")
+
+
+REPLACED: dict[str, Callable[[Path], None]] = {
+    "key": lambda root: (root / "new").hardlink_to(root / ".penstock/secret.key"),
+    "env": lambda root: (root / "new").hardlink_to(root / "sub/.env"),
+    "new env": replace_variables,
+    "hidden afterwards": hide_afterwards,
+}
+
+
+@pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED)
+def test_a_link_that_was_made_a_moment_ago_is_refused(
+    root: Path, change: Callable[[Path], None]
+) -> None:
+    """The walk before it began at the same moment, as far as clocks of file systems tell."""
+    hidden = HiddenFiles()
+    assert read(root, "x0", hidden) == b"store/x"
+    change(root)
+    with pytest.raises(NotPermitted, match='"new" is protected'):
+        read(root, "new", hidden)
+    assert read(root, "x1", hidden) == b"store/x"
+
+
+def test_files_that_were_linked_before_a_walk_need_no_other(root: Path) -> None:
+    clock, walk = later_than(root / "x0"), Walks(root / ".env")
+    hidden = HiddenFiles(clock)
+    for name in ("x0", "x1", "x2"):
+        assert not hidden.has((root / name).stat(), walk)
+    assert hidden.has((root / ".env").stat(), walk)
+    assert walk.walks == 1
+
+
+def test_a_walk_is_repeated_when_it_is_old(root: Path) -> None:
+    """A folder may have been given a hidden name, which changes no file in it."""
+    clock, walk = later_than(root / "x0"), Walks()
+    hidden = HiddenFiles(clock)
+    assert not hidden.has((root / "x0").stat(), walk)
+    walk.hidden = (root / "store/x",)
+    assert not hidden.has((root / "x0").stat(), walk)
+    clock.advance(AGE_SECONDS)
+    assert hidden.has((root / "x0").stat(), walk)
+    assert walk.walks == 2
+
+
+def test_a_disk_whose_clock_is_ahead_is_walked_once_in_a_second(root: Path) -> None:
+    clock, walk = later_than(root / "x0", -60_000), Walks()
+    hidden = HiddenFiles(clock)
+    for name in ("x0", "x1", "x2"):
+        hidden.has((root / name).stat(), walk)
+    assert walk.walks == 1
+    clock.advance(1.1)
+    hidden.has((root / "x0").stat(), walk)
+    assert walk.walks == 2
+
+
+def test_a_number_of_a_file_is_one_of_its_device(root: Path) -> None:
+    key = (root / ".env").stat()
+    other = os.stat_result((*key[:2], key.st_dev + 1, *key[3:]))
+    assert id_of(other) != id_of(key) == id_of((root / ".env").stat())
+
+
+def test_a_look_before_a_call_walks_once_and_the_call_itself_whenever_it_must(root: Path) -> None:
+    """The look is on the event loop: it may be out of date, so what writes looks again."""
+    walks, hidden = Walks(root / ".env"), HiddenFiles(later_than(root / ".env", 0))
+    assert hidden.has_once((root / ".env").stat(), walks)
+    hide_afterwards(root)
+    walks.hidden = (root / ".env.local",)
+    made = (root / "new").stat()
+    assert not hidden.has_once(made, walks)
+    assert walks.walks == 1
+    files = ProjectFiles(root, OPEN, hidden)
+    with pytest.raises(NotPermitted):
+        files.writable("new")
+
+
+LOADED = LoadedFiles(["lib/Run.mts", "skills/help", "z"])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_loaded", "is_above"),
+    [
+        ("lib/run.mts", True, False),
+        ("lib", False, True),
+        ("li", False, False),
+        ("lib/run.mts/x", True, False),
+        ("skills/help/deep/x", True, False),
+        ("skills/helper", False, False),
+        ("skills", False, True),
+        ("zz", False, False),
+        ("z", True, False),
+    ],
+)
+def test_a_folder_stands_for_all_below(name: str, *, is_loaded: bool, is_above: bool) -> None:
+    assert (LOADED.has(name), LOADED.has_below(name)) == (is_loaded, is_above)
+
+
+def test_modules_below_a_folder_are_files_of_python_alone() -> None:
+    files = LoadedFiles([Modules("src/Shop")])
+    names = ["src/shop/x.py", "src/shop/deep/x.so", "src/shop/x.csv", "src/shop.py", "src/x.py"]
+    assert [files.has(name) for name in names] == [True, True, False, False, False]
+    folders = ["src", "src/shop", "src/shop/deep", "src/other"]
+    assert [files.has_below(name) for name in folders] == [True, True, True, False]
+    assert LoadedFiles([Modules("")]).has("x.py")
+
+
+def test_a_package_is_asked_for_when_a_module_is_judged() -> None:
+    files = LoadedFiles()
+    assert not files.could_import("package/x.py")
+    files.follow(Finding())
+    paths = ["package/x.py", "package/X.PY. ", "package/x.txt", "other/x.py"]
+    assert [files.could_import(path) for path in paths] == [True, True, False, False]
+
+
+class Finding:
+    """Finds another file in each edition, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.edition, self.looks = 1, 0
+
+    def stamp(self) -> object:
+        return self.edition
+
+    def find(self) -> Iterable[str]:
+        self.looks += 1
+        return [f"edition-{self.edition}"]
+
+    def has_package(self, path: str) -> bool:
+        return path.startswith("package/")
+
+
+def test_it_looks_again_when_something_else_was_loaded() -> None:
+    files, finding = LoadedFiles(), Finding()
+    files.refresh()
+    assert not files.has("edition-1")
+    files.follow(finding)
+    for _ in range(3):
+        files.refresh()
+    assert (files.has("edition-1"), finding.looks) == (True, 1)
+    finding.edition = 2
+    files.refresh()
+    assert (files.has("edition-1"), files.has("edition-2"), finding.looks) == (False, True, 2)
+
+
+def test_a_finder_of_another_edition_is_asked_although_its_stamp_is_equal() -> None:
+    """Numbers of objects come again, so an edition is not known by its number."""
+    files, first, second = LoadedFiles(), Finding(), Finding()
+    for finding in (first, second):
+        files.follow(finding)
+        files.refresh()
+        files.refresh()
+    assert (first.looks, second.looks) == (1, 1)
+
+
+class Replaced(Finding):
+    """Is replaced by another finder while it looks."""
+
+    def __init__(self, files: LoadedFiles, next: Finding) -> None:
+        super().__init__()
+        self.files, self.next = files, next
+
+    def find(self) -> Iterable[str]:
+        self.files.follow(self.next)
+        return super().find()
+
+
+def test_an_edition_that_comes_while_the_one_before_is_looked_at_is_asked_as_well() -> None:
+    files, newer = LoadedFiles(), Finding()
+    files.follow(Replaced(files, newer))
+    files.refresh()
+    assert newer.looks == 0
+    files.refresh()
+    assert newer.looks == 1
+
+
+def test_before_a_call_an_edition_is_looked_at_once() -> None:
+    files, finding = LoadedFiles(), Finding()
+    files.refresh_once()
+    files.follow(finding)
+    for _ in range(2):
+        files.refresh_once()
+        finding.edition += 1
+    assert (files.has("edition-1"), finding.looks) == (True, 1)
+    files.follow(Finding())
+    files.refresh_once()
+    assert files.has("edition-1")

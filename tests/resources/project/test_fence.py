@@ -7,9 +7,8 @@ import pytest
 
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.fence import Fence, fence
-from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles, file_lock
 from penstock.resources.project.opening import unfinished_name
-from penstock.resources.project.turns import turn
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def test_what_a_killed_process_left_of_a_file_is_removed_unless_it_may_be_in_wor
         each.write_text("half")
     kept[-1].mkdir()
     (other := root / "src/.link.penstock-1-2").symlink_to("gen/x")
-    with ThreadPoolExecutor(1) as threads, turn(root, "src/gen/other.py"):
+    with ThreadPoolExecutor(1) as threads, file_lock(root, "src/gen/other.py"):
         looking = threads.submit(fence, ProjectFiles(root))
         with pytest.raises(TimeoutError):
             looking.result(0.1)

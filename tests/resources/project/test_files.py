@@ -3,14 +3,16 @@
 §12.2: "A path is taken relative to the project root, made absolute, normalised, links resolved."
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.resources.project.access import OPEN, Access
-from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.walk import entries
+from penstock.resources.project.files import ProjectFiles, file_lock
+from penstock.resources.project.search import entries
 
 G = Access(agent="g", read=("src/**", "docs/*.md"), write=("src/gen/**",))
 LONG = "src/" + "x" * 300
@@ -33,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("told", "real"),
+    ("named", "real"),
     [
         ("src/a/b.py", "src/a/b.py"),
         ("docs/x.md", "docs/x.md"),
@@ -43,13 +45,13 @@ def root(tmp_path: Path) -> Path:
         ("src/folder/x.md", "docs/x.md"),
     ],
 )
-def test_what_is_readable_is_found(root: Path, told: str, real: str) -> None:
+def test_what_is_readable_is_found(root: Path, named: str, real: str) -> None:
     """G1."""
-    assert ProjectFiles(root, G).readable(told.format(root=root)).real == real
+    assert ProjectFiles(root, G).readable(named.format(root=root)).real == real
 
 
 @pytest.mark.parametrize(
-    ("access", "told", "why"),
+    ("access", "named", "why"),
     [
         (G, "docs/sub/x.md", NOT_READABLE),
         (G, "README.md", NOT_READABLE),
@@ -67,16 +69,16 @@ def test_what_is_readable_is_found(root: Path, told: str, real: str) -> None:
     ],
 )
 def test_what_is_not_readable_is_refused_by_its_own_name(
-    root: Path, access: Access, told: str, why: str
+    root: Path, access: Access, named: str, why: str
 ) -> None:
     """G2, G3, G7."""
     with pytest.raises(CallError) as error:
-        ProjectFiles(root, access).readable(told)
-    assert (error.value.code, str(error.value)) == ("NOT_PERMITTED", f'"{told}" {why}')
+        ProjectFiles(root, access).readable(named)
+    assert (error.value.code, str(error.value)) == ("NOT_PERMITTED", f'"{named}" {why}')
 
 
 @pytest.mark.parametrize(
-    ("access", "told", "why"),
+    ("access", "named", "why"),
     [
         (G, "src/gen/a.py", None),
         (G, "src/gen/new/deep/a.py", None),
@@ -87,16 +89,16 @@ def test_what_is_not_readable_is_refused_by_its_own_name(
         (OPEN, "src/env", "is protected."),
     ],
 )
-def test_what_may_be_written(root: Path, access: Access, told: str, why: str | None) -> None:
+def test_what_may_be_written(root: Path, access: Access, named: str, why: str | None) -> None:
     """G4, G8; "for a new file: [the links] of its nearest existing parent"."""
     files = ProjectFiles(root, access)
     if why is None:
-        assert files.write(files.writable(told), b"x")
-        assert (root / told).read_text() == "x"
+        assert files.write(files.writable(named), b"x")
+        assert (root / named).read_text() == "x"
         return
     with pytest.raises(CallError) as error:
-        files.writable(told)
-    assert str(error.value) == f'"{told}" {why}'
+        files.writable(named)
+    assert str(error.value) == f'"{named}" {why}'
 
 
 def test_a_protected_name_protects_what_its_link_leads_to(root: Path) -> None:
@@ -106,24 +108,24 @@ def test_a_protected_name_protects_what_its_link_leads_to(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("named", "why"),
     [
         ("none.txt", "there is no 'none.txt' in the project"),
         ("src", "'src' is a directory, or no plain file"),
-        ("README.md/x", "a file or a link stands in the way of 'README.md/x'"),
+        ("README.md/x", "a file or a link is where 'README.md/x' needs a folder"),
         (
             "src/loop",
             "'src/loop' leads through a loop of links, or too many; name the file itself",
         ),
-        ("x" * 300, f"there is no {'x' * 300!r} in the project, nor can be: its name is too long"),
+        ("x" * 300, f"there is no {'x' * 300!r} in the project: its name is too long"),
         ("a\0b", "'a\\x00b' is no path of a file"),
         ("\ud800", "'\\ud800' is no path of a file"),
     ],
 )
-def test_what_the_system_says_becomes_words(root: Path, told: str, why: str) -> None:
+def test_what_the_system_says_becomes_words(root: Path, named: str, why: str) -> None:
     files = ProjectFiles(root)
     with pytest.raises(CallError) as error:
-        files.read(files.readable(told), 100)
+        files.read(files.readable(named), 100)
     assert str(error.value) == why
 
 
@@ -131,29 +133,29 @@ def test_a_file_over_its_limit_is_refused(root: Path) -> None:
     files = ProjectFiles(root)
     with pytest.raises(CallError, match="has more than 3 bytes"):
         files.read(files.readable("README.md"), 3)
-    with pytest.raises(CallError, match="nor can be: its name is too long"):
+    with pytest.raises(CallError, match="in the project: its name is too long"):
         files.write(files.writable(LONG), b"")
     with pytest.raises(CallError, match="a file has at most 1048576 bytes, this has 1048577"):
         files.write(files.writable("new"), b"x" * (1024 * 1024 + 1))
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("named", "why"),
     [
         ("tests", f'"tests" {NOT_READABLE}'),
         ("README.md", f'"README.md" {NOT_READABLE}'),
         (".penstock", '".penstock" is protected.'),
         ("..", '".." is outside the project.'),
         ("src/none", "there is no 'src/none' in the project"),
-        (LONG, f"there is no {LONG!r} in the project, nor can be: its name is too long"),
+        (LONG, f"there is no {LONG!r} in the project: its name is too long"),
     ],
 )
-def test_where_no_search_begins(root: Path, told: str, why: str) -> None:
+def test_where_no_search_begins(root: Path, named: str, why: str) -> None:
     """G6: "in `tests`: refused as G2"."""
     for folder in ("tests", ".penstock"):
         (root / folder).mkdir()
     with pytest.raises(CallError) as error:
-        ProjectFiles(root, G).start(told)
+        ProjectFiles(root, G).start(named)
     assert str(error.value) == why
 
 
@@ -173,3 +175,31 @@ def test_another_name_of_a_hidden_file_is_neither_listed_nor_written(tmp_path: P
     with pytest.raises(NotPermitted):
         files.write(files.writable("twin.txt"), b"new")
     assert (tmp_path / "twin.txt").samefile(tmp_path / ".env")
+
+
+ROUNDS, WRITERS = 20, 8
+
+
+@pytest.mark.parametrize("path", ["count", "below/count", "gone/count"])
+def test_who_has_a_turn_is_alone_with_the_file(tmp_path: Path, path: str) -> None:
+    (tmp_path / "below").mkdir()
+    counted, barrier = {"n": 0}, Barrier(WRITERS)
+
+    def count(_: int) -> None:
+        barrier.wait()
+        for _ in range(ROUNDS):
+            with file_lock(tmp_path, path):
+                before = counted["n"]
+                (tmp_path / "pause").write_text(str(before))
+                counted["n"] = before + 1
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        list(threads.map(count, range(WRITERS)))
+    assert counted["n"] == ROUNDS * WRITERS
+
+
+def test_a_turn_ends_with_what_was_raised_in_it(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), file_lock(tmp_path, "f"):
+        raise KeyError
+    with file_lock(tmp_path, "f"):
+        pass

@@ -9,9 +9,8 @@ from threading import Event
 
 import pytest
 
-from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.loaded import LoadedFiles
 from penstock.resources.project.overlay import MOST_DEPTH, take_changes
 
 G = Access(agent="g", write=("out/*.txt",))

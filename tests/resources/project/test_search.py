@@ -1,12 +1,28 @@
 """A search in a process of its own: a pattern that never ends is cut."""
 
 import asyncio
+import inspect
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from penstock.resources.project.search import SearchHits, SearchQuery, search
-from penstock.resources.project.walk import FoundFile
+from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.files import ProjectFiles
+from penstock.resources.project.search import (
+    FoundFile,
+    IgnoreFile,
+    SearchHits,
+    SearchQuery,
+    entries,
+    has_readable,
+    is_left_out,
+    read_ignore_file,
+    read_rule,
+    search,
+    walk,
+)
 
 pytestmark = pytest.mark.serial
 
@@ -60,3 +76,138 @@ async def test_a_pattern_that_never_ends_is_cut_while_the_loop_goes_on(tmp_path:
     await heart
     assert found == SearchHits(lines=("a:1: aab",), is_late=True)
     assert beats > 5
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    names = "a/x a.txt .env .git/config .penstock/db build/out keep.log sub/x.log sub/y docs/d.md"
+    for name in names.split():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / ".gitignore").write_text("build/\n*.log\n!keep.log\n")
+    (root / "sub/.gitignore").write_text("y\n")
+    (root / "link").symlink_to("a.txt")
+    (root / "round").symlink_to(".")
+    (root / "out").symlink_to("/etc/hosts")
+    (root / "secret").symlink_to(".env")
+    return root
+
+
+def found(root: Path, start: str = ".", access: Access = OPEN) -> list[str]:
+    files = ProjectFiles(root, access)
+    return [each.path for each in walk(files, files.start(start))]
+
+
+def test_what_is_ignored_protected_or_outside_is_not_found(root: Path) -> None:
+    """Shows "honours `.gitignore`"; "`grep`, `find`, `ls` drop what is not readable"."""
+    names = [".gitignore", "a.txt", "a/x", "docs/d.md", "keep.log", "link", "sub/.gitignore"]
+    assert found(root) == names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("start", "names"),
+    [
+        ("sub", ["sub/.gitignore"]),
+        ("build", ["build/out"]),
+        ("a.txt", ["a.txt"]),
+        ("sub/x.log", ["sub/x.log"]),
+        ("round/a", ["a/x"]),
+    ],
+)
+def test_where_a_search_begins_is_never_ignored(root: Path, start: str, names: list[str]) -> None:
+    assert found(root, start) == names
+
+
+def test_only_what_the_patterns_fit_is_found(root: Path) -> None:
+    """G6: "without path / in `docs`: only readable files / only `docs/*.md`"."""
+    access = Access(read=("a/**", "docs/*.md"))
+    assert found(root, access=access) == ["a/x", "docs/d.md"]
+    assert found(root, "docs", access) == ["docs/d.md"]
+
+
+def test_a_folder_without_a_readable_file_is_known(root: Path) -> None:
+    files = ProjectFiles(root, Access(read=("**/*.md",)))
+    assert has_readable(files, files.start("docs"))
+    assert not has_readable(files, files.start("a"))
+
+
+def test_a_folder_is_listed_as_far_as_it_is_readable(root: Path) -> None:
+    files = ProjectFiles(root)
+    shown = [each.name + "/" * each.is_folder for each in entries(files, files.start("."))]
+    kept = [".git/", ".gitignore", "a.txt", "a/", "build/", "docs/", "keep.log", "link", "round/"]
+    assert shown == [*kept, "sub/"]
+    files = ProjectFiles(root, Access(read=("docs/*.md", "keep.log")))
+    assert [each.name for each in entries(files, files.start("."))] == ["docs", "keep.log", "round"]
+
+
+def test_names_that_are_no_text_are_left_out(root: Path) -> None:
+    (root / os.fsdecode(b"a/\xff")).write_text("x")
+    assert found(root, "a") == ["a/x"]
+
+
+def test_folders_may_be_nested_deeper_than_calls(root: Path) -> None:
+    (root / "docs" / "/".join("d" * 200)).mkdir(parents=True)
+    most = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        assert found(root, "docs") == ["docs/d.md"]
+    finally:
+        sys.setrecursionlimit(most)
+
+
+def ignoring(*lines: str, folder: str = "") -> IgnoreFile:
+    rules = tuple(rule for line in lines if (rule := read_rule(line)))
+    return IgnoreFile(folder=folder, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("lines", "path", "left_out"),
+    [
+        (("*.log",), "a.log", True),
+        (("*.log",), "x/y/a.log", True),
+        (("/a.log",), "x/a.log", False),
+        (("/a.log",), "a.log", True),
+        (("x/a",), "y/x/a", False),
+        (("x/a",), "x/a", True),
+        (("**/a",), "x/y/a", True),
+        (("x/**",), "x/y", True),
+        (("x/**",), "x", False),
+        (("x/**/z",), "x/z", True),
+        (("build/",), "build", False),
+        (("*.log", "!keep.log"), "keep.log", False),
+        (("!keep.log", "*.log"), "keep.log", True),
+        (("# no",), "# no", False),
+        (("\\#yes",), "#yes", True),
+        (("\\!yes",), "!yes", True),
+        (("end   ",), "end", True),
+        (("end\\ ",), "end ", True),
+        (("[ab].txt",), "b.txt", True),
+        (("crlf\r",), "crlf", True),
+        (("a**b",), "axxb", True),
+        (("",), "x", False),
+        (("a//b",), "a/b", False),
+    ],
+)
+def test_which_files_are_left_out(lines: tuple[str, ...], path: str, *, left_out: bool) -> None:
+    assert is_left_out([ignoring(*lines)], path, is_folder=False) is left_out
+
+
+def test_a_line_that_ends_with_a_slash_is_for_folders() -> None:
+    assert is_left_out([ignoring("build/")], "x/build", is_folder=True)
+
+
+def test_the_innermost_file_counts() -> None:
+    files = [ignoring("*.log"), ignoring("!*.log", folder="keep")]
+    assert not is_left_out(files, "keep/a.log", is_folder=False)
+    assert is_left_out(files, "a.log", is_folder=False)
+
+
+def test_a_file_that_is_a_link_or_no_text_says_nothing_wrong(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.gitignore").write_bytes(b"\xff\n*.o\n")
+    (tmp_path / ".gitignore").symlink_to("a/.gitignore")
+    assert read_ignore_file(tmp_path, "") is None
+    found = read_ignore_file(tmp_path, "a")
+    assert found is not None
+    assert found.says("a/x.o", is_folder=False)

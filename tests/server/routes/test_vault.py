@@ -104,7 +104,7 @@ async def test_a_short_secret_warns_who_sets_it(caplog: pytest.LogCaptureFixture
             short = await server.client.put(f"{TEAM}/pin", json={"value": "123"})
             long = await server.client.put(f"{TEAM}/pin", json={"value": "1234"})
     assert (short.status_code, "x-warning" in long.headers) == (204, False)
-    assert short.headers["x-warning"].startswith("a secret under 4 bytes cannot be taken out")
+    assert short.headers["x-warning"].startswith("a secret under 4 bytes cannot be redacted")
     assert "pin of shared:team: a secret under 4 bytes" in caplog.text
     assert "123" not in caplog.text
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.builtins.shell.bash import MOST_BYTES, TOOLS
+from penstock.builtins.bash import MOST_BYTES, TOOLS, check_denied, fits, parts
+from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import OPEN
 from penstock.tools.shell import OFF, ShellSettings
 from tests.kit.folders import Folder, G, open_folder
@@ -197,3 +198,113 @@ async def test_a_variable_file_at_any_depth_and_its_other_names_are_not_there(
     (root / "docs/plain").hardlink_to(root / "src/.env")
     output = await folder.output("bash", command="cat src/.env docs/sub/.env.local key docs/plain")
     assert output["stdout"] == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "pattern", "matched"),
+    [
+        ("rm -rf build", "rm -rf *", "rm -rf build"),
+        ("ls && rm -rf x", "rm -rf *", "rm -rf x"),
+        ("A=1 rm   -rf x", "rm -rf *", "rm -rf x"),
+        ("git push origin", "git push*", "git push origin"),
+        ("git push", "git push*", "git push"),
+        ("echo curly", "curl", "echo curly"),
+        ("ls; echo $(curl x)", "curl", "curl x"),
+    ],
+)
+def test_what_is_denied_is_said(command: str, pattern: str, matched: str) -> None:
+    """G9, G10, G11."""
+    with pytest.raises(NotPermitted) as error:
+        check_denied(G.deny, command, parts(command))
+    said = f'command refused by bash.deny pattern "{pattern}" (matched "{matched}").'
+    assert str(error.value) == said
+
+
+@pytest.mark.parametrize("command", ["echo rm -rf x", "git pull", "rm -r x", "ls 'a; rm -rf'"])
+def test_what_no_pattern_fits_is_let_through(command: str) -> None:
+    """G10."""
+    check_denied(G.deny, command, parts(command))
+
+
+def test_a_pattern_may_be_about_the_whole_line() -> None:
+    with pytest.raises(NotPermitted, match=r'matched "a \| sh"'):
+        check_denied(("* | sh",), "a  |  sh", parts("a | sh"))
+    check_denied(("",), "a", parts("a"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_it"),
+    [
+        ("a*", "a", True),
+        ("*a*", "bab", True),
+        ("a*a", "a", False),
+        ("a*b*c", "a/b\nc", True),
+        ("a*b*c", "acb", False),
+        ("a?", "ab", False),
+        ("*" * 50 + "b", "a" * 5000, False),
+    ],
+)
+def test_a_star_is_any_text(pattern: str, text: str, *, is_it: bool) -> None:
+    assert fits(pattern, text) is is_it
+
+
+@pytest.mark.parametrize(
+    ("command", "texts"),
+    [
+        ("ls", ["ls"]),
+        ("ls && rm -rf x", ["ls", "rm -rf x"]),
+        ("a | b || c ; d & e\nf", ["a", "b", "c", "d", "e", "f"]),
+        ("A=1 rm   -rf x", ["rm -rf x"]),
+        ("A='1 2' B=\"x y\" C+=3 rm\t-rf x", ["rm -rf x"]),
+        ("A=1", ["A=1"]),
+        ("echo 'a; b' \"c && d\"", ["echo 'a; b' \"c && d\""]),
+        ("echo a\\;b", ["echo a\\;b"]),
+        ("echo $(rm x) y", ["echo", "rm x", "y"]),
+        ('echo "a $(rm x; ls) b; c" ; d', ['echo "a', "rm x", "ls", 'b; c"', "d"]),
+        ("echo `rm x` y", ["echo", "rm x", "y"]),
+        ('echo "`rm x` ; y"', ['echo "', "rm x", '; y"']),
+        ("(rm x; ls)", ["rm x", "ls"]),
+        ('"$( (a; b); c )" ; d', ['"', "a", "b", "c", '"', "d"]),
+        ("echo '$(rm x)'", ["echo '$(rm x)'"]),
+        ("echo 'open", ["echo 'open"]),
+        ("", []),
+        (" ; ;; ", []),
+        ("echo \\", ["echo \\"]),
+    ],
+)
+def test_a_line_is_cut_where_a_command_ends(command: str, texts: list[str]) -> None:
+    """§12.3: "cut into parts at `|`, `||`, `&&`, `;`, `&`, newline, `$(`, backquote"."""
+    assert [part.text for part in parts(command)] == texts
+
+
+@pytest.mark.parametrize(
+    ("command", "targets"),
+    [
+        ("echo x > src/a.py", ["src/a.py"]),
+        ("echo x >src/a.py", ["src/a.py"]),
+        ("echo x>>a", ["a"]),
+        ("echo x 2> err >| out", ["err", "out"]),
+        ("cmd &> all", ["all"]),
+        ("cmd >& all", ["all"]),
+        ("cmd 2>&1 >&2 >&-", []),
+        ("cmd > /dev/null 2> /dev/stderr > /dev/fd/3", []),
+        ("echo '>' \"> x\" \\> y", []),
+        ("echo x > 'a b' ; ls > \"c\"d", ["a b", "cd"]),
+        ("> $OUT echo", ["$OUT"]),
+        ("cat < in <<EOF", []),
+        ("echo x | tee a -a b", ["a", "b"]),
+        ("A='x y' /usr/bin/tee a", ["a"]),
+        ("echo tee a", []),
+        ("echo $(ls > inner)", ["inner"]),
+        ("cat <> both", ["both"]),
+        ("a > x;b", ["x"]),
+    ],
+)
+def test_the_files_that_are_written_are_known(command: str, targets: list[str]) -> None:
+    """§12.3: "targets of `>`, `>>` and `tee`"."""
+    assert [target for part in parts(command) for target in part.targets] == targets
+
+
+def test_a_long_line_takes_no_time() -> None:
+    assert len(parts("a;" * 50_000)) == 50_000
+    assert parts("A='" * 30_000)

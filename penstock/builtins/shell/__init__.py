@@ -1,1 +1,0 @@
-"""Commands of a shell, in the project's folder."""

@@ -1,8 +1,0 @@
-"""Every test here runs shell commands."""
-
-import pytest
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of this folder, and of no other, as serial."""
-    item.add_marker(pytest.mark.serial)
