@@ -284,7 +284,7 @@ def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
 
 
 def test_every_test_file_has_its_source_file() -> None:
-    """tests/tools/access/test_policy.py is about tools/access/policy.py."""
+    """tests/tools/test_policy.py is about tools/policy.py."""
     homes = [path.parent.relative_to(TESTS) / path.name for path in TESTS.rglob("*/test_*.py")]
     wanted = [home for home in homes if home.parts[0] not in NO_TWIN and len(home.parts) > 1]
     missing = [

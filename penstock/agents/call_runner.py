@@ -20,8 +20,8 @@ from penstock.core.call import Call
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend
 from penstock.engine.ledger import Ledger
-from penstock.tools.access.policy import Caller
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
 
 
 class CallRunner:

@@ -19,7 +19,7 @@ from penstock.manifest.front_matter import FrontMatter
 from penstock.manifest.template import ValueSource, parse, single_braces
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ROLES
-from penstock.tools.access.session_guard import ALWAYS, ARCHITECT, AUTHORING
+from penstock.tools.grants import ALWAYS, ARCHITECT, AUTHORING
 
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
 STANDARD_TOOLS = frozenset({SUBAGENT, *AUTHORING, *ALWAYS, *FILE_TOOLS})

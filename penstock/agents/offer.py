@@ -11,12 +11,9 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
-from penstock.tools.access.policy import PLUGIN, Caller
-from penstock.tools.access.rules import Rules
-from penstock.tools.access.session_guard import AUTHORING
-from penstock.tools.access.skills import NOTHING, Selection, SkillsOf, TaskSkills
-from penstock.tools.registry import Registry
-from penstock.tools.tool import Tool
+from penstock.tools.grants import AUTHORING, NOTHING, Selection, SkillsOf, TaskSkills
+from penstock.tools.policy import PLUGIN, Caller, Rules
+from penstock.tools.tool import Registry, Tool
 
 _NO_LABELS: frozenset[str] = frozenset()
 

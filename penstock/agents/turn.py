@@ -38,7 +38,7 @@ from penstock.engine.dialogue import Dialogue, Round
 from penstock.models.model import Model, ModelRequest
 from penstock.models.retry import wait_seconds
 from penstock.models.usage import price
-from penstock.tools.running.deadline import Deadline
+from penstock.tools.deadline import Deadline
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,7 @@ from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary
 from penstock.flows.reading.flow import ParsedFlow, read_flow
 from penstock.resources.project.files import ProjectFiles
-from penstock.tools.callbacks import Authoring
-from penstock.tools.resources import ProjectFolder
+from penstock.tools.resources import Authoring, ProjectFolder
 
 RunDry = Callable[[Flow, str, DryRunContext], DryRun]
 TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]

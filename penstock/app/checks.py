@@ -20,9 +20,8 @@ from penstock.manifest.front_matter import parse_front_matter
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
-from penstock.tools.access.rules import Rules
-from penstock.tools.registry import Registry
-from penstock.tools.tool import Tool
+from penstock.tools.policy import Rules
+from penstock.tools.tool import Registry, Tool
 
 MOST_OFFERED = 20
 """Models choose worse among more tools, and every request pays for all of them."""

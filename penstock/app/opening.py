@@ -51,12 +51,11 @@ from penstock.store.logs.log import Log
 from penstock.store.logs.owner import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections.sql_projections import SqlProjections
-from penstock.tools.access.rules import Rules
-from penstock.tools.access.skills import Skills
+from penstock.tools.grants import Skills
+from penstock.tools.policy import Rules
 from penstock.tools.python.function import ToolLike, as_tools
-from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 _SQLITE = "sqlite:///"
 _SQLITE_FILES = ("", "-wal", "-shm")

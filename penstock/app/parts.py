@@ -50,12 +50,11 @@ from penstock.store.metrics import Metrics
 from penstock.store.projections.lookup import Lookup
 from penstock.store.projections.projections import Projections
 from penstock.store.repair.health import look
-from penstock.tools.access.rules import Rules
-from penstock.tools.access.skills import NO_SKILLS, Skills
-from penstock.tools.callbacks import Callbacks
+from penstock.tools.grants import NO_SKILLS, Skills
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
-from penstock.tools.resources import ProjectFolder
+from penstock.tools.policy import Rules
+from penstock.tools.resources import Callbacks, ProjectFolder
+from penstock.tools.tool import Registry
 
 
 class DatabaseParts:

@@ -35,7 +35,7 @@ from penstock.manifest.skill import SkillManifest
 from penstock.models.names import ModelNames
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
-from penstock.tools.access.policy import PLUGIN, SCRIPT
+from penstock.tools.policy import PLUGIN, SCRIPT
 from penstock.tools.python.load import FOLDER, LoadedTools, PythonTool, load_tools
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.tool import Tool

@@ -29,8 +29,7 @@ from penstock.app.settings import Settings
 from penstock.core.errors import OutOfResources, PenstockError
 from penstock.manifest.files import walk
 from penstock.manifest.skill import is_resource
-from penstock.tools.registry import Registry
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 SECONDS = 0.5
 """Between two polls of the files."""

@@ -17,7 +17,7 @@ from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.task import QuestionRecord, TaskRecord, TaskStatus, blocked
 from penstock.engine.bus import Live
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 
 SUSPENDED = "SUSPENDED"
 BLOCKED = "BLOCKED"

@@ -9,7 +9,7 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Rule
 from penstock.tools.shell import ShellSettings
 
 STRICT = ConfigDict(

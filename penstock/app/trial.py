@@ -27,9 +27,8 @@ from penstock.core.limits import World
 from penstock.core.profile import LOCAL
 from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
 from penstock.resources.state import entry_to_wire
-from penstock.tools.registry import Registry
 from penstock.tools.scripts.script import ScriptTool
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 LOCAL_ID = "local"
 """The name of a scope in the resulting mocks file if the given one named none."""

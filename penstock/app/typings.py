@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from penstock.app.project import Project
 from penstock.core.errors import ConfigError, NameTaken
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.typings import MARK, Typings
 
 FILE = "flo.d.ts"

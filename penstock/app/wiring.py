@@ -57,14 +57,12 @@ from penstock.flows.steps.shell import ShellSteps
 from penstock.flows.steps.step_runner import StepRunner
 from penstock.flows.work import FlowWork
 from penstock.resources.links import Links
-from penstock.tools.callbacks import Callbacks, FlowRequest, Runs, SubagentRequest
+from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
 from penstock.tools.python.function import as_tools
-from penstock.tools.registry import Registry
-from penstock.tools.resources import Resources
-from penstock.tools.results.artifacts import Artifacts
-from penstock.tools.tool import Tool
+from penstock.tools.resources import Callbacks, FlowRequest, Resources, Runs, SubagentRequest
+from penstock.tools.tool import Registry, Tool
 
 
 class AgentInvokers:

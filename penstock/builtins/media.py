@@ -17,7 +17,7 @@ from penstock.resources.links import LinkLabel
 from penstock.store.blobs.blobs import Blobs
 from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
 from penstock.tools.invocation import Invocation
-from penstock.tools.results.media import sniff
+from penstock.tools.outputs import sniff
 
 MOST_BYTES = 67_108_864
 MOST_DECODED = 4_194_304

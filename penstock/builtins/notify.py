@@ -33,7 +33,7 @@ from penstock.resources.links import LinkLabel
 from penstock.tools.builtin import NAME, TEXT, builtin, fields_of
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.results.media import sniff
+from penstock.tools.outputs import sniff
 
 MOST_IMAGE = 2 * 1024 * 1024
 MOST_FILE = 20 * 1024 * 1024

@@ -6,8 +6,8 @@ from penstock.core.call import SUBAGENT, Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
 from penstock.tools.builtin import TEXT, fields_of
-from penstock.tools.callbacks import SubagentRequest
 from penstock.tools.invocation import Invocation
+from penstock.tools.resources import SubagentRequest
 from penstock.tools.spec import ToolSpec
 
 HOUR_MS = 3_600_000

@@ -23,9 +23,9 @@ from penstock.core.limits import Limits
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import await_run
 from penstock.tools.builtin import fields_of
-from penstock.tools.callbacks import FlowRequest, Runs
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.resources import FlowRequest, Runs
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

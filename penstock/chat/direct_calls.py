@@ -44,10 +44,10 @@ from penstock.engine.state import SessionState
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_ends import usage_of
 from penstock.engine.task_state import TaskState
-from penstock.tools.access.policy import Caller
-from penstock.tools.access.skills import SkillsOf, TaskSkills
 from penstock.tools.direct import DirectTools
+from penstock.tools.grants import SkillsOf, TaskSkills
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
 
 NAMELESS = CallId("")
 """The iteration in the path of a call without a message."""

@@ -36,7 +36,7 @@ from penstock.engine.dialogue import Dialogue
 from penstock.engine.state import SessionState
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
-from penstock.tools.registry import Registry
+from penstock.tools.tool import Registry
 
 GetAgent = Callable[[str], Agent]
 """An agent by name. Raises NotFound."""

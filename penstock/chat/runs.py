@@ -23,7 +23,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Log
-from penstock.tools.callbacks import FlowRequest
+from penstock.tools.resources import FlowRequest
 
 FindFlow = Callable[[str], object]
 """Finds a flow by its command. Raises NotFound."""

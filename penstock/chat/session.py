@@ -46,7 +46,7 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
-from penstock.tools.access.skills import NO_SKILLS, Skills, TaskSkills
+from penstock.tools.grants import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.invoker import Invoker
 
 GetSessionAgent = Callable[[LogId, str], Agent]

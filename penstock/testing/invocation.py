@@ -32,14 +32,12 @@ from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState
-from penstock.tools.access.policy import Caller
-from penstock.tools.access.rules import Rule, Rules
+from penstock.tools.artifacts import Artifacts
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
+from penstock.tools.policy import Caller, Rule, Rules
 from penstock.tools.resources import Resources
-from penstock.tools.results.artifacts import Artifacts
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 _KEY = bytes(32)
 _PLENTY = 3600.0

@@ -10,8 +10,8 @@ from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.diagnostics import nearest
 from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
-from penstock.tools.access.policy import Caller, refused
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller, refused
 from penstock.tools.tool import Tool
 
 DOOR = Caller(origin=Origin.DIRECT)

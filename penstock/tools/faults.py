@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from traceback import format_exception
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import (
@@ -18,19 +20,17 @@ from penstock.core.call_errors import (
     ToolFailed,
     ToolTimeout,
 )
-from penstock.core.envelope import ErrorDetail
+from penstock.core.envelope import ErrorDetail, Json
 from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallRetried
 from penstock.core.exhaustion import exhaustion_of
-from penstock.core.json_values.json_text import without_surrogates
-from penstock.core.json_values.schema import Problem
+from penstock.core.json_values.json_text import compact, is_larger, without_surrogates
+from penstock.core.json_values.schema import Problem, is_deeper
 from penstock.core.limits import Limits
-from penstock.core.text import cut
+from penstock.core.text import cut, size_text
 from penstock.resources.redact import Redactor
-from penstock.tools.results.bounded_errors import bounded
-from penstock.tools.results.redaction import redacted_error
+from penstock.tools.redaction import redacted_error
 from penstock.tools.spec import ToolSpec
-from penstock.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
@@ -119,14 +119,14 @@ def problem_details(problems: list[Problem]) -> dict[str, Any]:
     return {"problems": found}
 
 
-def out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
+def out_of_time(spec: ToolSpec, seconds: float, left: float) -> CallError:
     """Return what it means that a call was stopped: its own time was up, or that of the task."""
     if left < seconds:
         text = "the seconds of this task's budget were used up during the call"
-        if tool.spec.is_cut_short:
+        if spec.is_cut_short:
             return Interrupted(f"{text}: it may or may not have happened")
         return BudgetExceeded(text)
-    return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {tool.spec.timeout_ms / 1000:g} s')
+    return ToolTimeout(f'"{spec.tool_id}" gave no answer in {spec.timeout_ms / 1000:g} s')
 
 
 def foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -142,3 +142,62 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield from _leaves(each)
         else:
             yield each
+
+
+CUT = "truncated"
+"""The member of the details that says what is missing."""
+MOST_OF_A_CHARACTER = 6
+"""Bytes of a character that is escaped."""
+
+
+def bounded(error: ErrorDetail, limits: Limits) -> ErrorDetail:
+    """Return an error whose words and details are no larger than the limits allow."""
+    most, suggestion = limits.error_chars, error.suggestion
+    return replace(
+        error,
+        message=cut(error.message, most),
+        suggestion=None if suggestion is None else cut(suggestion, most),
+        details=None if error.details is None else _details(dict(error.details), limits),
+    )
+
+
+def _details(details: Json, limits: Limits) -> Json:
+    most, depth = limits.details_bytes, limits.json_depth
+    is_deep = is_deeper(details, depth)
+    if not is_deep and not is_larger(details, most):
+        return details
+    kept: dict[str, Any] = {}
+    left = most
+    for key, value in details.items():
+        if is_deeper(value, depth - 1):
+            continue
+        found = _beginning(value, left - _size(key))
+        if found is not None or value is None:
+            kept[key] = found
+            left -= _size(key) + _size(found)
+    why = f"nested more than {depth} deep" if is_deep else f"over {size_text(most)} as JSON"
+    return kept | {CUT: f"the details were {why}; what is here is a part of them"}
+
+
+def _beginning(value: Any, room: int) -> Any:
+    """Return what of a value has room: all, the first of its items or characters, or None."""
+    if _size(value) <= room:
+        return value
+    if isinstance(value, str):
+        characters = room // MOST_OF_A_CHARACTER - 1
+        return cut(value, characters) if characters > 0 else None
+    return _first(value, room) if isinstance(value, list | tuple) else None
+
+
+def _first(items: Sequence[Any], room: int) -> list[Any] | None:
+    kept, left = [], room
+    for each in items:
+        left -= _size(each)
+        if left < 0:
+            break
+        kept.append(each)
+    return kept or None
+
+
+def _size(value: Any) -> int:
+    return len(compact(value).encode()) + 1

@@ -29,10 +29,10 @@ from penstock.engine.suspend import ask
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.redact import Redactor
 from penstock.resources.workspace import Workspace
-from penstock.tools.access.policy import Caller
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.policy import Caller
+from penstock.tools.redaction import redacted_note
 from penstock.tools.resources import NO_PROJECT, ProjectFolder, Resources
-from penstock.tools.results.artifacts import Artifacts
-from penstock.tools.results.redaction import redacted_note
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 

@@ -37,8 +37,9 @@ from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
-from penstock.tools.access.policy import SCRIPT, Caller, refused
-from penstock.tools.access.rules import Rules
+from penstock.tools.active_call import ActiveCall, Approvals
+from penstock.tools.cancellable import CancellableWork, run_to_end
+from penstock.tools.deadline import Deadline
 from penstock.tools.faults import (
     failure,
     foremost,
@@ -49,14 +50,11 @@ from penstock.tools.faults import (
     retried,
 )
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
-from penstock.tools.registry import Registry
+from penstock.tools.policy import SCRIPT, Caller, Rules, refused
+from penstock.tools.redaction import check_change, redacted, redacted_files
 from penstock.tools.resources import Resources
-from penstock.tools.results.redaction import check_change, redacted, redacted_files
-from penstock.tools.running.active_call import ActiveCall, Approvals
-from penstock.tools.running.cancellable import CancellableWork, run_to_end
-from penstock.tools.running.deadline import Deadline
 from penstock.tools.threads import Threads
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 
 class Invoker:
@@ -292,7 +290,7 @@ class Invoker:
         left = ledger.budget.seconds_left()
         await self._clock.sleep(max(min(seconds, left), 0))
         if left <= seconds:
-            raise out_of_time(tool, math.inf, left)
+            raise out_of_time(tool.spec, math.inf, left)
 
     async def _attempt(
         self, tool: Tool, input: dict[str, Any], active_call: ActiveCall, attempt: int
@@ -302,7 +300,7 @@ class Invoker:
         before, left = ledger.active_ms(path, attempt), ledger.budget.seconds_left()
         seconds = (spec.timeout_ms - before) / 1000
         if seconds <= 0:
-            raise out_of_time(tool, seconds, left)
+            raise out_of_time(spec, seconds, left)
         allowed, began = max(min(seconds, left), 0), self._clock.monotonic()
         invocation = active_call.invocation = Invocation(
             active_call.call, spec, active_call.caller, ledger=ledger, inside=self._inside
@@ -327,10 +325,10 @@ class Invoker:
                 self._cut(tool, active_call)
                 raise
             if limit.is_over:
-                raise out_of_time(tool, seconds, left) from None
+                raise out_of_time(spec, seconds, left) from None
             raise failure(spec, error, secrets, most=self._limits.error_chars) from error
         if limit.is_over:
-            raise out_of_time(tool, seconds, left)
+            raise out_of_time(spec, seconds, left)
         return output
 
     def _cut(self, tool: Tool, active_call: ActiveCall) -> None:

@@ -13,8 +13,8 @@ from penstock.core.json_values.json_text import is_larger
 from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
-from penstock.tools.results.outputs import given_json, own_copy
-from penstock.tools.results.redaction import check_key
+from penstock.tools.outputs import given_json, own_copy
+from penstock.tools.redaction import check_key
 
 MOST_SECONDS = 365 * 24 * 3600
 KEY_CHARACTERS = 256

@@ -1,15 +1,22 @@
-"""What a tool is: a specification and a way to run it."""
+"""What a tool is: a specification and a way to run it; and the registry of tools by id."""
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotFound
+from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
+from penstock.core.errors import NameTaken
+from penstock.core.json_values.schema import Schema
 from penstock.tools.invocation import Invocation
-from penstock.tools.spec import ToolSpec
+from penstock.tools.spec import BUILTIN, ToolSpec
 
 
 class Tool(Protocol):
@@ -48,3 +55,86 @@ def with_spec(tool: Tool, spec: ToolSpec) -> Tool:
         made.spec = spec
     found: Tool = made
     return found
+
+
+class Registry:
+    """Every tool that one runtime, or one agent, knows; the schemas compiled once."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        permissions: Iterable[str] = (),
+        broken: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._broken = broken
+        """Tools that could not be loaded, each with the reason."""
+        self._tools: dict[str, Tool] = {}
+        self._schemas: dict[str, Schema] = {}
+        self._outputs: dict[str, Schema] = {}
+        for tool in tools:
+            first = self._tools.setdefault(tool.spec.tool_id, tool)
+            if first is not tool:
+                raise _taken(first.spec, tool.spec)
+        self.offered = tuple([each for each in self if each.spec.is_offered])
+        """Those that models are offered where nothing names others; each message looks at them."""
+        required = (each.spec.requires_permissions for each in self)
+        self.permissions = frozenset(permissions).union(*required)
+        """Those that tools require, and others that the project names."""
+
+    def __iter__(self) -> Iterator[Tool]:
+        """Yield the tools in the order they came."""
+        return iter(self._tools.values())
+
+    def __contains__(self, tool_id: object) -> bool:
+        """Whether there is such a tool."""
+        return tool_id in self._tools
+
+    def find(self, tool_id: str) -> Tool | None:
+        """Return the tool, or None."""
+        return self._tools.get(tool_id)
+
+    def effect_of(self, tool_id: str) -> Effect:
+        """Return what a tool does to the world; nothing if there is no such tool."""
+        tool = self._tools.get(tool_id)
+        return Effect.NONE if tool is None else tool.spec.effect
+
+    def get(self, tool_id: str) -> Tool:
+        """Return the tool, or raise ToolNotFound with the nearest name."""
+        if tool := self._tools.get(tool_id):
+            return tool
+        raise self.missing(tool_id, self._tools)
+
+    def missing(self, tool_id: str, visible: Iterable[str]) -> ToolNotFound:
+        """Return the error of a name that no tool has: why it is broken, or the nearest name."""
+        if why := self._broken.get(tool_id):
+            return ToolNotFound(f"The tool {tool_id!r} could not be loaded: {why}")
+        return ToolNotFound(f"There is no tool {tool_id!r}.{did_you_mean(tool_id, visible)}")
+
+    def schema(self, tool: Tool) -> Schema:
+        """Return the compiled input schema of a tool."""
+        tool_id = tool.spec.tool_id
+        schema = self._schemas.get(tool_id)
+        if schema is None:
+            schema = self._schemas[tool_id] = Schema(tool.spec.input_schema)
+        return schema
+
+    def output_schema(self, tool: Tool) -> Schema | None:
+        """Return the compiled schema of what the tool returns, if it has one."""
+        spec = tool.spec
+        if spec.output_schema is None:
+            return None
+        schema = self._outputs.get(spec.tool_id)
+        if schema is None:
+            schema = self._outputs[spec.tool_id] = Schema(spec.output_schema)
+        return schema
+
+
+def _taken(first: ToolSpec, second: ToolSpec) -> NameTaken:
+    """Return the error of two tools with one name, which says whose it is."""
+    tool_id = first.tool_id
+    if {first.kind, second.kind} == {BUILTIN, "python"}:
+        return NameTaken(
+            f"{tool_id!r} is the name of a built-in tool; give yours another one, such as "
+            f'@tool(id="my_{tool_id}")'
+        )
+    return NameTaken(f"there are two tools {tool_id!r}; rename one of them")

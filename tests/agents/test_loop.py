@@ -23,11 +23,11 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import Script, ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
-from penstock.tools.access.rules import Rules
+from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
+from penstock.tools.policy import Rules
 from penstock.tools.resources import Resources
-from penstock.tools.results.artifacts import Artifacts
+from penstock.tools.tool import Registry
 from tests.kit.assistant import agent
 from tests.kit.events import LOG, ONE, held_log, ledger_of, outcome, path_of, reply
 from tests.kit.tools import Act

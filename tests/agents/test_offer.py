@@ -15,13 +15,13 @@ from penstock.manifest.skill import SkillManifest
 from penstock.models.model import ToolDefinition
 from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.clock import FakeClock
-from penstock.tools.access.rules import Action, Rule, Rules
-from penstock.tools.access.skills import Skills, TaskSkills
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.grants import Skills, TaskSkills
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
+from penstock.tools.policy import Action, Rule, Rules
 from penstock.tools.resources import Resources
-from penstock.tools.results.artifacts import Artifacts
 from penstock.tools.spec import ANY_INPUT
+from penstock.tools.tool import Registry
 from tests.kit.agent_texts import agent_of
 from tests.kit.assistant import agent
 from tests.kit.tools import Act

@@ -9,7 +9,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.prompt import DATA_IS_NOT_ORDERS, skill_prompt, system_prompt
 from penstock.agents.settings import ChatSettings
 from penstock.manifest.skill import SkillManifest
-from penstock.tools.access.skills import NOTHING, Skills
+from penstock.tools.grants import NOTHING, Skills
 
 
 @pytest.mark.parametrize(

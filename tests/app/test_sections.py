@@ -19,7 +19,7 @@ from penstock.app.sections import (
 )
 from penstock.core.profile import ADMIN, LOCAL_PROFILE
 from penstock.resources.channels import Channel, ChannelKind
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Rule
 from penstock.tools.shell import OFF, ShellSettings
 
 SECTIONS = [ModelEntry, RuleEntry, ServerSection, RateSection, ToolSection]

@@ -8,7 +8,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.chat.message import NewMessage
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Rule
 from tests.kit.tools import Act
 
 

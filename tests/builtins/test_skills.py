@@ -21,7 +21,7 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.access.skills import Skills, SkillsOf, TaskSkills
+from penstock.tools.grants import Skills, SkillsOf, TaskSkills
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.tool import Tool
 from tests.kit.dying_log import DyingLog, live, see_through

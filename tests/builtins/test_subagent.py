@@ -9,7 +9,7 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.engine.ledger import Ledger
 from penstock.testing.invocation import open_workbench
-from penstock.tools.callbacks import Callbacks, SubagentRequest
+from penstock.tools.resources import Callbacks, SubagentRequest
 
 (SUBAGENT,) = TOOLS
 

@@ -21,7 +21,7 @@ from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, s
 from penstock.store.projections.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.callbacks import Callbacks, FlowRequest, Runs
+from penstock.tools.resources import Callbacks, FlowRequest, Runs
 from tests.kit.flows import WORKERS, by_task, faulty, finish, flows_of, steps, worker
 
 ONE = steps('  - {id: one, agent: scout, task: "${{task}} ${{flow.input.n}}"}')

@@ -18,7 +18,7 @@ from penstock.models.model import Model
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
+from penstock.tools.tool import Registry
 from tests.kit.events import ANN, LOG
 from tests.kit.tools import Act
 

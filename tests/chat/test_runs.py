@@ -18,7 +18,7 @@ from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.callbacks import FlowRequest, Runs
+from penstock.tools.resources import FlowRequest, Runs
 from tests.kit.events import ANN, LOG, ONE, ended, held_log
 from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps
 from tests.kit.parked import ASKS

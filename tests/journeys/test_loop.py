@@ -23,7 +23,7 @@ from penstock.models.scripted import (
     think,
 )
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Rule
 from tests.kit.assistant import agent
 from tests.kit.logs import code, kinds, settled
 from tests.kit.tools import Act, Gate, echo, raising

@@ -9,7 +9,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access
 from penstock.testing.invocation import Workbench, open_workbench
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Rule
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.tool import Tool
 

@@ -13,7 +13,7 @@ from penstock.resources.egress import Egress
 from penstock.sandbox.bridge import HostCallResult
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.testing.resources import MemoryVault
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.script import bridge_of
 from tests.kit.tools import Act, Deed, nothing_much

@@ -34,9 +34,8 @@ from penstock.store.logs.owner import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections.sql_projections import SqlProjections
 from penstock.testing.clock import settle
-from penstock.tools.access.rules import Rules
-from penstock.tools.registry import Registry
-from penstock.tools.tool import Tool
+from penstock.tools.policy import Rules
+from penstock.tools.tool import Registry, Tool
 
 HERE = "http://localhost"
 CHAT = "/api/agents/assistant/chat"

@@ -16,7 +16,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Rule
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.tool import Tool

@@ -13,7 +13,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
-from penstock.tools.registry import Registry
+from penstock.tools.tool import Registry
 from tests.kit.tools import Act
 
 

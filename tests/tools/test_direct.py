@@ -6,8 +6,8 @@ from penstock.core.call_errors import InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.ids import ProfileId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.access.rules import Action, Rule
 from penstock.tools.direct import DirectTools
+from penstock.tools.policy import Action, Rule
 from tests.kit.tools import Act
 
 CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))

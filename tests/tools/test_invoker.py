@@ -18,8 +18,7 @@ from penstock.core.task import QuestionKind
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.access.policy import Caller
-from penstock.tools.access.rules import Action, Rule
+from penstock.tools.policy import Action, Caller, Rule
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry

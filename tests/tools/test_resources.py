@@ -11,9 +11,9 @@ from penstock.core.state import Scope, ScopeKind, parse_path
 from penstock.resources.project.access import Access
 from penstock.store.blobs.blobs import open_blobs
 from penstock.testing.invocation import open_workbench
+from penstock.tools.artifacts import Artifacts
 from penstock.tools.python.function import tool
 from penstock.tools.resources import ProjectFolder, Resources
-from penstock.tools.results.artifacts import Artifacts
 
 
 @tool(effect="none")

@@ -8,12 +8,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Json
+from penstock.core.errors import NameTaken
 from penstock.testing.invocation import open_workbench
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.function import FunctionTool, as_tool, tool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
-from penstock.tools.tool import Tool, with_spec
+from penstock.tools.tool import Registry, Tool, with_spec
 from tests.kit.tools import Act
 
 SPEC = ToolSpec(tool_id="a", description="d", input_schema=ANY_INPUT)
@@ -99,3 +101,91 @@ def test_a_function_and_a_tool_are_taken_as_tools(given: Any) -> None:
 def test_anything_else_is_no_tool(given: Any) -> None:
     with pytest.raises(TypeError):
         as_tool(given)
+
+
+@tool
+def one(n: int) -> int:
+    """Return the number."""
+    return n
+
+
+@tool
+def two() -> None:
+    """Do nothing."""
+
+
+@tool
+def silent():  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """Say nothing of what comes out."""
+
+
+def again() -> None:
+    """Do nothing under a name that is taken."""
+
+
+def test_tools_come_in_the_order_they_were_given() -> None:
+    registry = Registry([two, one])
+    assert list(registry) == [two, one]
+    assert "one" in registry
+    assert "three" not in registry
+    assert registry.find("two") is two
+    assert registry.find("three") is None
+
+
+def test_the_effect_of_a_tool_is_known_by_its_id() -> None:
+    """One that there is not does nothing."""
+    registry = Registry([one, tool(effect="read")(again)])
+    effects = [registry.effect_of(each) for each in ("one", "again", "three")]
+    assert effects == [one.spec.effect, Effect.READ, Effect.NONE]
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    assert Registry([two, one]).get("one") is one
+    with pytest.raises(ToolNotFound, match=r"no tool 'onee'\. Did you mean 'one'\?"):
+        Registry([two, one]).get("onee")
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(NameTaken, match="there are two tools 'one'"):
+        Registry([one, FunctionTool(again, id="one")])
+
+
+def test_the_same_tool_twice_is_one() -> None:
+    assert list(Registry([one, one])) == [one]
+
+
+def test_what_goes_in_and_what_comes_out_is_checked_by_a_schema_compiled_once() -> None:
+    registry = Registry([one, two])
+    taken, given = registry.schema(one), registry.output_schema(one)
+    assert given is not None
+    assert (taken.problems({"n": 1}), given.problems(1)) == ([], [])
+    assert taken.problems({"n": "1"})
+    assert given.problems("1")
+    assert registry.schema(one) is taken
+    assert registry.output_schema(one) is given
+    assert registry.schema(two).problems({"n": 1})
+    assert not Registry([silent]).output_schema(silent)
+
+
+def test_permissions_are_those_that_tools_require_and_others_that_are_named() -> None:
+    guarded = Act("send", requires_permissions=frozenset({"mail.send"}))
+    assert Registry([guarded], ["a.b"]).permissions == {"a.b", "mail.send"}
+
+
+def test_a_name_of_a_built_in_tool_is_told_as_that() -> None:
+    builtin = Act("one")
+    with pytest.raises(
+        NameTaken, match=r"'one' is the name of a built-in tool; give yours .*my_one"
+    ):
+        Registry([builtin, one])
+    with pytest.raises(NameTaken, match="there are two tools 'two'"):
+        Registry([two, tool(id="two")(two.__wrapped__)])
+
+
+def test_a_tool_that_could_not_be_loaded_is_told_with_its_error() -> None:
+    registry = Registry([one], broken={"price": "tools/shop.py:3: no docstring"})
+    with pytest.raises(ToolNotFound) as caught:
+        registry.get("price")
+    assert str(caught.value) == (
+        "The tool 'price' could not be loaded: tools/shop.py:3: no docstring"
+    )

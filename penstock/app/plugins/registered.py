@@ -18,12 +18,12 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.schema import Schema
-from penstock.tools.access.policy import PLUGIN
-from penstock.tools.access.session_guard import GuardedSession, PluginGuard
+from penstock.tools.grants import GuardedSession, PluginGuard
 from penstock.tools.invocation import Invocation
+from penstock.tools.outputs import own_copy, to_json
+from penstock.tools.policy import PLUGIN
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import TOOL_ID
-from penstock.tools.results.outputs import own_copy, to_json
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 

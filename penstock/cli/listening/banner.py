@@ -19,7 +19,7 @@ from penstock.core.text import count
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline import decide
 from penstock.models.offline_choice import harmless_without_input
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

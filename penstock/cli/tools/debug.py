@@ -20,7 +20,7 @@ from penstock.cli.terminal.render import envelope_text
 from penstock.cli.tools.call import WatchedCall, not_direct
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.processes.deno import PATIENCE, missing_deno
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
 
 USUAL_PORT = 9229

@@ -15,10 +15,10 @@ from penstock.cli.terminal.output import note, print_json
 from penstock.cli.terminal.render import print_table
 from penstock.core.call import Origin
 from penstock.core.ids import ASSISTANT
-from penstock.tools.access.policy import SCRIPT, Caller, find_grant, grants, refused
-from penstock.tools.access.skills import Skills
-from penstock.tools.registry import Registry
+from penstock.tools.grants import Skills
+from penstock.tools.policy import SCRIPT, Caller, find_grant, grants, refused
 from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Registry
 
 ToolName = Annotated[
     str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=every_tool)

@@ -32,15 +32,13 @@ from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition
 from penstock.models.usage import tool_tokens
-from penstock.tools.access.policy import SCRIPT
-from penstock.tools.access.rules import Rules
-from penstock.tools.access.skills import Skills, TaskSkills
+from penstock.tools.grants import Skills, TaskSkills
+from penstock.tools.policy import SCRIPT, Rules
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
-from penstock.tools.registry import Registry
 from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.spec import ToolSpec
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 State = Annotated[
     bool | None,

@@ -45,7 +45,7 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.state import ScopeKind
 from penstock.core.task import QuestionKind, QuestionRecord, TaskStatus
-from penstock.tools.registry import Registry
+from penstock.tools.tool import Registry
 
 NOT_DIRECT = (
     "This call cannot be answered later, because `penstock answer` resumes only tools that allow "

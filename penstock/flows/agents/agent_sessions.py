@@ -41,9 +41,9 @@ from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.runs.warnings import warn_once
 from penstock.models.model import Model
 from penstock.models.thinking import ThinkingModel
-from penstock.tools.access.policy import Caller
-from penstock.tools.access.session_guard import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
+from penstock.tools.grants import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
 
 _REPLY_SHARE = 4
 """A reply may fill at most a quarter of the model's context window."""

@@ -36,10 +36,10 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.agents.finish import DONE, AcceptedFinish, FinishContract, RejectedFinish
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.models.model import ToolDefinition
-from penstock.tools.access.policy import Caller
-from penstock.tools.access.session_guard import SessionGuard
 from penstock.tools.faults import problem_details
+from penstock.tools.grants import SessionGuard
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
 
 BAD_BRANCH = "bad_branch"
 """Detail of a refused `finish` with an invalid branch."""

@@ -16,8 +16,8 @@ from penstock.flows.agents.briefing import Briefing, brief_call
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.runs.warnings import warn
-from penstock.tools.callbacks import SubagentRequest
 from penstock.tools.faults import invalid
+from penstock.tools.resources import SubagentRequest
 
 _NAMED = 5
 """Number of agents named in an error if no name is similar."""

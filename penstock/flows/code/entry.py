@@ -31,9 +31,9 @@ from penstock.flows.project.modules import RunFiles
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.manifest.fields import found, quoted
 from penstock.resources.hosts import read_patterns
-from penstock.tools.access.policy import SCRIPT, Caller
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.invoker import Invoker
+from penstock.tools.policy import SCRIPT, Caller
 from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 

@@ -32,11 +32,11 @@ from penstock.flows.steps.step_runner import StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.store.blobs.blobs import open_blobs
-from penstock.tools.access.rules import Rules
+from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
+from penstock.tools.policy import Rules
 from penstock.tools.resources import Resources
-from penstock.tools.results.artifacts import Artifacts
+from penstock.tools.tool import Registry
 
 _FAILS = failed("interrupted", "it fails, for once")
 """Source `interrupted`, because it is never retried."""

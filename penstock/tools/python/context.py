@@ -29,10 +29,17 @@ from penstock.core.state import Scope, ScopeKind
 from penstock.core.task import Option, QuestionStatus
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation
-from penstock.tools.python.capabilities import KeptState, ToolFiles, secret_of
-from penstock.tools.python.notes import checked_note, mime_of, question_form, question_text
-from penstock.tools.results.outputs import given_json, own_copy
-from penstock.tools.results.redaction import redacted_files, redacted_note
+from penstock.tools.outputs import given_json, own_copy
+from penstock.tools.python.capabilities import (
+    KeptState,
+    ToolFiles,
+    checked_note,
+    mime_of,
+    question_form,
+    question_text,
+    secret_of,
+)
+from penstock.tools.redaction import redacted_files, redacted_note
 from penstock.tools.state import ToolState
 
 T = TypeVar("T")

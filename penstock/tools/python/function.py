@@ -19,7 +19,7 @@ from penstock.core.events.events import NoteEmitted
 from penstock.core.json_values.schema import Problem, pointer
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.python.blocking import BlockingDetector
+from penstock.tools.outputs import at_bytes, own_copy, plain_base64, to_json
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import (
     RESERVED,
@@ -29,8 +29,8 @@ from penstock.tools.python.options import (
     wrong_options,
 )
 from penstock.tools.python.signature import Signature, read_signature
-from penstock.tools.results.outputs import at_bytes, own_copy, plain_base64, to_json
 from penstock.tools.spec import ToolSpec
+from penstock.tools.threads import BlockingDetector
 from penstock.tools.tool import Tool
 
 P = ParamSpec("P")

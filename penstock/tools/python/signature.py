@@ -24,10 +24,9 @@ from penstock.core.envelope import Json
 from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.schema import Schema, json_problems
 from penstock.core.text import cut
+from penstock.tools.outputs import BYTES
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.docstring import parse_docstring
-from penstock.tools.python.inline import inlined
-from penstock.tools.results.outputs import BYTES
 
 MESSAGE_CHARACTERS = 300
 _UNTYPED = (Any, dict, None, type(None), inspect.Parameter.empty)
@@ -263,3 +262,77 @@ def _said(error: Exception) -> str:
     """Return what an error says, in one line and without where to read more."""
     text = str(error).partition("\n\nFor further information")[0]
     return cut(" ".join(text.split()), MESSAGE_CHARACTERS) or type(error).__name__
+
+
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SINGLE = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_LOCAL = "#/$defs/"
+
+
+def inlined(schema: dict[str, Any], *, formats: bool) -> dict[str, Any]:
+    """Return the schema without titles and references; what refers to itself keeps its `$defs`.
+
+    Without `formats` they are left out: what a tool returns is checked by its shape alone.
+    """
+    return _Inliner(schema.get("$defs", {}), formats=formats).inline(schema)
+
+
+class _Inliner:
+    """Puts definitions where they are referred to."""
+
+    def __init__(self, definitions: dict[str, Any], *, formats: bool) -> None:
+        self._definitions = definitions
+        self._left_out = {"$defs", "title", "discriminator", *([] if formats else ["format"])}
+        self._kept: dict[str, Any] = {}
+
+    def inline(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the whole schema."""
+        whole: dict[str, Any] = self._schema(schema, ())
+        return whole | ({"$defs": self._kept} if self._kept else {})
+
+    def _schema(self, schema: Any, inside: tuple[str, ...]) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        reference = schema.get("$ref", "")
+        if not reference.startswith(_LOCAL):
+            return self._keywords(schema, inside)
+        name = reference.removeprefix(_LOCAL)
+        if name in inside:
+            self._keep(name)
+            return schema
+        beside = {key: each for key, each in schema.items() if key != "$ref"}
+        return self._schema(self._definitions[name], (*inside, name)) | self._keywords(
+            beside, inside
+        )
+
+    def _keywords(self, schema: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, each in schema.items():
+            if key in self._left_out:
+                continue
+            if key in _MAPS:
+                made[key] = {name: self._schema(one, inside) for name, one in each.items()}
+            elif key in _LISTS:
+                made[key] = [self._schema(one, inside) for one in each]
+            else:
+                made[key] = self._schema(each, inside) if key in _SINGLE else each
+        return made
+
+    def _keep(self, name: str) -> None:
+        if name not in self._kept:
+            self._kept[name] = {}
+            self._kept[name] = self._schema(self._definitions[name], (name,))

@@ -27,9 +27,8 @@ from penstock.resources.state import (
 )
 from penstock.resources.vault import SecretHandles, Vault, permit_secret
 from penstock.sandbox.bridge import HostCallResult
-from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
-from penstock.tools.results.redaction import check_key
+from penstock.tools.redaction import check_key, note_given
 from penstock.tools.scripts.arguments import optional_text, text
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refusal_of, refused

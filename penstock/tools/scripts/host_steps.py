@@ -23,7 +23,7 @@ from penstock.core.events.events import StateWritten
 from penstock.core.json_values.json_text import canonical
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.results.redaction import check_key
+from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import GivenSchema, mapping, number, text
 from penstock.tools.scripts.recording import Recording, StepAttempt
 from penstock.tools.state import ALWAYS, TaskValues

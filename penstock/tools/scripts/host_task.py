@@ -20,7 +20,7 @@ from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.results.redaction import check_key
+from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import (
     GivenSchema,
     mapping,

@@ -17,7 +17,7 @@ from penstock.sandbox.reading.modules import InlineScript, ScriptReference, load
 from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.script import Sandbox, Script
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec

@@ -37,7 +37,7 @@ from penstock.core.text import size_text
 from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.store.state_entry import TYPE_ERROR
 from penstock.tools.invocation import Invocation, WentWell, succeeded
-from penstock.tools.results.redaction import redacted_error
+from penstock.tools.redaction import redacted_error
 
 CLOCK = "clock"
 CHANGED = "script.changed"

@@ -24,10 +24,9 @@ from penstock.flows.code.steps import CodeEnvironment, CodeVisit
 from penstock.flows.definition import Code, CodeDecision
 from penstock.flows.runs.visit_outcome import VisitOutcome
 from penstock.testing.invocation import Workbench, open_workbench
-from penstock.tools.access.rules import Rules
 from penstock.tools.invoker import Invoker
-from penstock.tools.registry import Registry
-from penstock.tools.tool import Tool
+from penstock.tools.policy import Rules
+from penstock.tools.tool import Registry, Tool
 from tests.kit.tools import Act
 
 STEP = Code(step_id="count", outputs=(Output(name="n"),))

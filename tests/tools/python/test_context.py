@@ -13,7 +13,7 @@ from penstock.core.limits import Limits
 from penstock.core.task import Option
 from penstock.engine.answers import OTHER, check_answer
 from penstock.testing.invocation import Workbench, open_workbench
-from penstock.tools.access.policy import Caller
+from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import FunctionTool, tool
 

@@ -10,7 +10,7 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.host_calls import wire
 from tests.kit.hosts import Asking, asking, replace_spec

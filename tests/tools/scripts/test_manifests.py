@@ -7,7 +7,7 @@ from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.core.call import Effect, RetryPolicy
 from penstock.resources.hosts import read_patterns
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.manifests import bindings_of, broken_spec
 from penstock.tools.scripts.script import ScriptTool

@@ -13,11 +13,10 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.access.policy import SCRIPT, Caller
-from penstock.tools.access.rules import Action, Rule
-from penstock.tools.access.session_guard import SessionGuard
+from penstock.tools.active_call import ActiveCall
+from penstock.tools.grants import SessionGuard
 from penstock.tools.invocation import NestedCalls
-from penstock.tools.running.active_call import ActiveCall
+from penstock.tools.policy import SCRIPT, Action, Caller, Rule
 from tests.kit.counted import code
 from tests.kit.tools import Act, echo, raising
 

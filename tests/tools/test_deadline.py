@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.testing.clock import settle
-from penstock.tools.running.deadline import Deadline
+from penstock.tools.deadline import Deadline
 
 
 def here() -> "asyncio.Task[None]":

@@ -15,7 +15,7 @@ It relies on `Task.cancelling()`/`uncancel()` of Python 3.11, on the event loop 
 only with `send(None)` and `throw`, and on CancelReason marking the cancellations of the runtime.
 A script is left to its sandbox, which can stop it. A thread cannot be stopped (`tools/threads`).
 
-Proof: `tests/tools/running/test_cancellable.py`.
+Proof: `tests/tools/test_cancellable.py`.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.core.foreign_code import consume_outcome, unmarked
-from penstock.tools.access.policy import SCRIPT
+from penstock.tools.deadline import CancelReason, Deadline
 from penstock.tools.invocation import Invocation
-from penstock.tools.running.deadline import CancelReason, Deadline
+from penstock.tools.policy import SCRIPT
 
 log = logging.getLogger(__name__)
 

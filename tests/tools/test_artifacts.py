@@ -1,8 +1,9 @@
-"""Outputs as a model and people read them."""
+"""Outputs as a model and people read them, and base64 that is taken out of them."""
 
 import base64
 import json
 import struct
+import time
 from typing import Any
 
 import pytest
@@ -12,13 +13,20 @@ from penstock.core.call_errors import InvalidOutput, OutputTooLarge
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.events.events import CallSettled
-from penstock.core.ids import ArtifactId
+from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.limits import Limits
 from penstock.store.blobs.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
-from penstock.tools.access.policy import Caller
+from penstock.tools.artifacts import (
+    SHOWN,
+    Artifacts,
+    LoggedOutcome,
+    OutputForm,
+    Placeholders,
+    may_hold_base64,
+)
+from penstock.tools.policy import Caller
 from penstock.tools.python.function import tool
-from penstock.tools.results.artifacts import Artifacts, LoggedOutcome, OutputForm
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 640, 480) + bytes(300)
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -86,8 +94,7 @@ async def test_ten_thousand_characters_pass_whole_and_one_more_is_clipped(
     assert seen.context == text[: 10_000 - len(marker)] + marker
     assert len(seen.context) == 10_000
     assert (seen.artifact_id, seen.total_characters) == ("art_1", 10_001)
-    assert seen.artifact_blob
-    assert (await blobs.get(seen.artifact_blob)).decode() == text
+    assert (await blobs.get(seen.artifact_blob or BlobId(""))).decode() == text
 
 
 @pytest.mark.parametrize(
@@ -121,9 +128,7 @@ async def test_a_text_that_an_older_version_kept_as_json_is_read_as_the_text(
 
 async def test_code_is_not_clipped_and_images_stay(artifacts: Artifacts) -> None:
     seen = await shown(artifacts, {"img": PNG_URL, "text": "x" * 20_000}, None)
-    assert seen.artifact_id is None
-    assert seen.context
-    assert PNG_URL in seen.context
+    assert (seen.artifact_id, PNG_URL in (seen.context or "")) == (None, True)
 
 
 async def test_code_gets_a_large_output_whole_also_from_the_ledger() -> None:
@@ -192,8 +197,7 @@ async def test_an_image_becomes_a_placeholder_and_a_file(
 
 async def test_an_image_is_taken_out_before_the_rest_is_clipped(artifacts: Artifacts) -> None:
     seen = await shown(artifacts, {"image": PNG_URL + ".", "text": "y" * 20_000})
-    assert seen.context
-    assert seen.context.startswith('{"image":"[image displayed above]')
+    assert (seen.context or "").startswith('{"image":"[image displayed above]')
     assert len(seen.files) == 1
 
 
@@ -258,10 +262,139 @@ async def test_bytes_may_be_kept_for_people(artifacts: Artifacts) -> None:
 
 async def test_a_result_that_was_never_clipped_is_its_own_text(artifacts: Artifacts) -> None:
     settled = CallSettled(
-        tool_id="t",
-        envelope=Envelope.success([1]),
-        context="[1]",
-        artifact_id=ArtifactId("art_1"),
+        tool_id="t", envelope=Envelope.success([1]), context="[1]", artifact_id=ArtifactId("art_1")
     )
     assert await artifacts.text(settled) == "[1]"
     assert await artifacts.whole(settled) == Envelope.success([1])
+
+
+BARE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(184)).decode()
+JPEG = base64.urlsafe_b64encode(b"\xff\xd8\xff\xe0" + b"\xfb\xef\xbe" * 80).decode()
+PDF = base64.b64encode(b"%PDF-1.7" + bytes(200)).decode()
+SVG = base64.b64encode(b"<svg>" + bytes(251)).decode()
+URL = f"data:image/png;base64,{BARE}"
+
+
+def placed(size: int, mime: str) -> str:
+    return f"[base64 data: {size} bytes, {mime}]"
+
+
+def block(data: Any, kind: str = "image") -> dict[str, Any]:
+    return {"type": kind, "data": data, "mimeType": "image/png"}
+
+
+def replaced(value: Any, limits: Limits | None = None) -> Any:
+    return Placeholders(limits or Limits()).replace(value)
+
+
+def deep(value: Any) -> Any:
+    return {"a": [{"b": [{"c": value}]}]}
+
+
+def examples() -> dict[str, tuple[Any, Any]]:
+    page = f"<img src='{URL}'> and <img src='{URL}'>."
+    inner = json.dumps({"img": URL}).replace("/", "\\/")
+    sibling = {"encoding": "base64", "content": "QUJD" * 64, "mimeType": "text/plain"}
+    source = {"type": "base64", "media_type": "image/png", "data": BARE}
+    return {
+        "a whole string": (URL, SHOWN),
+        "at depth 5": (deep(URL), deep(SHOWN)),
+        "inside a longer string": (page, f"<img src='{SHOWN}'> and <img src='{SHOWN}'>."),
+        "in JSON in a string": (inner, '{"img": "' + SHOWN + '"}'),
+        "with parameters": (URL.replace(";", ";charset=x;name=a.png;", 1), SHOWN),
+        "in capitals": (URL.replace("data:image/png;base64", "DATA:Image/PNG;Base64"), SHOWN),
+        "base64url": ("data:image/jpeg;base64," + JPEG, SHOWN),
+        "an image block": (block(BARE), block(SHOWN)),
+        "an image block with a source": (
+            {"type": "image", "source": source},
+            {"type": "image", "source": source | {"data": SHOWN}},
+        ),
+        "bare PNG": (BARE, SHOWN),
+        "bare with line breaks": ("\r\n".join([BARE[:100], BARE[100:], ""]), SHOWN),
+        "bare PDF": (PDF, placed(208, "application/pdf")),
+        "by its sibling": (sibling, sibling | {"content": placed(192, "text/plain")}),
+        "SVG is no image here": (f"data:image/svg+xml;base64,{SVG}", placed(256, "image/svg+xml")),
+        "bytes that are no PNG": (f"data:image/png;base64,{PDF}", placed(208, "image/png")),
+        "what does not decode": ("data:image/png;base64," + "A" * 257, placed(192, "image/png")),
+    }
+
+
+@pytest.mark.parametrize(("value", "expected"), examples().values(), ids=examples())
+def test_what_is_taken_out(value: Any, expected: Any) -> None:
+    """base64 images are replaced, at depth 5, in a JSON string."""
+    assert may_hold_base64(json.dumps(value))
+    assert replaced(value) == expected
+
+
+def kept() -> dict[str, Any]:
+    return {
+        "keys": {URL: 1},
+        "hex": "0123456789abcdef" * 100,
+        "DNA": "GATTACA" * 100,
+        "letters": "A" * 1000,
+        "prose": "iVBORw0KGgo is how a PNG begins. " * 20,
+        "a URL where data should be": block("https://example.com/" + "x" * 300),
+        "no type": "data:;base64," + BARE[11:],
+        "an image block without a type of its own": {"type": "image", "data": "QUJD" * 64},
+        "a block whose type is no image": block("https://example.com/" + "x" * 300, "text"),
+        "an image block whose data is no text": block(1),
+        "numbers": [1, 2.5, None, True],
+    }
+
+
+@pytest.mark.parametrize("value", kept().values(), ids=kept())
+def test_what_stays(value: Any) -> None:
+    """Long strings that only look like base64 (letters, hex, DNA) stay."""
+    assert replaced(value) is value
+
+
+@pytest.mark.parametrize(("length", "taken"), [(255, False), (256, True)])
+def test_short_base64_stays(length: int, taken: bool) -> None:
+    """255 and 256 characters."""
+    url = f"data:image/png;base64,{BARE[:length]}"
+    assert (replaced(url) != url) is taken
+    assert (replaced(BARE[:length]) != BARE[:length]) is taken
+
+
+def test_sixteen_images_are_shown_and_sixteen_files_kept() -> None:
+    placeholders = Placeholders(Limits())
+    made = placeholders.replace([URL] * 40)
+    assert made[:16] == [SHOWN] * 16
+    assert made[16:] == [placed(192, "image/png")] * 24
+    assert [found.is_image for found in placeholders.found] == [True] * 16 + [False] * 16
+
+
+def test_what_is_too_large_is_not_kept() -> None:
+    placeholders = Placeholders(Limits(image_bytes=191))
+    assert placeholders.replace(URL) == placed(192, "image/png")
+    assert placeholders.found == []
+    placeholders = Placeholders(Limits(image_bytes=192))
+    assert placeholders.replace(URL) == SHOWN
+    assert len(placeholders.found) == 1
+
+
+def test_a_type_that_the_bytes_deny_is_not_passed_on() -> None:
+    placeholders = Placeholders(Limits())
+    placeholders.replace(f"data:image/png;base64,{PDF}")
+    (found,) = placeholders.found
+    assert (found.mime, found.is_image) == ("application/octet-stream", False)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "data:a/b;" * 100_000,
+        "data:" * 200_000,
+        "data:image/png;base64," * 50_000,
+        ("A" * 255 + " ") * 4_000,
+        ("data:a/" + "b" * 127 + ";") * 8_000,
+        "\\/" * 500_000,
+        "data:a/b;base64," + "\\" * 500_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_megabyte_of_malice_takes_no_longer_than_any(hostile: str) -> None:
+    began = time.process_time()
+    may_hold_base64(hostile)
+    replaced(hostile)
+    assert time.process_time() - began < 0.5

@@ -6,7 +6,7 @@ path, so a replay finds the recorded answer. An input that a person edits goes t
 again, because a `deny` may match the edited input only. A call that was asked about waits for its
 answer even if a rule has since been changed to `allow`.
 
-Proof: `tests/tools/running/test_active_call.py::
+Proof: `tests/tools/test_active_call.py::
 test_a_person_decides_and_the_rules_hold_for_what_was_edited`.
 """
 
@@ -24,12 +24,11 @@ from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
-from penstock.tools.access.policy import Caller
-from penstock.tools.access.rules import Action, Rules
+from penstock.tools.artifacts import ANY_FORM, OutputForm
 from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
+from penstock.tools.policy import Action, Caller, Rules
 from penstock.tools.resources import ProjectFolder
-from penstock.tools.results.artifacts import ANY_FORM, OutputForm
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

@@ -8,7 +8,7 @@ it is created, and it can cancel again while a tool swallows cancellations. `asy
 neither. Each cancellation carries a CancelReason, by which calls inside and around tell whether it
 is meant for them.
 
-Proof: `tests/tools/running/test_deadline.py`.
+Proof: `tests/tools/test_deadline.py`.
 """
 
 import asyncio

@@ -1,1 +1,0 @@
-"""Which tools a caller may see and call: grants, rules, skills, guards of agent sessions."""

@@ -1,1 +1,0 @@
-"""One call while the invoker works on it: its state, its cancellation, its deadline."""
