@@ -9,7 +9,7 @@ INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
 SHAPE := $(wildcard tests/test_*.py)
-SUITE := -m "not serial" $(SHAPE:%=--ignore=%)
+SUITE := -m "not programs" $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 
@@ -39,8 +39,8 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(SUITE) $(ARGS)
 	@echo "Running what there is of it on Postgres"
 	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
-	@echo "Running what must run alone (marker serial): it starts or kills programs, or waits for sockets"
-	@$(BIN)/python -m pytest -q -m serial $(SHAPE:%=--ignore=%) $(ARGS)
+	@echo "Running what starts or kills programs, or waits for sockets (marker programs)"
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m programs $(SHAPE:%=--ignore=%) $(ARGS)
 
 unit: .venv/dev blobs  ## Run the tests of what the rest stands on: values, manifests, the loop, the door of tools.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
@@ -77,7 +77,7 @@ bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
 
 mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of the floor notices (hours; ARGS=--again).
-	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not serial"
+	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not programs"
 
 dist: .venv/base blobs  ## Build wheel and sdist into dist/, for a release (RELEASING.md).
 	@rm -rf dist

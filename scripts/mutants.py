@@ -6,7 +6,7 @@ tests of its floor and the contracts. The order of the mutants follows from the 
 has run is kept in a file of results, so a run that was stopped continues. A survivor shows a test
 that is missing, or a change that makes no difference.
 
-    python -m scripts.mutants --count 300 -- -m "not serial"
+    python -m scripts.mutants --count 300 -- -m "not programs"
     python -m scripts.mutants --again      # the survivors once more, on the tree as it is now
 """
 

@@ -10,7 +10,7 @@ from penstock.app.type_check import check_types
 from tests.kit.project import ProjectFolder
 
 pytestmark = [
-    pytest.mark.serial,
+    pytest.mark.programs,
     pytest.mark.slow("starts deno, which reads the declarations of its language first"),
 ]
 

@@ -35,7 +35,7 @@ from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, s
 from tests.kit.llama import llama_server
 from tests.kit.model_server import Canned, called, delta, events, fake_server
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 PARAMETERS = {
     "type": "object",
     "properties": {

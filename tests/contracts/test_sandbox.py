@@ -16,7 +16,7 @@ from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 HERE = Path(__file__).parents[1] / "sandbox" / "attacks"
 ATTACKS, SPOILS = sorted(HERE.glob("*.mjs")), sorted((HERE / "spoil").glob("*.mjs"))
 LATE = 0.05

@@ -20,7 +20,7 @@ from tests.kit.llama import Constrained, llama_server
 from tests.kit.project import ProjectFolder
 
 pytestmark = [
-    pytest.mark.serial,
+    pytest.mark.programs,
     pytest.mark.slow("another process writes every call, a character at a time"),
 ]
 CONTEXT = 16_384

@@ -11,7 +11,7 @@ import penstock
 from penstock.cli.main import main
 from scripts.flo_page import functions
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 DOCS = Path(penstock.__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -21,7 +21,7 @@ from tests.kit.answers import Answers, answered
 from tests.kit.project import ProjectFolder
 from tests.kit.workbench import Desk, open_desk
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 BOOK, COPY, TABLE, NOTE = "task://a.xlsx", "task://b.xlsx", "task://a.csv", "task://a.txt"
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("list_available_skills", {}),

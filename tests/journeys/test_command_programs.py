@@ -19,7 +19,7 @@ from penstock.cli.main import main
 from tests.kit.manifests import tool, write
 
 Run = Callable[..., tuple[int, str, str]]
-pytestmark = [pytest.mark.serial, pytest.mark.slow("starts programs")]
+pytestmark = [pytest.mark.programs, pytest.mark.slow("starts programs")]
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ LIMITS = Limits(
 )
 Frame = tuple[str, dict[str, Any]]
 pytestmark = [
-    pytest.mark.serial,
+    pytest.mark.programs,
     pytest.mark.slow("two runtimes and a server, on a file that is really written"),
 ]
 

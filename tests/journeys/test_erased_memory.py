@@ -19,7 +19,7 @@ from tests.kit.server import CHAT, CLOCK, HERE, InMemoryServer
 
 pytestmark = [
     pytest.mark.slow("looks at every object of the process"),
-    pytest.mark.serial,  # beside other tests the process has millions of objects
+    pytest.mark.programs,  # beside other tests the process has millions of objects
 ]
 PARTS = ("pine", "apple", "9d2c")
 """The word is put together when it is wanted: else the tests themselves would have it."""

@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.cli.init import init
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 ROOT = Path(penstock.__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)

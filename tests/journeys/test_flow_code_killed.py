@@ -19,7 +19,7 @@ from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import RUN, WORKERS, see_through
 from tests.kit.tools import Act, echo
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 FLOW = """
   - id: send
     type: code

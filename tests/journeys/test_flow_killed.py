@@ -18,7 +18,7 @@ from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import RUN, by_task, finish, flows_of, see_through, steps, worker
 from tests.kit.tools import Act
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 WRITES = 27
 """How often the run below is written to, when nobody dies."""
 FLOW = """

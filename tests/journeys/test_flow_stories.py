@@ -38,7 +38,7 @@ from tests.kit.worked import (
     W11,
 )
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 NAMED = re.compile(r"id: ([\w-]+), agent: \w+")
 SPEAKER = re.compile(r"You are ([\w-]+)\.")
 ON = ShellSettings(is_on=True, is_enclosed=False)

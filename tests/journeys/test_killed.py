@@ -21,7 +21,7 @@ from tests.kit.logs import code
 from tests.kit.questions import ask_color, mail
 from tests.kit.tools import Act, calling, together
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 WRITES = 28
 """How often the story below is written to, when nobody dies."""
 

@@ -19,7 +19,7 @@ from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.questions import mail
 from tests.kit.tools import Act, calling
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 WRITES = 9
 """How often the command below is written to, when nobody dies."""
 

@@ -13,7 +13,7 @@ from penstock.testing.runtime import memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.parked import RUNTIME, model, place, runs, tight
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 WRITES = {"asks": 15, "outer": 24}
 """How often the stories below are written to, when nobody dies."""
 

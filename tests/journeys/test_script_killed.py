@@ -13,7 +13,7 @@ from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act, echo
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 STORY = """
     const call = (tool_id: string, more = {}) => flo.callTool({ tool_id, input: {}, ...more });
     const list = { scope_kind: "shared", key: "n.list" } as const;

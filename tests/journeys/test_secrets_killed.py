@@ -22,7 +22,7 @@ from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 WORD, OWN = "s3cr3t-value", Scope(ScopeKind.PROFILE, "local")
 KEEP = """
     export async function run() {

@@ -24,7 +24,7 @@ from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.flows import finish, worker
 from tests.kit.tools import Act
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 WRITES = 12
 """How often the story below is written to, when nobody dies."""
 AGENTS = [worker("sender", tools=("mail",))]

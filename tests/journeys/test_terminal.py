@@ -14,7 +14,7 @@ import pytest
 from penstock.cli.init import init
 from tests.kit.terminal import CLOCK, PATIENCE, PENSTOCK, Terminal
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 TOOLS = '''\
 """Tools of a test."""
 

@@ -27,7 +27,7 @@ from tests.kit.model_server import (
     fake_server,
 )
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 found: list[str] = []
 INVENTED = ("my tool!", "x" * 200, "ünï.code", "9lives")
 

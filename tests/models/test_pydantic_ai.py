@@ -39,7 +39,7 @@ from tests.kit.model_server import (
     fake_server,
 )
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 KEY = "sk-very-secret"
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
 HELLO = block(0, "text", {"type": "text_delta", "text": "Hello"}, text="")

@@ -10,7 +10,7 @@ from penstock.models.scripted import call
 from tests.kit.architect import AtWork, at_work
 from tests.kit.project import ProjectFolder
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 AGENT = """---
 name: {name}
 description: d

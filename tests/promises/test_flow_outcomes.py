@@ -23,7 +23,7 @@ from penstock.tools.tool import Tool
 from tests.kit.flows import RUN, WORKERS, finish, flows_of, run_in, steps, worker
 from tests.kit.tools import Act, raising
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 SOFT, HARD = Outcome.SOFT, Outcome.HARD
 ON = ShellSettings(is_on=True, is_enclosed=False)
 TOOLS = (Act("look"), Act("stops", raising(ToolFailed("no more", continuable=False))))

@@ -18,7 +18,7 @@ from penstock.tools.shell import ShellSettings
 from tests.kit.folders import Folder, open_folder
 from tests.kit.hostile_commands import WAYS
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 PROTECTED = (
     *("tools/honest.tool.yaml", "tools/hello.py", "tools/run.mts", "lib/data.json"),
     *("agents/a.md", "flows/f.yaml", "handbooks/h/SKILL.md", ".pi/flows/agents/b.md"),

@@ -16,7 +16,7 @@ from penstock.resources.vault import SecretHandles
 from tests.kit.origin import answer, origin, says, serving, trusting
 from tests.kit.ways import HERE, LIMITS, Dns, asked, way
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 
 
 async def test_an_answer_is_given_as_it_is_whatever_its_status() -> None:

@@ -10,7 +10,7 @@ from starlette._utils import get_route_path
 
 from penstock.server.routing import Router, path_of, root_of, way_up
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 UNUSED = ("pydantic.v1", "penstock.sandbox.processes.deno", "penstock.sandbox.processes.enclose")
 
 

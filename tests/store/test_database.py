@@ -311,7 +311,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.serial
+@pytest.mark.programs
 @pytest.mark.slow(reason="starts four interpreters")
 async def test_many_processes_may_make_and_write_one_database(database_url: str) -> None:
     command = [sys.executable, "-c", WRITE_TEN, database_url]

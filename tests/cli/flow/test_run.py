@@ -14,7 +14,7 @@ from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.flows import HEAD
 from tests.kit.terminal import Terminal
 
-pytestmark = [pytest.mark.serial, pytest.mark.slow("opens a store for each command")]
+pytestmark = [pytest.mark.programs, pytest.mark.slow("opens a store for each command")]
 Run = Callable[..., tuple[int, str, str]]
 NEEDY = LOOK.replace("steps:", "inputs: {n: {type: number, required: true}}\nsteps:")
 EAGER = LOOK.replace("steps:", "task_required: true\ntask_prompt: For whom?\nsteps:")

@@ -13,7 +13,7 @@ from penstock.cli.tools.debug import where
 from tests.kit.devtools import DevTools
 from tests.kit.project import ProjectFolder
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 SOURCE = """type Input = { n: number };
 
 export async function run({ n }: Input) {

@@ -12,7 +12,7 @@ from penstock.flows.runs.values import TemplateValues
 from penstock.flows.steps.shell import with_variables
 from tests.kit.project import ProjectFolder
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 FLOW = "name: demo\ndescription: d\nsteps:\n"
 
 

@@ -24,7 +24,7 @@ from penstock.resources.project.search import (
     walk,
 )
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.programs
 
 
 def files(*names: str) -> list[FoundFile]:
