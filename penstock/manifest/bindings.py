@@ -67,13 +67,13 @@ VAULT_FIELDS = (
         key="key",
         kind=Text(wanted="a vault key", form=_VAULT_KEY),
         required=True,
-        meaning="What the script asks for with `flo.vault.get`.",
+        meaning="The key that the script passes to `flo.vault.get`.",
     ),
     Field(
         key="scope_kinds",
         kind=SetOf(words=VAULT_SCOPES, wanted="a non-empty list of profile and shared"),
         required=True,
-        meaning="Whose secret it may be.",
+        meaning="The kinds of owners that the secret may have.",
     ),
 )
 STATE_FIELDS = (
@@ -81,24 +81,24 @@ STATE_FIELDS = (
         key="name",
         kind=Text(wanted="an id", form=ID),
         required=True,
-        meaning="A label, of one binding in the tool.",
+        meaning="A label, unique in the tool.",
     ),
     Field(
         key="key_prefix",
         kind=Text(wanted="a non-empty string of at most 256 bytes", least=1, most_bytes=256),
         required=True,
-        meaning="The keys that begin so belong to the binding.",
+        meaning="The binding covers all keys with this prefix.",
     ),
     Field(
         key="scope_kind",
         kind=OneOf(words=SCOPES),
         required=True,
-        meaning="Where the values live.",
+        meaning="The kind of owner of the values.",
     ),
     Field(
         key="scope_id",
         kind=Text(wanted="a scope id", form=_SCOPE_ID),
-        meaning="Which shared scope; for `shared`, and only for it.",
+        meaning="The id of the shared scope. Required for `shared`, else not allowed.",
     ),
 )
 VAULT = ListOf(

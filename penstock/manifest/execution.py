@@ -75,30 +75,30 @@ FIELDS = (
         key="type",
         kind=OneOf(words=("script",)),
         required=True,
-        meaning="The only one that manifests have.",
+        meaning="The only type.",
     ),
     Field(
         key="script",
         kind=Text(wanted="JavaScript or TypeScript source", least=1, most_bytes=MOST_SOURCE_BYTES),
-        meaning="The source itself, read as TypeScript. Either this or `script_file`.",
+        meaning="The source, as TypeScript. Set either this or `script_file`.",
     ),
     Field(
         key="script_file",
         kind=FilePathKind(
             wanted="a relative path to a .mts, .mjs, .ts or .js file", endings=SCRIPTS
         ),
-        meaning="A file below the manifest's folder.",
+        meaning="The source in a file below the manifest's folder.",
     ),
     Field(
         key="entrypoint",
         kind=Entrypoint(),
         default=ENTRYPOINT,
-        meaning="The exported function that is called with the input.",
+        meaning="The exported function to call with the input.",
     ),
     Field(
         key="engine",
         kind=OneOf(words=ENGINES),
-        meaning="The engine it wants, stronger than the project's.",
+        meaning="The engine to run in, instead of the project's.",
     ),
 )
 EXECUTION = RecordKind(fields=FIELDS, build=_execution)

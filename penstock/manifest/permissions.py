@@ -107,12 +107,15 @@ def _named(key: str, noun: str) -> Iterator[Field]:
         key=key,
         kind=NonEmptyText(wanted=f"a {noun} id"),
         required=True,
-        meaning=f"The {noun}'s id.",
+        meaning=f"The id of the {noun}.",
     )
     yield Field(
-        key="name", kind=NonEmptyText(wanted="a name"), required=True, meaning="What people see."
+        key="name",
+        kind=NonEmptyText(wanted="a name"),
+        required=True,
+        meaning="The name that people see.",
     )
-    yield Field(key="description", kind=Text(most=4096), meaning="What it is for.")
+    yield Field(key="description", kind=Text(most=4096), meaning="The purpose.")
 
 
 _SHORT = Text(wanted="a string of at most 64 characters", most=64)
@@ -144,6 +147,6 @@ FIELDS = (
         ),
         required=True,
         default=(),
-        meaning="The groups, as people see them.",
+        meaning="The groups that people see.",
     ),
 )

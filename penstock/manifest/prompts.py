@@ -71,7 +71,7 @@ EXECUTION_FIELDS = (
         key="preamble",
         kind=_Preamble(),
         required=True,
-        meaning="Stands first in the system prompt, before the agent's instructions.",
+        meaning="The start of the system prompt, before the agent's instructions.",
     ),
 )
 RESOLVER_FIELDS = (
@@ -81,19 +81,19 @@ RESOLVER_FIELDS = (
             wanted="a relative path to a .mts or .mjs file", endings=(".mts", ".mjs")
         ),
         required=True,
-        meaning="A file below the manifest's folder.",
+        meaning="The script: a file below the manifest's folder.",
     ),
     Field(
         key="entrypoint",
         kind=Entrypoint(),
         required=True,
-        meaning="The exported function that is asked.",
+        meaning="The exported function to call.",
     ),
     Field(
         key="timeout_ms",
         kind=Integer(low=1, high=60_000),
         required=True,
-        meaning="How long it may take.",
+        meaning="Timeout of the function.",
     ),
 )
 FIELDS = (
@@ -101,11 +101,11 @@ FIELDS = (
         key="execution",
         kind=RecordKind(fields=EXECUTION_FIELDS, build=from_fields(_preamble)),
         required=True,
-        meaning="What the prompt begins with.",
+        meaning="The start of the prompt.",
     ),
     Field(
         key="system_prompt_resolver",
         kind=RecordKind(fields=RESOLVER_FIELDS, build=_resolver),
-        meaning="A script that gives a further part of the prompt, once for each task.",
+        meaning="A script that returns a further part of the prompt. It runs once per task.",
     ),
 )

@@ -127,45 +127,52 @@ RETRY_FIELDS = (
         key="max_attempts",
         kind=Integer(low=1, high=10),
         default=ONCE.max_attempts,
-        meaning="The first included.",
+        meaning="Attempts, the first one included.",
     ),
     Field(
         key="initial_backoff_ms",
         kind=Integer(low=0, high=600_000),
         default=ONCE.initial_backoff_ms,
-        meaning="The wait before the second attempt.",
+        meaning="Delay before the second attempt.",
     ),
     Field(
         key="multiplier",
         kind=Number(low=1, high=10),
         default=ONCE.multiplier,
-        meaning="Each further wait is so many times the one before.",
+        meaning="Factor by which each further delay grows.",
     ),
     Field(
         key="max_backoff_ms",
         kind=Integer(low=0, high=600_000),
         default=ONCE.max_backoff_ms,
-        meaning="No wait is longer.",
+        meaning="Upper limit of a delay.",
     ),
 )
 LIMIT_FIELDS = (
     Field(
         key="memory_mb",
         kind=Integer(low=16, high=512),
-        meaning="Of one sandbox; left out, `limits.script_memory_mb` of the project.",
+        meaning="Memory of one sandbox. Default: `limits.script_memory_mb` of the project.",
     ),
     Field(
         key="nested_calls",
         kind=Integer(low=0, high=10_000),
-        meaning="New calls of other tools in one call; left out, `limits.nested_calls`.",
+        meaning="New calls of other tools per call. Default: `limits.nested_calls`.",
     ),
     Field(
         key="log_bytes",
         kind=Integer(low=0, high=1_048_576),
-        meaning="What the script may write with `console`; left out, `limits.log_bytes`.",
+        meaning="Bytes that the script may write with `console`. Default: `limits.log_bytes`.",
     ),
 )
-_WHEN = (Field(key="when", kind=JsonSchema(), required=True, meaning="What the input matches."),)
+_WHEN = (
+    Field(
+        key="when",
+        kind=JsonSchema(),
+        required=True,
+        meaning="The schema that the input must match.",
+    ),
+)
 TOOL_IDS = ListOf(
     item=Text(wanted="a tool id", least=1, most=200), wanted="a list of tool ids", most=200
 )
@@ -175,7 +182,7 @@ REQUIRES_PERMISSIONS = Field(
         item=NonEmptyText(wanted="a permission id"), wanted="a list of permission ids", most=200
     ),
     default=(),
-    meaning="The profile must hold all of them.",
+    meaning="Permissions that the profile must have, all of them.",
 )
 LABELS = ListOf(
     item=Text(wanted="a string of at most 64 characters", most=64),
@@ -188,54 +195,63 @@ FIELDS = (
         key="name",
         kind=Id(noun="tool"),
         required=True,
-        meaning="The tool's id, for `tool_id` and `/call`.",
+        meaning="The id of the tool, for `tool_id` and `/call`.",
     ),
     Field(
         key="description",
         kind=DESCRIPTION,
         required=True,
-        meaning="What models and people read about it.",
+        meaning="The description that models and people read.",
     ),
     Field(
         key="input_schema",
         kind=JsonSchema(is_object=True),
         required=True,
-        meaning="What every input is checked against; of type `object`.",
+        meaning="Schema of every input, with type `object`.",
     ),
-    Field(key="execution", kind=EXECUTION, required=True, meaning="What runs."),
+    Field(key="execution", kind=EXECUTION, required=True, meaning="The script to run."),
     Field(
         key="timeout_ms",
         kind=Integer(low=1, high=3_600_000),
-        meaning="Of one attempt, nested calls included; waiting for people is free. Left out, "
-        "`limits.timeout_ms`.",
+        meaning="Timeout of one attempt, nested calls included; time spent waiting for people does "
+        "not count. Default: `limits.timeout_ms`.",
     ),
     Field(
         key="retry_policy",
         kind=RecordKind(fields=RETRY_FIELDS, build=from_fields(RetryPolicy)),
         default=ONCE,
-        meaning="When a failed call is tried again; once, unless it says more.",
+        meaning="How often and when a failed call is retried. Default: never.",
     ),
-    Field(key="vault", kind=VAULT, default=(), meaning="The secrets that the script may ask for."),
-    Field(key="state", kind=STATE, default=(), meaning="The durable values it may reach."),
+    Field(key="vault", kind=VAULT, default=(), meaning="Secrets that the script may request."),
+    Field(
+        key="state",
+        kind=STATE,
+        default=(),
+        meaning="Durable values that the script may read and write.",
+    ),
     Field(
         key="direct_call",
         kind=Boolean(),
         default=False,
-        meaning="Callable by `/call`, by programs, and by any script; changes nothing for models.",
+        meaning="Callable by `/call`, by programs, and by any script. Does not affect models.",
     ),
     Field(
         key="script_tools",
         kind=TOOL_IDS,
         default=(),
-        meaning="Tools that scripts may call when this one is the direct call.",
+        meaning="Tools that the script may call when this tool is called directly.",
     ),
     REQUIRES_PERMISSIONS,
-    Field(key="output_schema", kind=JsonSchema(), meaning="What every output is checked against."),
+    Field(
+        key="output_schema",
+        kind=JsonSchema(),
+        meaning="Schema of every output.",
+    ),
     Field(
         key="effect",
         kind=OneOf(words=tuple(Effect), make=Effect),
         default=Effect.WRITE,
-        meaning="What the tool does to the world, and so what a crash in the middle means.",
+        meaning="Effect on the outside world. It decides what a crash during a call means.",
     ),
     Field(
         key="idempotent",
@@ -247,7 +263,7 @@ FIELDS = (
         key="requires_approval",
         kind=_Approval(),
         default=False,
-        meaning="A person must say yes first; with `when`, if the input matches that schema.",
+        meaning="A person must approve each call; with `when`, only calls with a matching input.",
     ),
     Field(
         key="egress",
@@ -258,26 +274,25 @@ FIELDS = (
             wanted="a list of host patterns such as api.example.com or *.example.com",
             most=64,
         ),
-        meaning="The hosts that `fetch` may reach; left out, `egress.default` of the project.",
+        meaning="Hosts that `fetch` may reach. Default: `egress.default` of the project.",
     ),
-    Field(key="labels", kind=LABELS, default=(), meaning="For filters and rules."),
+    Field(key="labels", kind=LABELS, default=(), meaning="Labels for filters and rules."),
     Field(
         key="limits",
         kind=RecordKind(fields=LIMIT_FIELDS, build=from_fields(ToolLimits)),
         default=USUAL,
-        meaning="What one call may use.",
+        meaning="Limits of one call.",
     ),
     Field(
         key="trust",
         kind=OneOf(words=("off", "ask", "deny")),
-        meaning="What happens to a call that would send out what was read from strangers. "
-        "Has no effect yet.",
+        meaning="What happens to a call that would send out untrusted text. Has no effect yet.",
     ),
     Field(
         key="trusted_source",
         kind=Boolean(),
         default=False,
-        meaning="What the tool returns is not a stranger's text. Has no effect yet.",
+        meaning="Whether its output is trusted text. Has no effect yet.",
     ),
     Field(
         key="revert", kind=Text(wanted="a tool id", least=1, most=64), meaning="Has no effect yet."
