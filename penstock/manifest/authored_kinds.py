@@ -91,8 +91,8 @@ class Outputs(Struct, frozen=True, kw_only=True):
             if output is None:
                 continue
             if output.name in outputs:
-                said = f'output "{output.name}" is declared twice'
-                _name_of(node.at(number)).refuse("duplicate-output", said)
+                message = f'output "{output.name}" is declared twice'
+                _name_of(node.at(number)).refuse("duplicate-output", message)
             outputs.setdefault(output.name, output)
         return tuple(outputs.values())
 
@@ -118,11 +118,11 @@ def warn_unknown(node: Node, known: Sequence[str], title: str) -> None:
     """Warn of unknown keys of a mapping, each with the nearest known one."""
     unknown = [key for key in node.value if key not in known and not key.startswith(OWN)]
     for key in unknown[:MOST_UNKNOWN]:
-        said = f"unknown field {quoted(key)} in {title}"
-        warn(node.at(key), "unknown-field", said, meant(nearest(key, known)))
+        message = f"unknown field {quoted(key)} in {title}"
+        warn(node.at(key), "unknown-field", message, meant(nearest(key, known)))
     if more := unknown[MOST_UNKNOWN:]:
-        said = f"there are {len(more)} more unknown fields in {title}"
-        warn(node.at(more[0]), "unknown-field", said)
+        message = f"there are {len(more)} more unknown fields in {title}"
+        warn(node.at(more[0]), "unknown-field", message)
 
 
 def warn(node: Node, code: str, message: str, suggestion: str | None = None) -> None:
@@ -146,8 +146,8 @@ def required(node: Node, key: str, kind: Kind) -> Any:
     """Return the value of a key, or WRONG if it is missing."""
     if key in node.value:
         return kind.read(node.at(key))
-    said = f'missing required field "{key}" in {node.name}'
-    return node.refuse("missing-field", said, at=node.key_place)
+    message = f'missing required field "{key}" in {node.name}'
+    return node.refuse("missing-field", message, at=node.key_place)
 
 
 def _output(node: Node) -> Output | None:
@@ -180,8 +180,8 @@ def _is_name(node: Node) -> bool:
     """Return whether a name is valid; warn if templates cannot use it."""
     name = node.value
     if name in RESERVED:
-        said = f'output "{name}" is a reserved name'
-        node.refuse("reserved-output", said, suggestion=f"reserved: {', '.join(RESERVED)}")
+        message = f'output "{name}" is a reserved name'
+        node.refuse("reserved-output", message, suggestion=f"reserved: {', '.join(RESERVED)}")
         return False
     if not IDENTIFIER.fullmatch(name):
         warn(node, "bad-output-name", f"output {quoted(name)} is not an identifier")
@@ -196,8 +196,8 @@ def _pattern(node: Node, name: str) -> str | None:
         return None
     if not check_schema({"type": "string", "pattern": node.value}):
         return node.value
-    said = f"pattern of output {quoted(name)} is not a regular expression"
-    warn(node, "bad-pattern", f"{said}: {_fault(node.value)}; it is ignored")
+    message = f"pattern of output {quoted(name)} is not a regular expression"
+    warn(node, "bad-pattern", f"{message}: {_fault(node.value)}; it is ignored")
     return None
 
 

@@ -35,11 +35,11 @@ class StateBinding(Struct, frozen=True, kw_only=True):
 def _state_binding(node: Node, values: dict[str, Any]) -> StateBinding:
     is_shared = values["scope_kind"] == "shared"
     if is_shared and "scope_id" not in node.value:
-        said = f'{node.title} needs "scope_id" because scope_kind is shared'
-        node.refuse("state-scope-id", said)
+        message = f'{node.title} needs "scope_id" because scope_kind is shared'
+        node.refuse("state-scope-id", message)
     if values["scope_kind"] and not is_shared and "scope_id" in node.value:
-        said = f'{node.title} must not have "scope_id": it is only for scope_kind shared'
-        node.refuse("state-scope-id", said, at=node.at("scope_id").key_place)
+        message = f'{node.title} must not have "scope_id": it is only for scope_kind shared'
+        node.refuse("state-scope-id", message, at=node.at("scope_id").key_place)
     return StateBinding(**values)
 
 
@@ -55,10 +55,12 @@ def refuse_overlaps(state: Node) -> None:
         for other, start, scope in before:
             if scope == kind and (prefix.startswith(start) or start.startswith(prefix)):
                 short, long = sorted((start, prefix), key=len)
-                said = f"state bindings {quoted(other)} and {quoted(name)} overlap for scope_kind"
+                message = (
+                    f"state bindings {quoted(other)} and {quoted(name)} overlap for scope_kind"
+                )
                 prefixes = f"{quoted(short)} is a prefix of {quoted(long)}"
                 place = state.at(number, "key_prefix")
-                place.refuse("state-overlap", f"{said} {kind}: {prefixes}")
+                place.refuse("state-overlap", f"{message} {kind}: {prefixes}")
         before.append((name, prefix, str(kind)))
 
 

@@ -93,13 +93,13 @@ class Bundle(Struct, frozen=True, kw_only=True):
         cataloged = self.permissions.ids if self.permissions else frozenset()
         return cataloged.union(*tools, *skills)
 
-    def with_findings(self, found: Findings) -> "Bundle":
+    def with_findings(self, further: Findings) -> "Bundle":
         """Return a copy with more diagnostics, by tool id; a tool with an error becomes broken."""
         broken = dict(self.broken_tools)
-        for tool_id, findings in found.items():
+        for tool_id, findings in further.items():
             if tool_id in broken or has_error(findings):
                 broken[tool_id] = sort([*broken.get(tool_id, ()), *findings])
-        added = [finding for findings in found.values() for finding in findings]
+        added = [finding for findings in further.values() for finding in findings]
         return replace(
             self,
             tools={name: tool for name, tool in self.tools.items() if name not in broken},

@@ -113,8 +113,8 @@ class Node(Struct, kw_only=True):
         return self._unfit("bad-value", wanted, found(self.value), hint)
 
     def _unfit(self, code: str, wanted: str, seen: str, suggestion: str | None = None) -> Invalid:
-        said = f'"{self.name}" must be {wanted}, found {seen}'
-        return self.refuse(code, said, suggestion=suggestion)
+        message = f'"{self.name}" must be {wanted}, found {seen}'
+        return self.refuse(code, message, suggestion=suggestion)
 
 
 class Kind(Protocol):

@@ -53,12 +53,12 @@ def discover(root: Path) -> FoundManifests:
         elif name.endswith(LATER):
             diagnostics.append(_warning("not-read-yet", path, "is not read in this version"))
         elif near := _near_miss(name, path):
-            said = f'looks like a manifest but is not read; rename it to "{near}"'
-            diagnostics.append(_warning("near-miss-name", path, said))
+            message = f'looks like a manifest but is not read; rename it to "{near}"'
+            diagnostics.append(_warning("near-miss-name", path, message))
     if len(files) > MOST_MANIFESTS:
-        said = f"the project has {len(files)} manifests; the limit is {MOST_MANIFESTS}"
+        message = f"the project has {len(files)} manifests; the limit is {MOST_MANIFESTS}"
         beyond = shown(files[MOST_MANIFESTS][1])
-        diagnostics.append(Diagnostic(code="bundle-too-large", message=said, file=beyond))
+        diagnostics.append(Diagnostic(code="bundle-too-large", message=message, file=beyond))
     return FoundManifests(files=files[:MOST_MANIFESTS], diagnostics=diagnostics)
 
 
@@ -108,9 +108,9 @@ def _near_miss(name: str, path: str) -> str | None:
     return f"{shown(name[: len(stem)] or folder or 'my')}.{noun}.yaml"
 
 
-def _warning(code: str, path: str, said: str) -> Diagnostic:
+def _warning(code: str, path: str, fault: str) -> Diagnostic:
     file = shown(path)
-    message = f'"{file}" {said}'
+    message = f'"{file}" {fault}'
     return Diagnostic(code=code, message=message, file=file, severity=Severity.WARNING)
 
 

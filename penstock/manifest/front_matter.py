@@ -49,17 +49,17 @@ def parse_front_matter(text: str, file: str) -> FrontMatter:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        said = f"not UTF-8 at character {error.start}"
-        return _without(file, text.count("\n", 0, error.start) + 1, "file-encoding", said)
+        message = f"not UTF-8 at character {error.start}"
+        return _without(file, text.count("\n", 0, error.start) + 1, "file-encoding", message)
     lines = text.removeprefix("\ufeff").split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if lines[first].rstrip() != FENCE:
-        said = f'no front matter: the file must begin with a line "{FENCE}"'
-        return _without(file, first + 1, "no-front-matter", said)
+        message = f'no front matter: the file must begin with a line "{FENCE}"'
+        return _without(file, first + 1, "no-front-matter", message)
     end = next((n for n in range(first + 1, len(lines)) if lines[n].rstrip() == FENCE), None)
     if end is None:
-        said = f'the front matter is not closed: no second line "{FENCE}"'
-        return _without(file, first + 1, "front-matter-open", said)
+        message = f'the front matter is not closed: no second line "{FENCE}"'
+        return _without(file, first + 1, "front-matter-open", message)
     head, is_loose = _head("\n".join(lines[first + 1 : end]), file, first + 2)
     start = next((n for n in range(end + 1, len(lines)) if lines[n].strip()), end)
     body = "\n".join(lines[end + 1 :]).strip()
@@ -213,8 +213,8 @@ class _Lines:
             column=line.indent + 1,
             end_column=line.indent + 1 + len(line.text),
         )
-        said = "line not understood; it is ignored"
-        self._document.problem("line-ignored", said, at, severity=Severity.WARNING)
+        message = "line not understood; it is ignored"
+        self._document.problem("line-ignored", message, at, severity=Severity.WARNING)
 
 
 def _scalar(text: str, depth: int = 0) -> Any:

@@ -75,10 +75,10 @@ class Handbook(Struct, frozen=True, kw_only=True):
 class Handbooks:
     """Handbooks by name; of two with the same name the first one is used."""
 
-    def __init__(self, found: Iterable[Handbook] = ()) -> None:
+    def __init__(self, handbooks: Iterable[Handbook] = ()) -> None:
         self._by_name: dict[str, Handbook] = {}
-        for each in found:
-            self._by_name.setdefault(each.name, each)
+        for handbook in handbooks:
+            self._by_name.setdefault(handbook.name, handbook)
 
     def __iter__(self) -> Iterator[Handbook]:
         """Yield the handbooks."""
@@ -98,14 +98,14 @@ class Handbooks:
 
         Raises ToolFailed with the sentence that a model is to read.
         """
-        found = self._by_name.get(name)
-        if found is None:
+        handbook = self._by_name.get(name)
+        if handbook is None:
             names = ", ".join(self.names) or "none"
             raise ToolFailed(f'Skill "{name}" not found. Available: {names}.')
-        if file not in found.files:
-            listed = ", ".join(found.files) or "none"
+        if file not in handbook.files:
+            listed = ", ".join(handbook.files) or "none"
             raise ToolFailed(f'File "{file}" is not listed in skill "{name}". Listed: {listed}.')
-        return _text_of(found, file)
+        return _text_of(handbook, file)
 
     def listed(self) -> str:
         """Return the list of handbooks, with descriptions and files."""
@@ -165,8 +165,8 @@ def read_index(text: str, file: str = INDEX) -> Index:
 def find_folders(folder: Path) -> list[str]:
     """Return the names of the directories that may be handbooks, in order."""
     try:
-        with os.scandir(folder) as found:
-            names = sorted(each.name for each in found if leads_to_folder(each))
+        with os.scandir(folder) as entries:
+            names = sorted(each.name for each in entries if leads_to_folder(each))
     except OSError:
         return []
     return names[:MOST_HANDBOOKS]
@@ -217,11 +217,11 @@ def _head(text: str, file: str, first_line: int) -> Document:
 
 def _from_head(head: Document) -> Iterator[Topic]:
     """Read `files:`: a list of names or mappings, or a string with commas."""
-    given = head.value["files"]
+    files = head.value["files"]
     path: YamlPath = ("files",)
-    items = given.split(",") if isinstance(given, str) else given
+    items = files.split(",") if isinstance(files, str) else files
     for number, item in enumerate(items if isinstance(items, list) else []):
-        at = path if isinstance(given, str) else (*path, number)
+        at = path if isinstance(files, str) else (*path, number)
         if isinstance(item, str) and item.strip():
             yield Topic(item.strip(), place=head.values.get(at, _TOP))
         elif isinstance(item, dict):
@@ -234,11 +234,11 @@ def _from_head(head: Document) -> Iterator[Topic]:
 
 def _from_body(body: str, first_line: int) -> Iterator[Topic]:
     """Read a line `files:` and the items below it."""
-    found = _LIST.search(body)
-    if found is None:
+    heading = _LIST.search(body)
+    if heading is None:
         return
-    begin = first_line + body.count("\n", 0, found.end()) + 1
-    lines = body[found.end() :].split("\n")[1:]
+    begin = first_line + body.count("\n", 0, heading.end()) + 1
+    lines = body[heading.end() :].split("\n")[1:]
     for at, written in enumerate(lines):
         item = _ITEM.match(written)
         if item is None:
@@ -263,12 +263,12 @@ def _is_wrapped(lines: Sequence[str], at: int) -> bool:
 
 
 def _text_of(book: Handbook, file: str) -> str:
-    said = f'File "{file}" of skill "{book.name}"'
+    message = f'File "{file}" of skill "{book.name}"'
     try:
         if is_outside(book.folder, file):
-            raise ToolFailed(f"{said} leaves its directory.")
+            raise ToolFailed(f"{message} leaves its directory.")
         return read_text(book.folder / file)
     except FileNotFoundError:
-        raise ToolFailed(f"{said} is listed but does not exist.") from None
+        raise ToolFailed(f"{message} is listed but does not exist.") from None
     except (OSError, ValueError):
-        raise ToolFailed(f"{said} is not text of at most {FILE_BYTES} bytes.") from None
+        raise ToolFailed(f"{message} is not text of at most {FILE_BYTES} bytes.") from None

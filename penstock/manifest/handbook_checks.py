@@ -49,16 +49,16 @@ def _check(root: Path, folder: str, known: dict[str, str]) -> Document:
     try:
         text = read_text(root / folder / INDEX)
     except FileNotFoundError:
-        said = f"there is no {INDEX} here: the directory is no handbook"
-        head.problem("handbook-no-index", said, _TOP, severity=Severity.WARNING)
+        message = f"there is no {INDEX} here: the directory is no handbook"
+        head.problem("handbook-no-index", message, _TOP, severity=Severity.WARNING)
         return head
     except (OSError, ValueError):
         head.problem("file-unreadable", f"{INDEX} {_NO_TEXT}", _TOP)
         return head
     index = read_index(text, head.file)
     if index.is_open:
-        said = 'the front matter is not closed: no second line "---"; it is read as text'
-        index.head.problem("front-matter-open", said, _TOP, severity=Severity.WARNING)
+        message = 'the front matter is not closed: no second line "---"; it is read as text'
+        index.head.problem("front-matter-open", message, _TOP, severity=Severity.WARNING)
     _check_head(index.head)
     _check_name(index.head, root / folder, known)
     _check_topics(index, root / folder)
@@ -83,22 +83,22 @@ def _check_name(head: Document, folder: Path, known: dict[str, str]) -> None:
     name = own if isinstance(own, str) and own.strip() else folder.name
     first = known.setdefault(name, head.file)
     if first != head.file:
-        said = f"skill {quoted(name)} is hidden by the one in {first}"
-        head.problem("hidden", said, head.keys.get(("name",), _TOP), severity=Severity.WARNING)
+        message = f"skill {quoted(name)} is hidden by the one in {first}"
+        head.problem("hidden", message, head.keys.get(("name",), _TOP), severity=Severity.WARNING)
 
 
 def _check_topics(index: Index, folder: Path) -> None:
     head, seen = index.head, dict[str, int]()
     if not index.topics:
-        said = "no files are listed: skill_read can read nothing of this handbook"
+        message = "no files are listed: skill_read can read nothing of this handbook"
         advice = "add files: with the names of its files"
         at = head.keys.get(("files",), _TOP)
-        head.problem("handbook-no-files", said, at, advice, severity=Severity.WARNING)
+        head.problem("handbook-no-files", message, at, advice, severity=Severity.WARNING)
     for topic in index.topics:
         file, warning = f"file {quoted(topic.name)}", Severity.WARNING
         if topic.name in seen:
-            said = f"{file} is listed twice; first at line {seen[topic.name]}"
-            head.problem("duplicate-file", said, topic.place, severity=warning)
+            message = f"{file} is listed twice; first at line {seen[topic.name]}"
+            head.problem("duplicate-file", message, topic.place, severity=warning)
             continue
         seen[topic.name] = topic.place.line
         fault, near = _fault(folder, topic.name)
@@ -126,7 +126,7 @@ def _files(folder: Path) -> list[str]:
     return sorted(shown(each) for each in names if each != INDEX)
 
 
-def _wrong(head: Document, path: YamlPath, wanted: str, value: Any) -> None:
+def _wrong(head: Document, path: YamlPath, expected: str, value: Any) -> None:
     name = "".join(f"[{each}]" if isinstance(each, int) else each for each in path)
-    said = f'"{name}" must be {wanted}, found {found(value)}'
-    head.problem("wrong-type", said, head.values.get(path, _TOP), severity=Severity.WARNING)
+    message = f'"{name}" must be {expected}, found {found(value)}'
+    head.problem("wrong-type", message, head.values.get(path, _TOP), severity=Severity.WARNING)

@@ -64,8 +64,8 @@ class Id(Struct, frozen=True, kw_only=True):
             return node.wrong_type(self.wanted)
         if not ID.fullmatch(node.value):
             rule = 'use letters, digits, "_", "." and "-", begin with a letter or "_"'
-            said = f"{quoted(node.value)} is not a valid {self.noun} id"
-            return node.refuse("bad-id", f"{said}: {rule}, at most 64 characters")
+            message = f"{quoted(node.value)} is not a valid {self.noun} id"
+            return node.refuse("bad-id", f"{message}: {rule}, at most 64 characters")
         return node.value
 
 
@@ -202,8 +202,8 @@ def refuse_doubles(node: Node, noun: str, key: str = "") -> None:
         if not isinstance(item.value, str):
             continue
         if item.value in seen:
-            said = f'{noun} {quoted(item.value)} is declared twice in "{node.name}"'
-            item.refuse("declared-twice", said)
+            message = f'{noun} {quoted(item.value)} is declared twice in "{node.name}"'
+            item.refuse("declared-twice", message)
         seen.add(item.value)
 
 
@@ -212,9 +212,9 @@ def exactly_one(node: Node, one: str, other: str) -> None:
     count = (one in node.value) + (other in node.value)
     if count == 1:
         return
-    said = f'{node.title} must have exactly one of "{one}" and "{other}"'
+    message = f'{node.title} must have exactly one of "{one}" and "{other}"'
     at = node.at(other).key_place if count else node.place
-    node.refuse("exactly-one", f"{said}; found {'both' if count else 'neither'}", at=at)
+    node.refuse("exactly-one", f"{message}; found {'both' if count else 'neither'}", at=at)
 
 
 POINTER_CHARACTERS = 500
@@ -240,8 +240,8 @@ class JsonSchema(Struct, frozen=True, kw_only=True):
         if self.is_object and schema.get("type") != "object" and is_valid:
             seen = found(schema["type"]) if "type" in schema else "nothing"
             at = node.at("type").place if "type" in schema else node.place
-            said = f'"{node.name}" must have type "object", found {seen}'
-            return node.refuse("schema-not-object", said, at=at)
+            message = f'"{node.name}" must have type "object", found {seen}'
+            return node.refuse("schema-not-object", message, at=at)
         return schema if is_valid else WRONG
 
 
@@ -252,11 +252,13 @@ def _is_valid(node: Node) -> bool:
         return True
     remote = {reference.path: reference.ref for reference in remote_refs(node.value)}
     for path, ref in remote.items():
-        said = f'"$ref" to {quoted(ref)} is refused: only references inside the same schema'
-        node.at(*path).refuse("remote-ref", said)
+        message = f'"$ref" to {quoted(ref)} is refused: only references inside the same schema'
+        node.at(*path).refuse("remote-ref", message)
     for fault in faults:
         if fault.path not in remote:
             where = cut(pointer(list(fault.path)), POINTER_CHARACTERS) or "/"
-            said = f'"{node.name}" is not a valid JSON Schema (2020-12): {fault.message} at {where}'
-            node.at(*fault.path).refuse("bad-schema", said)
+            message = (
+                f'"{node.name}" is not a valid JSON Schema (2020-12): {fault.message} at {where}'
+            )
+            node.at(*fault.path).refuse("bad-schema", message)
     return False

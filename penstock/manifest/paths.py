@@ -31,16 +31,16 @@ class FilePathKind(Struct, frozen=True, kw_only=True):
             return node.wrong_type(self.wanted)
         if not node.home.is_relative(path):
             below = 'a relative path below the manifest\'s directory, without ".."'
-            said = f'"{node.name}" must be {below}, found {quoted(path)}'
-            return node.refuse("path-traversal", said)
+            message = f'"{node.name}" must be {below}, found {quoted(path)}'
+            return node.refuse("path-traversal", message)
         if self.endings and not path.endswith(self.endings):
             return node.bad_value(self.wanted)
         if node.home.leads_out(path):
-            said = f"{quoted(path)} leads out of {node.home.shown} through a symlink"
-            return node.refuse("path-escape", said)
+            message = f"{quoted(path)} leads out of {node.home.shown} through a symlink"
+            return node.refuse("path-escape", message)
         if not node.home.has_file(path):
-            said = f'"{node.name}": the file {quoted(path)} does not exist'
-            return node.refuse("file-missing", said)
+            message = f'"{node.name}": the file {quoted(path)} does not exist'
+            return node.refuse("file-missing", message)
         return PurePosixPath(path).as_posix()
 
 
@@ -49,6 +49,6 @@ def escape_of(root: Path, path: str) -> Diagnostic | None:
     if not ManifestFolder(folder=root, shown=".").leads_out(path):
         return None
     file = shown(path)
-    said = f"{quoted(file)} leads out of the project through a symlink"
+    message = f"{quoted(file)} leads out of the project through a symlink"
     advice = "put a copy in its place"
-    return Diagnostic(code="path-escape", message=said, file=file, suggestion=advice)
+    return Diagnostic(code="path-escape", message=message, file=file, suggestion=advice)

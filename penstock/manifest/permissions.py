@@ -64,10 +64,10 @@ def read_permissions(node: Node) -> PermissionCatalog:
     _refuse_doubles("group", _ids(node, "groups", "group_id"))
     permissions = _permission_ids(node)
     _refuse_doubles("permission", permissions)
-    for each in permissions:
-        if each.value in BUILTIN:
-            said = f"{quoted(each.value)} is a built-in permission; choose another id"
-            each.refuse("builtin-collision", said)
+    for permission in permissions:
+        if permission.value in BUILTIN:
+            message = f"{quoted(permission.value)} is a built-in permission; choose another id"
+            permission.refuse("builtin-collision", message)
     return PermissionCatalog(**values, file=node.document.file)
 
 
@@ -92,14 +92,14 @@ def _length(node: Node) -> int:
 
 
 def _refuse_doubles(noun: str, ids: list[Node]) -> None:
-    counts = Counter(each.value for each in ids)
+    counts = Counter(node.value for node in ids)
     first: dict[str, Node] = {}
-    for each in ids:
-        before = first.setdefault(each.value, each)
-        if counts[each.value] > 1 and before is not each:
+    for node in ids:
+        before = first.setdefault(node.value, node)
+        if counts[node.value] > 1 and before is not node:
             line = before.place.line
-            said = f"{noun} {quoted(each.value)} is defined twice; first at line {line}"
-            each.refuse(f"duplicate-{noun}", said)
+            message = f"{noun} {quoted(node.value)} is defined twice; first at line {line}"
+            node.refuse(f"duplicate-{noun}", message)
 
 
 def _named(key: str, noun: str) -> Iterator[Field]:

@@ -102,8 +102,10 @@ def _check_ids(
     places: dict[str, list[Definition]] = {}
     for name, node in named:
         if name in taken or name.startswith(MCP):
-            said = f"{quoted(name)} is {taken.get(name, f'a built-in {noun}')}; choose another id"
-            node.refuse("builtin-collision", said)
+            message = (
+                f"{quoted(name)} is {taken.get(name, f'a built-in {noun}')}; choose another id"
+            )
+            node.refuse("builtin-collision", message)
         elif name:
             known = places.setdefault(name, [python[name]] if name in python else [])
             known.append(Definition(file=node.document.file, line=node.place.line))
@@ -134,8 +136,8 @@ def check_engine(tool: ParsedTool, engines: Sequence[str]) -> None:
     if engine and engine not in engines:
         node = tool.node.at("execution", "engine")
         allowed = ", ".join(engines)
-        said = f'"{node.name}" is {quoted(engine)}, and the project allows only {allowed}'
-        node.refuse("engine-not-allowed", said)
+        message = f'"{node.name}" is {quoted(engine)}, and the project allows only {allowed}'
+        node.refuse("engine-not-allowed", message)
 
 
 class References:
@@ -169,12 +171,12 @@ class References:
         for key, item in listed:
             path = node.at(key).name
             if item.value in inline:
-                said = f"{quoted(item.value)} is defined inline in this skill"
-                item.refuse("inline-listed", f'{said}; remove it from "{path}"')
+                message = f"{quoted(item.value)} is defined inline in this skill"
+                item.refuse("inline-listed", f'{message}; remove it from "{path}"')
             elif item.value.startswith(MCP):
-                said = f'{quoted(item.value)} in "{path}" names an MCP tool'
+                message = f'{quoted(item.value)} in "{path}" names an MCP tool'
                 whether = "whether it exists is known only when its server answers"
-                item.warn("unverified-mcp-tool", f"{said}; {whether}")
+                item.warn("unverified-mcp-tool", f"{message}; {whether}")
             else:
                 self._check(item, "tool", path)
 
@@ -182,9 +184,9 @@ class References:
         if node.value in self._known[noun]:
             return
         near = self._nearest(noun, node.value, self._known[noun])
-        said = f'{quoted(node.value)} in "{path}" is not a {noun} of this bundle or a built-in'
+        message = f'{quoted(node.value)} in "{path}" is not a {noun} of this bundle or a built-in'
         hint = near and f'did you mean "{near}"?'
-        node.refuse(f"unknown-{noun}-ref", said, suggestion=hint)
+        node.refuse(f"unknown-{noun}-ref", message, suggestion=hint)
 
     def _check_permissions(self, node: Node) -> None:
         if self._permissions is None:
@@ -194,9 +196,9 @@ class References:
                 continue
             near = self._nearest("permission", item.value, self._permissions)
             path = node.at("requires_permissions").name
-            said = f'{quoted(item.value)} in "{path}" is not a permission of the catalog'
+            message = f'{quoted(item.value)} in "{path}" is not a permission of the catalog'
             hint = near and f'did you mean "{near}"?'
-            item.refuse("unknown-permission", said, suggestion=hint)
+            item.refuse("unknown-permission", message, suggestion=hint)
 
     def _nearest(self, noun: str, name: str, known: frozenset[str]) -> str | None:
         if (noun, name) not in self._near:
@@ -219,8 +221,8 @@ def _warn_doubles(nodes: Iterable[Node]) -> None:
     for node in nodes:
         before = first.setdefault(node.value, node)
         if before is not node:
-            said = f"{quoted(node.value)} is listed twice ({before.name}, {node.name})"
-            node.warn("listed-twice", said)
+            message = f"{quoted(node.value)} is listed twice ({before.name}, {node.name})"
+            node.warn("listed-twice", message)
 
 
 def check_cycles(skills: Mapping[str, ParsedSkill]) -> None:
@@ -288,18 +290,20 @@ def _offers(
 
 
 def _warn_hidden(tool: ParsedTool, skill_id: str, missing: Sequence[str]) -> None:
-    said = f'{_name(tool.manifest)} can be called by a model in skill "{skill_id}", where its own'
+    message = (
+        f'{_name(tool.manifest)} can be called by a model in skill "{skill_id}", where its own'
+    )
     ids = ", ".join(f'"{each}"' for each in dict.fromkeys(missing))
     add = f'"script_tools" do not apply; add {ids} to the skill\'s "script_tools"'
     listed = tool.node.at("script_tools")
-    listed.warn("script-tools-hidden", f"{said} {add}", at=listed.key_place)
+    listed.warn("script-tools-hidden", f"{message} {add}", at=listed.key_place)
 
 
 def _warn_unused(tool: ParsedTool) -> None:
-    said = f'"script_tools" of {_name(tool.manifest)} have no effect'
+    message = f'"script_tools" of {_name(tool.manifest)} have no effect'
     why = 'they apply only to direct calls, and "direct_call" is not true'
     listed = tool.node.at("script_tools")
-    listed.warn("script-tools-unused", f"{said}: {why}", at=listed.key_place)
+    listed.warn("script-tools-unused", f"{message}: {why}", at=listed.key_place)
 
 
 def _name(tool: ToolManifest) -> str:

@@ -111,21 +111,21 @@ def _inline(node: Node, skill_id: str) -> tuple[ToolManifest, ...]:
 
 def _read_instruction(node: Node) -> str | None:
     """Return the text of the file, or report why it cannot be used."""
-    wanted = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
+    expected = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
     content = read_bounded(node.home.folder / node.value, MOST_INSTRUCTION_BYTES)
     if isinstance(content, UnreadReason):
         if content.code == TOO_LARGE:
-            node.bad_value(wanted, "a larger file")
+            node.bad_value(expected, "a larger file")
         else:
             node.refuse(content.code, f"{quoted(node.value)}: {content.message}")
         return None
     try:
         text = content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        node.bad_value(wanted, f"a file that is not UTF-8 at byte {error.start}")
+        node.bad_value(expected, f"a file that is not UTF-8 at byte {error.start}")
         return None
     if not text:
-        node.bad_value(wanted, "an empty file")
+        node.bad_value(expected, "an empty file")
     return text or None
 
 
@@ -191,7 +191,7 @@ def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
     """Return the resources of a skill: no manifests, scripts, hidden files or other skills."""
     folder = root / skill.folder
     own = None if skill.instruction_file is None else Path(skill.instruction_file).as_posix()
-    found = sorted(
+    files = sorted(
         ((path, size) for path, size in _files(folder) if path != own),
         key=lambda each: os.fsencode(each[0]),
     )
@@ -202,7 +202,7 @@ def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
             media_type=_types().guess_type(path)[0] or "application/octet-stream",
             size=size,
         )
-        for number, (path, size) in enumerate(found[:MOST_RESOURCES], start=1)
+        for number, (path, size) in enumerate(files[:MOST_RESOURCES], start=1)
     )
 
 

@@ -92,8 +92,8 @@ def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Invalid
     refuse_overlaps(node.at("state"))
     for key in _RESERVED:
         if key in node.value and values[key] is not None:
-            said = f'"{key}" is reserved and has no effect yet'
-            node.warn("reserved-key", said, at=node.at(key).key_place)
+            message = f'"{key}" is reserved and has no effect yet'
+            node.warn("reserved-key", message, at=node.at(key).key_place)
     del values["revert"]
     return ToolManifest(
         tool_id=values.pop("name") or "",

@@ -193,19 +193,19 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     try:
         _Builder(document, first_line).build(iter(_LOADER(text).get_event, None))
     except yaml.MarkedYAMLError as error:
-        said, mark = _explain(error, document.values)
+        message, mark = _explain(error, document.values)
         at = document.values.within(mark.line, mark.column) if mark else document.values.within()
-        document.problem("yaml-syntax", f"not valid YAML: {said}", at)
+        document.problem("yaml-syntax", f"not valid YAML: {message}", at)
     except yaml.YAMLError as error:
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="replace")
         lines = LINE_END.split(before)
         at = SourceRange(line=first_line + len(lines) - 1, column=len(lines[-1]) + 1)
-        said = str(error).splitlines()[0]
-        document.problem("yaml-syntax", f"not valid YAML: {said}", at)
+        message = str(error).splitlines()[0]
+        document.problem("yaml-syntax", f"not valid YAML: {message}", at)
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + first_line
-        said = f"not UTF-8 at character {error.start}"
-        document.problem("file-encoding", said, SourceRange(line=line, column=1))
+        message = f"not UTF-8 at character {error.start}"
+        document.problem("file-encoding", message, SourceRange(line=line, column=1))
     except DeclarationError as refused:
         document.problems += refused.diagnostics
     return document
@@ -213,15 +213,15 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
 
 def _explain(error: yaml.MarkedYAMLError, places: SourceMap) -> tuple[str, Any]:
     """Return a helpful message for common errors (the parser's own otherwise), and its mark."""
-    mark, said = error.problem_mark or error.context_mark, str(error.problem)
-    if error.context == "while scanning a quoted scalar" and "end of stream" in said:
+    mark, message = error.problem_mark or error.context_mark, str(error.problem)
+    if error.context == "while scanning a quoted scalar" and "end of stream" in message:
         return "a quote is opened here, and never closed", error.context_mark
     sign = places.line(mark.line)[mark.column : mark.column + 1] if mark else ""
     if sign == "\t":
         return "a tab indents this line; use spaces", mark
-    if sign and "cannot start any token" in said:
+    if sign and "cannot start any token" in message:
         return f'a value may not begin with "{sign}"; put it in quotes', mark
-    return said, mark
+    return message, mark
 
 
 class _Builder:

@@ -41,8 +41,8 @@ class MemoryFlows:
         if places is None:
             return None
         for place in places:
-            if found := matches(place, sorted(self.texts)):
-                return [self._source(each) for each in found]
+            if files := matches(place, sorted(self.texts)):
+                return [self._source(each) for each in files]
         return ()
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:

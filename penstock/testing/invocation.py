@@ -120,8 +120,8 @@ class Workbench:
 
     def next_call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Call:
         """Return the next call of a tool with this input, with its path in the task."""
-        given = dict(input or {})
-        return Call(self._seen.path(tool_id, canonical(given)), tool_id, given)
+        arguments = dict(input or {})
+        return Call(self._seen.path(tool_id, canonical(arguments)), tool_id, arguments)
 
     async def answer(self, body: Mapping[str, Any]) -> None:
         """Answer the oldest open question."""

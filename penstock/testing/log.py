@@ -133,8 +133,8 @@ class MemoryLog(MemoryProjections):
 
     async def suspects(self) -> Sequence[QuarantinedLog]:
         """Return the logs in quarantine: several processes died while they ran them."""
-        found = [each.standing for each in self._logs.values()]
-        return [suspect_of(each) for each in found if each.deaths >= SUSPECT and each.is_stuck]
+        logs = [each.standing for each in self._logs.values()]
+        return [suspect_of(each) for each in logs if each.deaths >= SUSPECT and each.is_stuck]
 
     def _bury_dead(self) -> None:
         for owner in sorted({each.owner for each in self._in_need.values() if each.owner}):
@@ -151,18 +151,22 @@ class MemoryLog(MemoryProjections):
         return [each.standing for each in self._logs.values() if each.owner == owner]
 
     def _write_buried(self, held: Sequence[LeaseHistory]) -> None:
-        for each in self._quarantine.buried(held):
-            buried = self._logs[each.log_id]
+        for history in self._quarantine.buried(held):
+            buried = self._logs[history.log_id]
             buried.owner, buried.lease_until = None, 0
-            buried.deaths, buried.cohort, buried.alone = each.deaths, each.cohort, each.alone
-            buried.watch_ms = each.watch_ms
+            buried.deaths, buried.cohort, buried.alone = (
+                history.deaths,
+                history.cohort,
+                history.alone,
+            )
+            buried.watch_ms = history.watch_ms
 
     def _is_admitted(self, log: "_Kept", now: Moment) -> bool:
         if not log.deaths:
             return True
         fewest = 1 if log.deaths >= SUSPECT else SUSPECT
-        found = [each.standing for each in self._logs.values() if each.owner]
-        watched = [each for each in found if each.is_cut and each.deaths >= fewest]
+        held = [each.standing for each in self._logs.values() if each.owner]
+        watched = [each for each in held if each.is_cut and each.deaths >= fewest]
         watched = [each for each in watched if each.watched_until > now]
         return self._quarantine.admits(log.standing, watched)
 
@@ -223,8 +227,8 @@ class MemoryLog(MemoryProjections):
     ) -> Sequence[Record]:
         """Return at most `limit` events after `after`; none for an unknown log."""
         log = self._logs.get(log_id)
-        found = log.records[after : None if limit is None else after + limit] if log else []
-        return found if size is None else _first(found, size)
+        records = log.records[after : None if limit is None else after + limit] if log else []
+        return records if size is None else _first(records, size)
 
     async def check(self, log_id: LogId, *, after: int, until: int) -> None:
         """Do nothing: no event in memory can be missing."""
@@ -236,8 +240,8 @@ class MemoryLog(MemoryProjections):
 
     async def erased(self, known: Mapping[LogId, int]) -> set[LogId]:
         """Return the logs that were deleted, or had text erased, after the given event of each."""
-        found = {log_id: await self.read(log_id, after=seq - 1) for log_id, seq in known.items()}
-        return {log_id for log_id, records in found.items() if not records or _erases(records[1:])}
+        by_log = {log_id: await self.read(log_id, after=seq - 1) for log_id, seq in known.items()}
+        return {log_id for log_id, records in by_log.items() if not records or _erases(records[1:])}
 
     async def pending(
         self, *, limit: int, among: Collection[LogId] | None = None
@@ -245,13 +249,13 @@ class MemoryLog(MemoryProjections):
         """Return logs that need a run and whose lease is free or expired, soonest first."""
         self._bury_dead()
         now = self._clock.now()
-        found = [
+        logs = [
             log
             for log in self._in_need.values()
             if log.owner is None or log.lease_until <= now
             if among is None or log.owned.log_id in among
         ]
-        soonest = sorted(found, key=lambda each: each.wake_at)[:limit]
+        soonest = sorted(logs, key=lambda each: each.wake_at)[:limit]
         return [
             PendingLog(
                 log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at
@@ -272,8 +276,8 @@ class MemoryLog(MemoryProjections):
     def _write(self, log: "_Kept", entries: Sequence[Entry]) -> list[Record]:
         records, owned, at = log.records, log.owned, self._clock.now()
         log_id, first = owned.log_id, len(records)
-        for seq, wanted in enumerate(entries, first + 1):
-            entry = self.changes.settle(wanted, at) if wanted.change else wanted
+        for seq, requested in enumerate(entries, first + 1):
+            entry = self.changes.settle(requested, at) if requested.change else requested
             record = Record(log_id, seq, at, entry.task_id, entry.path, entry.event)
             records.append(record)
             self.follow(owned, record)

@@ -80,7 +80,7 @@ class MemoryProjections:
         page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
         """Return tasks in the order of their requests, newest first by default."""
-        found = [
+        tasks = [
             task
             for task in self._tasks.values()
             if log_id in {None, task.log.log_id}
@@ -89,8 +89,8 @@ class MemoryProjections:
             and of.agent in {None, task.log.agent}
             and of.status in {None, task.status}
         ]
-        part = _on(page, found, _asked_for, usually=True)
-        return [task.record() for task in part], len(found)
+        part = _on(page, tasks, _asked_for, usually=True)
+        return [task.record() for task in part], len(tasks)
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
         """Return the newest task that had started at this event."""
@@ -116,15 +116,15 @@ class MemoryProjections:
         page: Page,
     ) -> tuple[Sequence[SessionRecord], int]:
         """Return the sessions of a profile, newest first by default."""
-        found = [
+        sessions = [
             session
             for session in self._sessions.values()
             if session.log.profile_id == profile_id
             and agent in {None, session.log.agent}
             and search.lower() in session.title.lower()
         ]
-        part = _on(page, found, _SORTED[sort], usually=sort is not SessionSort.TITLE)
-        return [session.record() for session in part], len(found)
+        part = _on(page, sessions, _SORTED[sort], usually=sort is not SessionSort.TITLE)
+        return [session.record() for session in part], len(sessions)
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
         """Return the question."""
@@ -141,7 +141,7 @@ class MemoryProjections:
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
         """Return questions in the order in which they were asked, oldest first by default."""
-        found = [
+        questions = [
             asked
             for asked in self._questions.values()
             if profile_id in {None, asked.log.profile_id}
@@ -149,8 +149,8 @@ class MemoryProjections:
             and agent in {None, asked.log.agent}
             and status in {None, asked.status}
         ]
-        part = _on(page, found, _asked_at, usually=False)
-        return [asked.record() for asked in part], len(found)
+        part = _on(page, questions, _asked_at, usually=False)
+        return [asked.record() for asked in part], len(questions)
 
     async def open_questions(
         self, log_id: LogId, task_id: TaskId | None = None
@@ -372,9 +372,9 @@ def _id(record: Record) -> TaskId:
 
 
 def _on(
-    page: Page, found: Sequence[_Row], key: Callable[[_Row], Any], *, usually: bool
+    page: Page, rows: Sequence[_Row], key: Callable[[_Row], Any], *, usually: bool
 ) -> Sequence[_Row]:
-    ranked = sorted(found, key=key, reverse=page.descends(usually=usually))
+    ranked = sorted(rows, key=key, reverse=page.descends(usually=usually))
     return ranked[page.offset : page.offset + page.limit]
 
 

@@ -84,9 +84,9 @@ Answers = Callable[[Question], Mapping[str, Any]]
 
 async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outcome:
     """Send a message, once, and answer every question until the task has ended."""
-    found, _ = await runtime.parts.projections.tasks(page=Page())
+    tasks, _ = await runtime.parts.projections.tasks(page=Page())
     task_id = (
-        found[0].task_id if found else (await runtime.send(NewMessage(content=content))).task_id
+        tasks[0].task_id if tasks else (await runtime.send(NewMessage(content=content))).task_id
     )
     while True:
         reply = await runtime.wait(task_id)

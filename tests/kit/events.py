@@ -64,8 +64,10 @@ def question(name: str, **more: Any) -> Question:
 def answered(name: str, by: ProfileId | None = ANN, **answer: Any) -> QuestionAnswered:
     """Without a person: the time for an answer is over."""
     status = QuestionStatus.ANSWERED if by else QuestionStatus.CANCELLED
-    said = answer if by else {**EXPIRED, **answer}
-    return QuestionAnswered(question_id=QuestionId(f"q_{name}"), status=status, answer=said, by=by)
+    message = answer if by else {**EXPIRED, **answer}
+    return QuestionAnswered(
+        question_id=QuestionId(f"q_{name}"), status=status, answer=message, by=by
+    )
 
 
 def withdrawn(name: str) -> QuestionAnswered:

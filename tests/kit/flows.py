@@ -112,8 +112,8 @@ def visits(envelope: Envelope) -> dict[str, int]:
 
 async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str) -> Reply:
     """Start the flow `demo` unless it was started, and answer its questions until it ends."""
-    found, _ = await runtime.parts.projections.tasks(page=Page())
-    if not found:
+    tasks, _ = await runtime.parts.projections.tasks(page=Page())
+    if not tasks:
         await runtime.start_flow(NewRun(command="demo", task=task), task_id=RUN)
     while True:
         reply = await runtime.wait(RUN)

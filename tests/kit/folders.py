@@ -57,7 +57,7 @@ class Folder:
 
 
 async def open_folder(
-    root: Path, *tools: Tool, limits: Limits | None = None, **said: Any
+    root: Path, *tools: Tool, limits: Limits | None = None, **message: Any
 ) -> Folder:
     """Return a project with some links, and some files whose content is their own name.
 
@@ -70,7 +70,7 @@ async def open_folder(
     (root / "src/gen").mkdir()
     (root / "src/l").symlink_to("../docs/sub/x.md")
     (root / "src/out").symlink_to("/etc/hosts")
-    folder = ProjectFolder(root=root, **said)
+    folder = ProjectFolder(root=root, **message)
     rules = [Rule(tool=each, action=Action.ALLOW) for each in ("write", "edit", "bash")]
     bench = await open_workbench(*tools, rules=rules, project=folder, limits=limits)
     return Folder(root, bench)

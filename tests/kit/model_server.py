@@ -116,8 +116,8 @@ def refused_name(body: dict[str, Any]) -> str:
     The pattern is that of OpenAI and Anthropic, with Google's rule for the first character.
     """
     offered = [each.get("function", each)["name"] for each in body.get("tools") or ()]
-    calls = [each for said in body["messages"] for each in said.get("tool_calls") or ()]
-    parts = [part for said in body["messages"] for part in _parts(said["content"])]
+    calls = [each for message in body["messages"] for each in message.get("tool_calls") or ()]
+    parts = [part for message in body["messages"] for part in _parts(message["content"])]
     used = [each["name"] for each in parts if each.get("type") == "tool_use"]
     names = [*offered, *(each["function"]["name"] for each in calls), *used]
     if len(set(offered)) < len(offered):
@@ -143,8 +143,8 @@ async def _serve(
             return
         server.heads.append(head)
         server.bodies.append(json.loads(body))
-        if said := refused_name(server.bodies[-1]):
-            refusal = json.dumps({"error": {"message": said, "type": "invalid_request_error"}})
+        if message := refused_name(server.bodies[-1]):
+            refusal = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
             await _answer(Canned([refusal.encode()], 400, "application/json"), writer)
             continue
         answer = server.answers.pop(0)

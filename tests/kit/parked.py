@@ -77,8 +77,8 @@ def answer(request: ModelRequest) -> ScriptedReply:
     """Reply as the chat, which starts the named flow; as a runner; or as an agent that is done."""
     has_result = any(isinstance(each, ToolMessage) for each in request.messages)
     if not any(tool.name == "finish" for tool in request.tools):
-        said = request.messages[-1].content if not has_result else ""
-        return say("All done.") if has_result else call("execute_workflow", workflowId=said)
+        message = request.messages[-1].content if not has_result else ""
+        return say("All done.") if has_result else call("execute_workflow", workflowId=message)
     if request.system.find("You are runner.") < 0 or has_result:
         return finish()
     return call("execute_workflow", workflowId=task_of(request))
@@ -117,8 +117,8 @@ async def open_one(runtime: Runtime, task_id: TaskId) -> QuestionRecord:
 async def runs(runtime: Runtime) -> list[TaskId]:
     """Return all runs of flows, oldest first."""
     page = Page(limit=100, is_descending=False)
-    found, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=page)
-    return [each.task_id for each in found]
+    tasks, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=page)
+    return [each.task_id for each in tasks]
 
 
 async def status(runtime: Runtime, task_id: TaskId) -> TaskStatus:

@@ -54,8 +54,8 @@ class Stage:
 
     async def questions(self) -> list[QuestionId]:
         """Return the ids of the open questions of the newest task, oldest first."""
-        found = await self.place.log.open_questions(LogId(self.task_id), self.task_id)
-        return [each.question.question_id for each in found]
+        questions = await self.place.log.open_questions(LogId(self.task_id), self.task_id)
+        return [each.question.question_id for each in questions]
 
     async def answer(self, body: Mapping[str, Any], number: int = 0) -> Reply:
         """Answer an open question of the newest task, in its own process."""

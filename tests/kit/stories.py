@@ -73,14 +73,14 @@ class Story:
         """Append the reply."""
         reply = self._reply
         assert reply is not None
-        said = {
+        message = {
             kind: "".join(text for each, text in reply.pieces if each is kind) for kind in DeltaKind
         }
         event = ReplyReceived(
             iteration=reply.iteration,
             base=reply.base,
-            text=said[DeltaKind.TEXT],
-            reasoning=said[DeltaKind.REASONING],
+            text=message[DeltaKind.TEXT],
+            reasoning=message[DeltaKind.REASONING],
             message_id=self._assistant,
             calls=calls,
             closing=reply.closing,

@@ -71,12 +71,12 @@ class Terminal:
         self._process.wait()
         os.close(self._ours)
 
-    def until(self, wanted: str) -> str:
+    def until(self, expected: str) -> str:
         """Read until this text appears; return the output before it, and drop both."""
         deadline = CLOCK.monotonic() + PATIENCE
-        while (at := self._said.find(wanted)) < 0:
-            self._read(deadline, wanted)
-        before, self._said = self._said[:at], self._said[at + len(wanted) :]
+        while (at := self._said.find(expected)) < 0:
+            self._read(deadline, expected)
+        before, self._said = self._said[:at], self._said[at + len(expected) :]
         return before
 
     def type(self, line: str) -> None:
@@ -91,19 +91,19 @@ class Terminal:
         """Press Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
-    def interrupt_until(self, wanted: str) -> None:
+    def interrupt_until(self, expected: str) -> None:
         """Press Ctrl-C until this text appears.
 
         Python loses a signal that arrives just before it starts to read a line.
         """
         deadline = CLOCK.monotonic() + PATIENCE
-        while wanted not in self._said:
-            assert CLOCK.monotonic() < deadline, f"{wanted!r} never appeared in:\n{self._said}"
+        while expected not in self._said:
+            assert CLOCK.monotonic() < deadline, f"{expected!r} never appeared in:\n{self._said}"
             self.interrupt()
             soon = CLOCK.monotonic() + 3
-            while wanted not in self._said and CLOCK.monotonic() < soon:
+            while expected not in self._said and CLOCK.monotonic() < soon:
                 self._read_some(soon)
-        self.until(wanted)
+        self.until(expected)
 
     def interrupt_until_ended(self) -> int:
         """Press Ctrl-C until the command ends; see `interrupt_until`."""
@@ -136,9 +136,9 @@ class Terminal:
         """The output since the last `until`."""
         return self._said
 
-    def _read(self, deadline: float, wanted: str) -> None:
+    def _read(self, deadline: float, expected: str) -> None:
         if not self._read_some(deadline):
-            raise AssertionError(f"{wanted!r} never appeared in:\n{self._said}")
+            raise AssertionError(f"{expected!r} never appeared in:\n{self._said}")
 
     def _read_some(self, deadline: float) -> bool:
         left = max(deadline - CLOCK.monotonic(), 0)

@@ -89,10 +89,10 @@ def fail(item: pytest.Item, number: int, frame: FrameType | None) -> None:
 def tasks() -> str:
     """Return where each task of the running loop waits, outermost call first."""
     try:
-        found = asyncio.all_tasks()
+        tasks = asyncio.all_tasks()
     except RuntimeError:  # no loop is running
         return ""
-    return "\n".join("\n".join([f"  {task.get_name()}", *calls(task)]) for task in found)
+    return "\n".join("\n".join([f"  {task.get_name()}", *calls(task)]) for task in tasks)
 
 
 def calls(task: asyncio.Task[Any]) -> Generator[str, None, None]:

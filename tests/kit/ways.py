@@ -40,9 +40,9 @@ class Way:
     dns: Dns
 
     def asker(self, *patterns: str, handles: SecretHandles | None = None) -> EgressCaller:
-        wanted = patterns or (f"http://api.test:{self.port}", f"http://b.test:{self.port}")
+        expected = patterns or (f"http://api.test:{self.port}", f"http://b.test:{self.port}")
         return EgressCaller(
-            tool_id="t", egress=read_patterns(wanted), handles=handles or SecretHandles()
+            tool_id="t", egress=read_patterns(expected), handles=handles or SecretHandles()
         )
 
     async def get(self, path: str = "/", *patterns: str, **more: Any) -> Any:

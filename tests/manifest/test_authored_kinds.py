@@ -21,7 +21,7 @@ from penstock.manifest.yaml_document import parse_yaml
 
 
 @pytest.mark.parametrize(
-    ("blocked_by", "wanted"),
+    ("blocked_by", "expected"),
     [
         ("a", [("a", 2)]),
         ("a, b ,, c", [("a", 2), ("b", 2), ("c", 2)]),
@@ -29,13 +29,13 @@ from penstock.manifest.yaml_document import parse_yaml
         ("", []),
     ],
 )
-def test_a_list_may_be_one_text(blocked_by: str, wanted: list[tuple[str, int]]) -> None:
+def test_a_list_may_be_one_text(blocked_by: str, expected: list[tuple[str, int]]) -> None:
     """2.5: a list or one text split at commas. A line is that of the key, or the list item."""
     document = parse_yaml(f"id: x\nblockedBy: {blocked_by}", "a.yaml")
     home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value).at("blockedBy")
-    assert [(text, place.line) for text, place in named_items(node)] == wanted
-    assert Names(wanted="names").read(node) == tuple(text for text, _ in wanted)
+    assert [(text, place.line) for text, place in named_items(node)] == expected
+    assert Names(wanted="names").read(node) == tuple(text for text, _ in expected)
 
 
 def test_the_nearest_is_asked_for_only_if_there_is_one() -> None:
@@ -70,7 +70,7 @@ def read(outputs: str) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "wanted"),
+    ("outputs", "expected"),
     [
         ("[]", ()),
         ("", ()),
@@ -87,13 +87,13 @@ def read(outputs: str) -> tuple[Any, list[str]]:
         ("[{name: a, required: true}]", (Output(name="a", is_required=True),)),
     ],
 )
-def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...]) -> None:
+def test_outputs_are_names_or_say_more(outputs: str, expected: tuple[Output, ...]) -> None:
     """With a type or a pattern, `required` defaults to true."""
-    assert read(outputs) == (wanted, [])
+    assert read(outputs) == (expected, [])
 
 
 @pytest.mark.parametrize(
-    ("outputs", "wanted"),
+    ("outputs", "expected"),
     [
         (
             "a",
@@ -138,14 +138,14 @@ def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...])
         ("[{name: a, knd: 1}]", 'warning unknown-field: unknown field "knd" in outputs[0]'),
     ],
 )
-def test_outputs_that_are_wrong(outputs: str, wanted: str) -> None:
-    assert read(outputs)[1] == [f"1 {wanted}"]
+def test_outputs_that_are_wrong(outputs: str, expected: str) -> None:
+    assert read(outputs)[1] == [f"1 {expected}"]
 
 
 @pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999}", "[[a]", "(?<=a+)b"])
 def test_any_pattern_can_be_looked_at(pattern: str) -> None:
-    _, said = read(f"[{{name: a, pattern: '{pattern}'}}]")
-    assert all("bad-pattern" in each for each in said)
+    _, message = read(f"[{{name: a, pattern: '{pattern}'}}]")
+    assert all("bad-pattern" in each for each in message)
 
 
 def test_a_bad_pattern_is_ignored() -> None:
@@ -153,7 +153,7 @@ def test_a_bad_pattern_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "value_type", "wanted"),
+    ("value", "value_type", "expected"),
     [
         ("", ValueType.STRING, True),
         (1.5, ValueType.NUMBER, True),
@@ -166,6 +166,6 @@ def test_a_bad_pattern_is_ignored() -> None:
     ],
 )
 def test_a_value_is_of_a_type_as_json_has_them(
-    value: Any, value_type: ValueType, wanted: bool
+    value: Any, value_type: ValueType, expected: bool
 ) -> None:
-    assert fits(value, value_type) is wanted
+    assert fits(value, value_type) is expected

@@ -154,10 +154,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(tmp_path: Path, line: str, said: str) -> None:
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_what_does_not_hold_is_named_where_it_stands(
+    tmp_path: Path, line: str, message: str
+) -> None:
     """Two bindings of one scope kind overlap, also when their `scope_id` differ."""
-    assert findings(tmp_path, {"a.tool.yaml": tool(line)}) == [f"a.tool.yaml:5:{said}"]
+    assert findings(tmp_path, {"a.tool.yaml": tool(line)}) == [f"a.tool.yaml:5:{message}"]
 
 
 def test_prefixes_of_other_scopes_do_not_meet(tmp_path: Path) -> None:
@@ -168,6 +170,6 @@ def test_prefixes_of_other_scopes_do_not_meet(tmp_path: Path) -> None:
 
 def test_a_long_list_of_bindings_is_refused_without_looking_at_pairs(tmp_path: Path) -> None:
     bindings = ", ".join(f"{{name: n{n}, key_prefix: p, scope_kind: task}}" for n in range(3000))
-    found = findings(tmp_path, {"a.tool.yaml": tool(f"state: [{bindings}]")})
-    assert found[0].endswith("; it has 3000 items, the limit is 64")
-    assert len(found) == 1 + 64 * 63 / 2
+    reported = findings(tmp_path, {"a.tool.yaml": tool(f"state: [{bindings}]")})
+    assert reported[0].endswith("; it has 3000 items, the limit is 64")
+    assert len(reported) == 1 + 64 * 63 / 2

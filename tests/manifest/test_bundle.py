@@ -47,8 +47,8 @@ requires_skills: [b]
 
 def test_twenty_mistakes_are_twenty_findings_at_their_lines(tmp_path: Path) -> None:
     """All problems of a bundle are found in one pass."""
-    found = load(tmp_path, MISTAKES).diagnostics
-    assert [(each.file[0], each.line, each.column, each.code) for each in found] == [
+    reported = load(tmp_path, MISTAKES).diagnostics
+    assert [(each.file[0], each.line, each.column, each.code) for each in reported] == [
         ("a", 1, 7, "bad-id"),
         ("a", 2, 14, "bad-value"),
         ("a", 3, 53, "bad-schema"),
@@ -181,19 +181,19 @@ BYTES = [
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), BYTES, ids=range(len(BYTES)))
-def test_what_is_no_manifest_is_a_finding(tmp_path: Path, content: bytes, said: str) -> None:
-    assert findings(tmp_path, {"a.tool.yaml": content}) == [f"a.tool.yaml:{said}"]
+@pytest.mark.parametrize(("content", "message"), BYTES, ids=range(len(BYTES)))
+def test_what_is_no_manifest_is_a_finding(tmp_path: Path, content: bytes, message: str) -> None:
+    assert findings(tmp_path, {"a.tool.yaml": content}) == [f"a.tool.yaml:{message}"]
 
 
 def test_two_documents_in_a_file_are_one_too_many(tmp_path: Path) -> None:
     """B01: two documents in one file: `yaml-many-documents`. B02: the same."""
     files = {"a.tool.yaml": f"{tool()}---\n{TOOL}---\n", "s.skill.yaml": "a: 1\n---\nb: 1"}
-    said = "error yaml-many-documents: one manifest per file; found"
-    found = [each for each in findings(tmp_path, files) if "documents" in each]
-    assert found == [
-        f"a.tool.yaml:5:1: {said} 3 documents",
-        f"s.skill.yaml:2:1: {said} 2 documents",
+    message = "error yaml-many-documents: one manifest per file; found"
+    reported = [each for each in findings(tmp_path, files) if "documents" in each]
+    assert reported == [
+        f"a.tool.yaml:5:1: {message} 3 documents",
+        f"s.skill.yaml:2:1: {message} 2 documents",
     ]
 
 
@@ -206,14 +206,14 @@ def test_a_key_that_stands_twice_is_said_with_its_first_line(tmp_path: Path) -> 
 @pytest.mark.parametrize("word", ["yes", "on", "True", "y", "no"])
 def test_only_true_and_false_are_booleans(tmp_path: Path, word: str) -> None:
     """YAML 1.2 scalars (`on`, `yes`, `no` are strings)."""
-    found = findings(tmp_path, {"a.tool.yaml": tool(f"direct_call: {word}")})
-    assert bool(found) == (word != "True")
+    reported = findings(tmp_path, {"a.tool.yaml": tool(f"direct_call: {word}")})
+    assert bool(reported) == (word != "True")
 
 
 def test_a_byte_order_mark_and_windows_lines_change_nothing(tmp_path: Path) -> None:
     text = "\ufeff" + tool("timeout: 1").replace("\n", "\r\n")
-    (found,) = findings(tmp_path, {"a.tool.yaml": text})
-    assert found.startswith("a.tool.yaml:5:1: error unknown-key")
+    (finding,) = findings(tmp_path, {"a.tool.yaml": text})
+    assert finding.startswith("a.tool.yaml:5:1: error unknown-key")
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
@@ -274,9 +274,9 @@ def test_a_manifest_that_leads_out_of_the_project_is_not_read(tmp_path: Path) ->
         (root / name).symlink_to(target)
     (root / "loop.tool.yaml").symlink_to("loop.tool.yaml")
     bundle = load(root, {})
-    said = '"a.tool.yaml" leads out of the project through a symlink; put a copy in its place'
+    message = '"a.tool.yaml" leads out of the project through a symlink; put a copy in its place'
     assert [str(each) for each in bundle.diagnostics] == [
-        f"a.tool.yaml:1:1: error path-escape: {said}",
+        f"a.tool.yaml:1:1: error path-escape: {message}",
         f"loop.tool.yaml:1:1: error file-unreadable: the file cannot be read: {LOOP}",
     ]
     assert list(bundle.tools) == ["a"]

@@ -70,11 +70,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("value", "said"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(tmp_path: Path, value: str, said: str) -> None:
+@pytest.mark.parametrize(("value", "message"), WRONG)
+def test_what_does_not_hold_is_named_where_it_stands(
+    tmp_path: Path, value: str, message: str
+) -> None:
     """B07: "define exactly one of: script, script_file"; both, neither: `exactly-one`."""
-    found = findings(tmp_path, {**FILES, "a.tool.yaml": tool(execution=value)})
-    assert found == [f"a.tool.yaml:{said}"]
+    reported = findings(tmp_path, {**FILES, "a.tool.yaml": tool(execution=value)})
+    assert reported == [f"a.tool.yaml:{message}"]
 
 
 @pytest.mark.parametrize("name", ["run", "default", "$x", "_a1", "ünï"])
@@ -122,12 +124,12 @@ def test_a_place_in_a_script_is_one_in_the_manifest(
 ) -> None:
     """M12: "load errors point into the YAML file"; never out of the line of a scalar."""
     written = f"execution:\n  type: script\n  script: {scalar}\n"
-    (found,) = load(tmp_path, {"a.tool.yaml": tool(written, execution="")}).every_tool
-    is_one_line = "\n" not in (found.execution.script or "").strip()
-    assert found.execution.place_of(*((1, 5) if is_one_line else (2, 3))) == place
+    (finding,) = load(tmp_path, {"a.tool.yaml": tool(written, execution="")}).every_tool
+    is_one_line = "\n" not in (finding.execution.script or "").strip()
+    assert finding.execution.place_of(*((1, 5) if is_one_line else (2, 3))) == place
 
 
 def test_an_inline_script_has_a_largest_size(tmp_path: Path) -> None:
     source = "x" * 262_145
-    (found,) = findings(tmp_path, {"a.tool.yaml": tool(execution=f"{{script: {source}}}")})
-    assert "error file-too-large: the manifest has 262" in found
+    (finding,) = findings(tmp_path, {"a.tool.yaml": tool(execution=f"{{script: {source}}}")})
+    assert "error file-too-large: the manifest has 262" in finding

@@ -24,10 +24,10 @@ FOUND: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "said"), FOUND, ids=range(len(FOUND)))
-def test_what_was_found_is_a_type_and_the_beginning_of_the_value(value: Any, said: str) -> None:
+@pytest.mark.parametrize(("value", "message"), FOUND, ids=range(len(FOUND)))
+def test_what_was_found_is_a_type_and_the_beginning_of_the_value(value: Any, message: str) -> None:
     """`{found}` is a JSON type and the value cut to 60 characters."""
-    assert found(value) == said
+    assert found(value) == message
 
 
 FIELDS = (

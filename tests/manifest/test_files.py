@@ -19,15 +19,15 @@ def test_manifests_are_found_at_any_depth_in_the_order_of_their_bytes(tmp_path: 
     """B01: "`**/*.tool.yaml` defines one tool". B02: "`**/*.skill.yaml` defines one skill"."""
     names = ["b.tool.yaml", "a/b/c/d.skill.yaml", "B.tool.yaml", "a.prompts.yaml", "a/ä.tool.yaml"]
     write(tmp_path, dict.fromkeys([*names, "tool.md", "x.yaml", "SKILL.md"], ""))
-    found = discover(tmp_path)
-    assert list(found.files) == [
+    manifests = discover(tmp_path)
+    assert list(manifests.files) == [
         ("tool", "B.tool.yaml"),
         ("prompts", "a.prompts.yaml"),
         ("skill", "a/b/c/d.skill.yaml"),
         ("tool", "a/ä.tool.yaml"),
         ("tool", "b.tool.yaml"),
     ]
-    assert not found.diagnostics
+    assert not manifests.diagnostics
 
 
 @pytest.mark.parametrize(
@@ -58,33 +58,33 @@ NEAR = [
 @pytest.mark.parametrize(("name", "better"), NEAR)
 def test_a_name_that_nearly_is_one_is_said(tmp_path: Path, name: str, better: str) -> None:
     """Suffixes are case-sensitive; other forms give the warning `near-miss-name`."""
-    (found,) = discover(write(tmp_path, {name: ""})).diagnostics
-    said = f'"{name}" looks like a manifest but is not read; rename it to "{better}"'
-    assert str(found) == f"{name}:1:1: warning near-miss-name: {said}"
+    (finding,) = discover(write(tmp_path, {name: ""})).diagnostics
+    message = f'"{name}" looks like a manifest but is not read; rename it to "{better}"'
+    assert str(finding) == f"{name}:1:1: warning near-miss-name: {message}"
 
 
 def test_a_schedule_is_not_read_yet(tmp_path: Path) -> None:
-    (found,) = discover(write(tmp_path, {"a.schedule.yaml": ""})).diagnostics
-    said = '"a.schedule.yaml" is not read in this version'
-    assert str(found) == f"a.schedule.yaml:1:1: warning not-read-yet: {said}"
+    (finding,) = discover(write(tmp_path, {"a.schedule.yaml": ""})).diagnostics
+    message = '"a.schedule.yaml" is not read in this version'
+    assert str(finding) == f"a.schedule.yaml:1:1: warning not-read-yet: {message}"
 
 
 @pytest.mark.slow("two thousand files")
 def test_a_project_has_at_most_two_thousand(tmp_path: Path) -> None:
     for number in range(MOST_MANIFESTS + 1):
         (tmp_path / f"{number:04}.tool.yaml").touch()
-    found = discover(tmp_path)
-    said = "the project has 2001 manifests; the limit is 2000"
-    assert [str(each) for each in found.diagnostics] == [
-        f"2000.tool.yaml:1:1: error bundle-too-large: {said}"
+    manifests = discover(tmp_path)
+    message = "the project has 2001 manifests; the limit is 2000"
+    assert [str(each) for each in manifests.diagnostics] == [
+        f"2000.tool.yaml:1:1: error bundle-too-large: {message}"
     ]
-    assert len(found.files) == MOST_MANIFESTS
+    assert len(manifests.files) == MOST_MANIFESTS
 
 
 def test_a_name_that_is_no_text_can_be_shown(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xff.tool.yml")).touch()
-    (found,) = discover(tmp_path).diagnostics
-    assert found.file == "a\\xff.tool.yml"
+    (finding,) = discover(tmp_path).diagnostics
+    assert finding.file == "a\\xff.tool.yml"
 
 
 def test_a_file_up_to_the_limit_is_read_whole(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_one_byte_more_is_too_large_and_the_message_names_it(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", [".", "pipe", "gone", "x" * 300])
 def test_what_is_no_file_is_not_read_and_nothing_waits(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
-    found = read_bounded(tmp_path / name, 4)
-    assert isinstance(found, UnreadReason)
-    assert (found.code, found.is_missing) == ("file-unreadable", name == "gone")
+    reason = read_bounded(tmp_path / name, 4)
+    assert isinstance(reason, UnreadReason)
+    assert (reason.code, reason.is_missing) == ("file-unreadable", name == "gone")
 
 
 def test_a_folder_that_is_itself_behind_a_symlink_is_whole(tmp_path: Path) -> None:

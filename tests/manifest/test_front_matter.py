@@ -16,7 +16,7 @@ def read(text: str) -> Document:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("name: a\nmodel: @coding", {"name": "a", "model": "@coding"}),
         ("description: first: second # not a comment", None),
@@ -44,12 +44,12 @@ def read(text: str) -> Document:
         ("", {}),
     ],
 )
-def test_each_line_means_what_its_author_meant(text: str, wanted: dict[str, Any] | None) -> None:
+def test_each_line_means_what_its_author_meant(text: str, expected: dict[str, Any] | None) -> None:
     """A comment is not cut off; one pair of quotes is."""
-    if wanted is None:
-        wanted = {"description": "first: second # not a comment"}
+    if expected is None:
+        expected = {"description": "first: second # not a comment"}
     document = read(text)
-    assert document.value == wanted
+    assert document.value == expected
     assert [each.code for each in document.problems] == ["front-matter-loose"]
 
 
@@ -126,7 +126,7 @@ OPEN = '1 front-matter-open: the front matter is not closed: no second line "---
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", NONE),
         ("x", NONE),
@@ -140,10 +140,10 @@ OPEN = '1 front-matter-open: the front matter is not closed: no second line "---
         ("---\nname: x\n---\n\udc80", "4 file-encoding: not UTF-8 at character 16"),
     ],
 )
-def test_a_file_without_front_matter_is_one_finding(text: str, said: str) -> None:
+def test_a_file_without_front_matter_is_one_finding(text: str, message: str) -> None:
     """`no-front-matter` / `front-matter-open` (nothing else is reported)."""
     problems = parse_front_matter(text, "x.md").head.problems
-    assert [f"{each.line} {each.code}: {each.message}" for each in problems] == [said]
+    assert [f"{each.line} {each.code}: {each.message}" for each in problems] == [message]
 
 
 def test_what_is_not_yaml_is_read_line_by_line_with_one_warning() -> None:
@@ -161,7 +161,7 @@ def test_what_is_not_yaml_is_read_line_by_line_with_one_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "wanted", "line"),
+    ("head", "expected", "line"),
     [
         ('description: "pass" or "fail"', {"description": '"pass" or "fail"'}, 2),
         ("description: a: b", {"description": "a: b"}, 2),
@@ -172,11 +172,11 @@ def test_what_is_not_yaml_is_read_line_by_line_with_one_warning() -> None:
     ],
 )
 def test_every_way_out_of_yaml_is_read_line_by_line(
-    head: str, wanted: dict[str, Any], line: int
+    head: str, expected: dict[str, Any], line: int
 ) -> None:
     """Step 2: if that works and gives a mapping, done. Otherwise it is read line by line."""
     matter = parse_front_matter(f"---\n{head}\n---\n", "x.md")
-    assert (matter.head.value, matter.is_loose) == (wanted, True)
+    assert (matter.head.value, matter.is_loose) == (expected, True)
     assert [each.line for each in matter.head.problems if each.code == "front-matter-loose"] == [
         line
     ]

@@ -25,7 +25,7 @@ def book(folder: Path, index: str, **files: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("index", "wanted"),
+    ("index", "expected"),
     [
         ("---\nfiles: [a.md, sub/b.md]\n---\n", [("a.md", ""), ("sub/b.md", "")]),
         ("---\nfiles: a.md, b.md\n---\n", [("a.md", ""), ("b.md", "")]),
@@ -56,12 +56,12 @@ def book(folder: Path, index: str, **files: str) -> Path:
     ],
 )
 def test_the_files_of_a_handbook_are_those_that_it_lists(
-    tmp_path: Path, index: str, wanted: list[tuple[str, str]]
+    tmp_path: Path, index: str, expected: list[tuple[str, str]]
 ) -> None:
     """H2."""
-    found = read_handbook(book(tmp_path / "docs", index))
-    assert found is not None
-    assert [(each.name, each.description) for each in found.topics] == wanted
+    handbook = read_handbook(book(tmp_path / "docs", index))
+    assert handbook is not None
+    assert [(each.name, each.description) for each in handbook.topics] == expected
 
 
 def test_its_name_is_that_of_the_file_or_of_the_directory(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_the_first_directory_that_has_the_name_counts(tmp_path: Path) -> None:
     """T15: extra skills directories are searched first."""
     book(tmp_path / "extra" / "docs", "files:\n- a.md\n", a_md="registered")
     book(tmp_path / "built" / "docs", "files:\n- a.md\n", a_md="built in")
-    found = find_handbooks([tmp_path / "extra", tmp_path / "none", tmp_path / "built"])
-    assert found.read("docs", "a.md") == "registered"
+    handbooks = find_handbooks([tmp_path / "extra", tmp_path / "none", tmp_path / "built"])
+    assert handbooks.read("docs", "a.md") == "registered"
 
 
 def test_a_listed_file_is_read_as_it_is(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def books(tmp_path: Path) -> Handbooks:
 
 
 @pytest.mark.parametrize(
-    ("skill", "file", "said"),
+    ("skill", "file", "message"),
     [
         ("dox", "a.md", 'Skill "dox" not found. Available: docs, empty.'),
         ("empty", "a.md", 'File "a.md" is not listed in skill "empty". Listed: none.'),
@@ -137,11 +137,11 @@ def books(tmp_path: Path) -> Handbooks:
         ("docs", "pipe", 'File "pipe" of skill "docs" is not text of at most 262144 bytes.'),
     ],
 )
-def test_what_cannot_be_read_is_said(books: Handbooks, skill: str, file: str, said: str) -> None:
+def test_what_cannot_be_read_is_said(books: Handbooks, skill: str, file: str, message: str) -> None:
     """T14, T16: an error string if the skill or file is not found."""
     with pytest.raises(ToolFailed) as raised:
         books.read(skill, file)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
 
 
 def test_without_handbooks_there_is_none_to_name() -> None:

@@ -22,8 +22,10 @@ def laid(root: Path, index: str | bytes, folder: str = "handbooks/docs") -> Path
 
 
 def said_of(root: Path) -> list[str]:
-    found = check_handbooks(root, FOLDERS)
-    return [f"{each.line}:{each.column} {each.severity} {each.code}: {each.text}" for each in found]
+    reported = check_handbooks(root, FOLDERS)
+    return [
+        f"{each.line}:{each.column} {each.severity} {each.code}: {each.text}" for each in reported
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_nothing_is_said_of_a_good_one(tmp_path: Path, index: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "wanted"),
+    ("index", "expected"),
     [
         (
             "---\nname: docs\nfiles:\n  - a.md\n  - am.md\n---\n",
@@ -103,19 +105,23 @@ def test_nothing_is_said_of_a_good_one(tmp_path: Path, index: str) -> None:
         (b"\xff", f"1:1 error file-unreadable: SKILL.md {NO_TEXT}"),
     ],
 )
-def test_each_mistake_is_told_at_its_line(tmp_path: Path, index: str | bytes, wanted: str) -> None:
+def test_each_mistake_is_told_at_its_line(
+    tmp_path: Path, index: str | bytes, expected: str
+) -> None:
     """§16 for flows, agents and handbooks, with true line numbers."""
     place = laid(tmp_path, index)
     (place / "large.md").write_bytes(b"x" * (FILE_BYTES + 1))
     (place / "link.md").symlink_to("/etc/hosts")
-    assert said_of(tmp_path) == [wanted]
+    assert said_of(tmp_path) == [expected]
 
 
 def test_a_list_that_is_none_leaves_nothing_to_read(tmp_path: Path) -> None:
     laid(tmp_path, "---\nname: x\nfiles: 3\n---\n")
-    said = said_of(tmp_path)
-    assert said[0] == '3:8 warning wrong-type: "files" must be a list of file names, found number 3'
-    assert said[1].startswith("3:1 warning handbook-no-files")
+    message = said_of(tmp_path)
+    assert (
+        message[0] == '3:8 warning wrong-type: "files" must be a list of file names, found number 3'
+    )
+    assert message[1].startswith("3:1 warning handbook-no-files")
 
 
 def test_settings_that_are_not_closed_are_text(tmp_path: Path) -> None:
@@ -130,8 +136,8 @@ def test_settings_that_are_not_closed_are_text(tmp_path: Path) -> None:
 
 def test_a_directory_without_an_index_is_none(tmp_path: Path) -> None:
     (tmp_path / "handbooks/empty").mkdir(parents=True)
-    (found,) = check_handbooks(tmp_path, FOLDERS)
-    assert (found.file, found.code) == ("handbooks/empty/SKILL.md", "handbook-no-index")
+    (finding,) = check_handbooks(tmp_path, FOLDERS)
+    assert (finding.file, finding.code) == ("handbooks/empty/SKILL.md", "handbook-no-index")
 
 
 def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
@@ -139,9 +145,9 @@ def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     laid(tmp_path, ONE)
     laid(tmp_path, "---\nname: other\nfiles: a.md\n---\n", "handbooks/b")
     laid(tmp_path, ONE, ".pi/flows/skills/more")
-    (found,) = check_handbooks(tmp_path, FOLDERS)
-    assert (found.file, found.line) == (".pi/flows/skills/more/SKILL.md", 2)
-    assert found.text == 'skill "docs" is hidden by the one in handbooks/docs/SKILL.md'
+    (finding,) = check_handbooks(tmp_path, FOLDERS)
+    assert (finding.file, finding.line) == (".pi/flows/skills/more/SKILL.md", 2)
+    assert finding.text == 'skill "docs" is hidden by the one in handbooks/docs/SKILL.md'
 
 
 def test_links_that_lead_out_or_round_in_a_circle_are_findings(tmp_path: Path) -> None:

@@ -150,12 +150,12 @@ BROKEN_SCHEMAS = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "said"), BROKEN_SCHEMAS)
+@pytest.mark.parametrize(("schema", "message"), BROKEN_SCHEMAS)
 def test_what_is_wrong_with_a_schema_is_named_at_its_line(
-    tmp_path: Path, schema: str, said: str
+    tmp_path: Path, schema: str, message: str
 ) -> None:
-    found = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
-    assert found == [f"a.tool.yaml:{said}"]
+    reported = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert reported == [f"a.tool.yaml:{message}"]
 
 
 SOUND_SCHEMAS = [
@@ -176,8 +176,8 @@ def test_a_schema_may_refer_to_itself_and_name_things_as_it_likes(
 
 def test_every_mistake_in_a_schema_is_said(tmp_path: Path) -> None:
     schema = "{type: object, required: a, minProperties: -1, items: {$ref: 'http://x/y'}}"
-    found = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
-    assert [each.split(": ")[1] for each in found] == [
+    reported = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert [each.split(": ")[1] for each in reported] == [
         "error bad-schema",
         "error bad-schema",
         "error remote-ref",
@@ -186,6 +186,6 @@ def test_every_mistake_in_a_schema_is_said(tmp_path: Path) -> None:
 
 def test_a_finding_is_short_however_long_a_name_is(tmp_path: Path) -> None:
     schema = f"{{type: object, properties: {{? {'n' * 9000}\n: {{type: x}}}}}}"
-    (found,) = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
-    assert len(found) < 800
-    assert "is not one of array" in found
+    (finding,) = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert len(finding) < 800
+    assert "is not one of array" in finding

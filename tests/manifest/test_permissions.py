@@ -58,11 +58,11 @@ def test_without_a_catalog_every_id_is_allowed(tmp_path: Path) -> None:
 
 def test_of_two_catalogs_neither_is_used(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"a.permissions.yaml": CATALOG, "b.permissions.yaml": CATALOG})
-    said = "a project has at most one permissions manifest; of these none is used"
+    message = "a project has at most one permissions manifest; of these none is used"
     names = '"a.permissions.yaml", "b.permissions.yaml"'
     assert bundle.permissions is None
     assert [str(each) for each in bundle.diagnostics] == [
-        f"{file}.permissions.yaml:2:1: error second-catalog: {said}: {names}" for file in "ab"
+        f"{file}.permissions.yaml:2:1: error second-catalog: {message}: {names}" for file in "ab"
     ]
 
 
@@ -117,10 +117,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_what_does_not_hold_is_named_where_it_stands(
+    tmp_path: Path, text: str, message: str
+) -> None:
     """Ids and names empty or with outer spaces: `bad-value`."""
-    assert findings(tmp_path, {"p.permissions.yaml": text}) == [f"p.permissions.yaml:{said}"]
+    assert findings(tmp_path, {"p.permissions.yaml": text}) == [f"p.permissions.yaml:{message}"]
 
 
 @pytest.mark.parametrize("more", ["version: 5\n", "groups2: 1\n"])
@@ -128,8 +130,8 @@ def test_what_a_broken_catalog_lacks_is_told_with_what_breaks_it(tmp_path: Path,
     """All problems of a bundle are found in one pass."""
     catalog = more + group("{permission_id: known, name: ''}")
     needs = tool("requires_permissions: [known, unknown]")
-    found = findings(tmp_path, {"p.permissions.yaml": catalog, "a.tool.yaml": needs})
-    assert [each.split(": ")[1] for each in found if each.startswith("a.tool")] == [
+    reported = findings(tmp_path, {"p.permissions.yaml": catalog, "a.tool.yaml": needs})
+    assert [each.split(": ")[1] for each in reported if each.startswith("a.tool")] == [
         "error unknown-permission"
     ]
     unread = {"p.permissions.yaml": "groups: [", "a.tool.yaml": needs}

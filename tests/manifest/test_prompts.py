@@ -71,7 +71,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_what_does_not_hold_is_named_where_it_stands(
+    tmp_path: Path, text: str, message: str
+) -> None:
     files = {"p.prompts.yaml": text, "a.ts": "", "a.mts": ""}
-    assert findings(tmp_path, files) == [f"p.prompts.yaml:{said}"]
+    assert findings(tmp_path, files) == [f"p.prompts.yaml:{message}"]

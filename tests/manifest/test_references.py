@@ -13,10 +13,10 @@ def test_two_tools_of_one_id_are_said_at_each_place_and_both_broken(tmp_path: Pa
     """Reported at each place; all of them are broken."""
     inline = "tool_definitions:\n- " + TOOL.strip().replace("\n", "\n  ")
     bundle = load(tmp_path, {"a.tool.yaml": TOOL, "b.skill.yaml": skill(inline)})
-    said = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:2 and in b.skill.yaml:6'
+    message = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:2 and in b.skill.yaml:6'
     assert [str(each) for each in bundle.diagnostics] == [
-        f"a.tool.yaml:2:7: {said}",
-        f"b.skill.yaml:6:9: {said}",
+        f"a.tool.yaml:2:7: {message}",
+        f"b.skill.yaml:6:9: {message}",
     ]
     assert (bundle.tools, bundle.skills) == ({}, {})
     assert (list(bundle.broken_tools), list(bundle.broken_skills)) == (["a"], ["s"])
@@ -33,19 +33,19 @@ def test_two_tools_of_one_id_are_said_at_each_place_and_both_broken(tmp_path: Pa
     ],
 )
 def test_each_of_several_places_names_the_others(tmp_path: Path, names: str, first: str) -> None:
-    found = findings(tmp_path, {f"{name}.tool.yaml": tool() for name in names})
-    assert len(found) == len(names)
-    assert found[0].endswith(f" is defined in {first}")
+    reported = findings(tmp_path, {f"{name}.tool.yaml": tool() for name in names})
+    assert len(reported) == len(names)
+    assert reported[0].endswith(f" is defined in {first}")
     assert all(
         f"{name}.tool.yaml:1" in each.partition(" is ")[2]
-        for name, each in zip(names, found, strict=True)
+        for name, each in zip(names, reported, strict=True)
     )
 
 
 def test_two_skills_of_one_id_are_said_at_each_place(tmp_path: Path) -> None:
-    said = 'error duplicate-skill: skill "s" is defined in a.skill.yaml:1 and in b.skill.yaml:1'
+    message = 'error duplicate-skill: skill "s" is defined in a.skill.yaml:1 and in b.skill.yaml:1'
     assert findings(tmp_path, {"a.skill.yaml": skill(), "b.skill.yaml": skill()}) == [
-        f"{name}.skill.yaml:1:11: {said}" for name in "ab"
+        f"{name}.skill.yaml:1:11: {message}" for name in "ab"
     ]
 
 
@@ -54,10 +54,10 @@ def test_a_python_tool_is_a_place_too(tmp_path: Path) -> None:
     bundle = load_bundle(
         write(tmp_path, {"a.tool.yaml": tool()}), ProjectNames(python_tools=python)
     )
-    said = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:1 and in tools/x.py:7'
+    message = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:1 and in tools/x.py:7'
     assert [str(each) for each in bundle.diagnostics] == [
-        f"a.tool.yaml:1:7: {said}",
-        f"tools/x.py:7:1: {said}",
+        f"a.tool.yaml:1:7: {message}",
+        f"tools/x.py:7:1: {message}",
     ]
 
 
@@ -72,11 +72,11 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("file", "text", "said"), TAKEN)
-def test_what_is_built_in_keeps_its_id(tmp_path: Path, file: str, text: str, said: str) -> None:
+@pytest.mark.parametrize(("file", "text", "message"), TAKEN)
+def test_what_is_built_in_keeps_its_id(tmp_path: Path, file: str, text: str, message: str) -> None:
     """Also every id that begins with `mcp__`."""
     bundle = load(tmp_path, {file: text})
-    whole = said.replace(" is a ", " is a built-in ") + "; choose another id"
+    whole = message.replace(" is a ", " is a built-in ") + "; choose another id"
     assert [str(each) for each in bundle.diagnostics] == [f"{file}:{whole}"]
     assert not {"ask_user", "read_dir"} & {*bundle.broken_tools, *bundle.broken_skills}
 
@@ -85,8 +85,8 @@ def test_a_plugin_keeps_the_ids_of_its_tools_too(tmp_path: Path) -> None:
     plugin = frozenset({"a"})
     names = ProjectNames(builtin_tools=plugin, plugin_tools=plugin)
     bundle = load_bundle(write(tmp_path, {"a.tool.yaml": tool(name="a")}), names)
-    said = '"a" is a tool of a plugin; choose another id'
-    assert [each.message for each in bundle.diagnostics] == [said]
+    message = '"a" is a tool of a plugin; choose another id'
+    assert [each.message for each in bundle.diagnostics] == [message]
 
 
 NOT = "is not a tool of this bundle or a built-in"
@@ -142,9 +142,9 @@ IN_SKILLS = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "said"), IN_SKILLS)
-def test_what_a_skill_names_in_vain_is_said(tmp_path: Path, lines: str, said: str) -> None:
-    assert findings(tmp_path, {"s.skill.yaml": skill(lines)}) == [f"s.skill.yaml:{said}"]
+@pytest.mark.parametrize(("lines", "message"), IN_SKILLS)
+def test_what_a_skill_names_in_vain_is_said(tmp_path: Path, lines: str, message: str) -> None:
+    assert findings(tmp_path, {"s.skill.yaml": skill(lines)}) == [f"s.skill.yaml:{message}"]
 
 
 IN_TOOLS = [
@@ -159,10 +159,10 @@ IN_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), IN_TOOLS)
-def test_what_a_tool_names_in_vain_is_said(tmp_path: Path, line: str, said: str) -> None:
+@pytest.mark.parametrize(("line", "message"), IN_TOOLS)
+def test_what_a_tool_names_in_vain_is_said(tmp_path: Path, line: str, message: str) -> None:
     text = tool(f"direct_call: true\n{line}")
-    assert findings(tmp_path, {"a.tool.yaml": text}) == [f"a.tool.yaml:{said}"]
+    assert findings(tmp_path, {"a.tool.yaml": text}) == [f"a.tool.yaml:{message}"]
 
 
 def test_a_tool_that_is_broken_exists(tmp_path: Path) -> None:
@@ -188,9 +188,9 @@ def test_an_engine_that_the_project_does_not_allow_breaks_the_tool(tmp_path: Pat
     """A wish outside it: diagnostic `engine-not-allowed`, the tool is broken."""
     text = tool(execution="{type: script, script: x, engine: deno}")
     bundle = load_bundle(write(tmp_path, {"a.tool.yaml": text}), ProjectNames(engines=("wasm",)))
-    said = '"execution.engine" is "deno", and the project allows only wasm'
+    message = '"execution.engine" is "deno", and the project allows only wasm'
     assert [str(each) for each in bundle.diagnostics] == [
-        f"a.tool.yaml:4:46: error engine-not-allowed: {said}"
+        f"a.tool.yaml:4:46: error engine-not-allowed: {message}"
     ]
     assert list(bundle.broken_tools) == ["a"]
 
@@ -203,15 +203,17 @@ def requiring(**required: str) -> dict[str, str]:
 
 
 def test_a_cycle_of_skills_is_said_at_the_entry_that_closes_it(tmp_path: Path) -> None:
-    found = findings(tmp_path, requiring(a="c, b", b="a", c="", d="a"))
-    assert found == [
+    reported = findings(tmp_path, requiring(a="c, b", b="a", c="", d="a"))
+    assert reported == [
         "b.skill.yaml:5:19: error skill-cycle: requires_skills makes a cycle: a -> b -> a"
     ]
 
 
 def test_a_skill_that_requires_itself_is_a_cycle(tmp_path: Path) -> None:
-    found = findings(tmp_path, requiring(a="a"))
-    assert found == ["a.skill.yaml:5:19: error skill-cycle: requires_skills makes a cycle: a -> a"]
+    reported = findings(tmp_path, requiring(a="a"))
+    assert reported == [
+        "a.skill.yaml:5:19: error skill-cycle: requires_skills makes a cycle: a -> a"
+    ]
 
 
 def test_skills_that_meet_again_are_no_cycle(tmp_path: Path) -> None:
@@ -220,8 +222,10 @@ def test_skills_that_meet_again_are_no_cycle(tmp_path: Path) -> None:
 
 def test_of_a_long_cycle_the_middle_is_left_out(tmp_path: Path) -> None:
     ring = {f"s{number:02}": f"s{(number + 1) % 50:02}" for number in range(50)}
-    (found,) = findings(tmp_path, requiring(**ring))
-    assert found.endswith("s00 -> s01 -> s02 -> s03 -> s04 -> … -> s46 -> s47 -> s48 -> s49 -> s00")
+    (finding,) = findings(tmp_path, requiring(**ring))
+    assert finding.endswith(
+        "s00 -> s01 -> s02 -> s03 -> s04 -> … -> s46 -> s47 -> s48 -> s49 -> s00"
+    )
 
 
 HELPED = "script_tools: [read_text_file]"
@@ -271,16 +275,16 @@ def test_helpers_that_a_required_built_in_skill_grants_are_not_hidden(tmp_path: 
     }
     assert findings(tmp_path, files) == []
     files["s.skill.yaml"] = skill("tools: [a]")
-    (found,) = findings(tmp_path, files)
-    assert found.startswith("a.tool.yaml:5:1: warning script-tools-hidden:")
+    (finding,) = findings(tmp_path, files)
+    assert finding.startswith("a.tool.yaml:5:1: warning script-tools-hidden:")
 
 
 def test_helpers_of_an_inline_tool_are_hidden_in_its_skill(tmp_path: Path) -> None:
     inline = "tool_definitions:\n- " + tool(HELPED).strip().replace("\n", "\n  ")
-    (found,) = load(tmp_path, {"s.skill.yaml": skill(inline)}).diagnostics
-    assert str(found) == f"s.skill.yaml:10:3: {HIDDEN}"
+    (finding,) = load(tmp_path, {"s.skill.yaml": skill(inline)}).diagnostics
+    assert str(finding) == f"s.skill.yaml:10:3: {HIDDEN}"
 
 
 def test_helpers_of_a_tool_whose_name_cannot_be_read_are_not_spoken_of(tmp_path: Path) -> None:
-    (found,) = findings(tmp_path, {"a.tool.yaml": tool(HELPED, name='"no id"')})
-    assert "script_tools" not in found
+    (finding,) = findings(tmp_path, {"a.tool.yaml": tool(HELPED, name='"no id"')})
+    assert "script_tools" not in finding

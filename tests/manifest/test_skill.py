@@ -53,13 +53,13 @@ def test_the_example_of_a_skill_loads_without_a_finding(tmp_path: Path) -> None:
         "web/scripts/capture_example.mts": "",
     }
     bundle = load(tmp_path, files)
-    found = bundle.skills["browser_examples"]
+    manifest = bundle.skills["browser_examples"]
     assert not bundle.diagnostics
-    assert (found.instruction, found.tools) == ("Open pages.", ("read_text_file",))
-    assert [each.tool_id for each in found.inline] == ["capture_example"]
+    assert (manifest.instruction, manifest.tools) == ("Open pages.", ("read_text_file",))
+    assert [each.tool_id for each in manifest.inline] == ["capture_example"]
     inline = bundle.tools["capture_example"]
     assert (inline.skill, inline.file, inline.line) == ("browser_examples", "web/b.skill.yaml", 7)
-    assert inline.folder == found.folder == "web"
+    assert inline.folder == manifest.folder == "web"
 
 
 def test_the_example_of_a_helper_loads_without_a_finding(tmp_path: Path) -> None:
@@ -72,13 +72,17 @@ def test_the_example_of_a_helper_loads_without_a_finding(tmp_path: Path) -> None
 @pytest.mark.parametrize("key", ["skill_id", "name", "description"])
 def test_each_field_that_a_skill_must_have_is_missed(tmp_path: Path, key: str) -> None:
     """B11: skill "must include" skill_id, name, description."""
-    said = f'error missing-key: a skill manifest must have "{key}"'
-    assert findings(tmp_path, {"s.skill.yaml": skill(**{key: ""})}) == [f"s.skill.yaml:1:1: {said}"]
+    message = f'error missing-key: a skill manifest must have "{key}"'
+    assert findings(tmp_path, {"s.skill.yaml": skill(**{key: ""})}) == [
+        f"s.skill.yaml:1:1: {message}"
+    ]
 
 
 def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path) -> None:
-    (found,) = findings(tmp_path, {"s.skill.yaml": skill(skill_id="a b")})
-    assert found.startswith('s.skill.yaml:1:11: error bad-id: "a b" is not a valid skill id: use ')
+    (finding,) = findings(tmp_path, {"s.skill.yaml": skill(skill_id="a b")})
+    assert finding.startswith(
+        's.skill.yaml:1:11: error bad-id: "a b" is not a valid skill id: use '
+    )
 
 
 ONE = 'a skill manifest must have exactly one of "instruction" and "instruction_file"'
@@ -99,11 +103,15 @@ def test_there_is_exactly_one_source_of_instructions(tmp_path: Path) -> None:
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     """B13: optional version, tools, tool_definitions, requires_skills."""
-    found = load(tmp_path, {"s.skill.yaml": SKILL}).skills["s"]
-    assert (found.version, found.instruction_file, found.execution_model_tier) == (None,) * 3
-    assert (found.tools, found.script_tools, found.inline, found.requires_skills) == ((),) * 4
-    assert (found.requires_labels, found.requires_permissions) == ((), ())
-    assert found.completion_verification is None
+    manifest = load(tmp_path, {"s.skill.yaml": SKILL}).skills["s"]
+    assert (manifest.version, manifest.instruction_file, manifest.execution_model_tier) == (
+        None,
+    ) * 3
+    assert (manifest.tools, manifest.script_tools, manifest.inline, manifest.requires_skills) == (
+        (),
+    ) * 4
+    assert (manifest.requires_labels, manifest.requires_permissions) == ((), ())
+    assert manifest.completion_verification is None
 
 
 FULL = """
@@ -121,11 +129,11 @@ completion_verification: false
 def test_what_is_there_is_taken(tmp_path: Path) -> None:
     """B13: as B05."""
     bundle = load(tmp_path, {"s.skill.yaml": skill(FULL)})
-    found = bundle.skills["s"]
+    manifest = bundle.skills["s"]
     assert not bundle.diagnostics
-    assert (found.version, found.requires_skills) == ("1.0", ("read_dir",))
-    assert (found.requires_labels, found.requires_permissions) == (("l",), ("p",))
-    assert (found.execution_model_tier, found.completion_verification) == ("frontier", False)
+    assert (manifest.version, manifest.requires_skills) == ("1.0", ("read_dir",))
+    assert (manifest.requires_labels, manifest.requires_permissions) == (("l",), ("p",))
+    assert (manifest.execution_model_tier, manifest.completion_verification) == ("frontier", False)
 
 
 WRONG = [
@@ -174,10 +182,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG)
-def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, said: str) -> None:
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, message: str) -> None:
     """B13: `version: 1.0` unquoted: `wrong-type`."""
-    assert findings(tmp_path, {"s.skill.yaml": skill(line)}) == [f"s.skill.yaml:5:{said}"]
+    assert findings(tmp_path, {"s.skill.yaml": skill(line)}) == [f"s.skill.yaml:5:{message}"]
 
 
 INLINE = """
@@ -192,9 +200,9 @@ tool_definitions:
 
 def test_an_inline_tool_is_checked_like_any_other(tmp_path: Path) -> None:
     """Each a whole tool manifest: same diagnostics, `"tool_definitions[i]"`."""
-    found = findings(tmp_path, {"s.skill.yaml": skill(INLINE)})
+    reported = findings(tmp_path, {"s.skill.yaml": skill(INLINE)})
     first = '"tool_definitions[0]'
-    assert [each.removeprefix("s.skill.yaml:") for each in found] == [
+    assert [each.removeprefix("s.skill.yaml:") for each in reported] == [
         f'6:5: error missing-key: {first}" must have "description"',
         (
             '6:11: error bad-id: "x y" is not a valid tool id: use letters, digits, "_", "." '
@@ -222,20 +230,22 @@ INSTRUCTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), INSTRUCTIONS)
-def test_a_file_of_instructions_is_a_text(tmp_path: Path, content: bytes, said: str) -> None:
-    found = findings(tmp_path, {"f.skill.yaml": SENDER, "instructions.md": content})
-    wanted = '"instruction_file" must be a UTF-8 file of 1 to 65536 bytes'
-    assert found == [f"f.skill.yaml:6:19: error bad-value: {wanted}, {said}"]
+@pytest.mark.parametrize(("content", "message"), INSTRUCTIONS)
+def test_a_file_of_instructions_is_a_text(tmp_path: Path, content: bytes, message: str) -> None:
+    reported = findings(tmp_path, {"f.skill.yaml": SENDER, "instructions.md": content})
+    expected = '"instruction_file" must be a UTF-8 file of 1 to 65536 bytes'
+    assert reported == [f"f.skill.yaml:6:19: error bad-value: {expected}, {message}"]
 
 
 def test_a_hundred_inline_tools_are_the_most(tmp_path: Path) -> None:
     many = "\n".join(f"  - {{name: t{number}}}" for number in range(101))
-    found = findings(tmp_path, {"s.skill.yaml": skill(f"tool_definitions:\n{many}")})
-    wanted = '"tool_definitions" must be a list of tool manifests'
+    reported = findings(tmp_path, {"s.skill.yaml": skill(f"tool_definitions:\n{many}")})
+    expected = '"tool_definitions" must be a list of tool manifests'
     shown = '[{"name": "t0"}, {"name": "t1"}, {"name": "t2"}, {"name": "…'
     limit = "it has 101 items, the limit is 100"
-    assert found == [f"s.skill.yaml:6:3: error bad-value: {wanted}, found array {shown}; {limit}"]
+    assert reported == [
+        f"s.skill.yaml:6:3: error bad-value: {expected}, found array {shown}; {limit}"
+    ]
 
 
 def test_a_handbook_is_no_skill(tmp_path: Path) -> None:
@@ -335,10 +345,10 @@ FILES = {
 
 def test_a_skill_brings_its_files_and_nothing_else(tmp_path: Path) -> None:
     """Except manifests, the `instruction_file`, scripts, hidden files, and other skills."""
-    found = load(tmp_path, FILES).skills["s"]
+    manifest = load(tmp_path, FILES).skills["s"]
     (tmp_path / "web/link.txt").symlink_to("../out.txt")
     (tmp_path / "web/folder").symlink_to("..")
-    assert list_resources(tmp_path, found) == (
+    assert list_resources(tmp_path, manifest) == (
         Resource(resource_id="resource.1", path="b", media_type="application/octet-stream", size=2),
         Resource(resource_id="resource.2", path="lib/table.csv", media_type="text/csv", size=3),
     )
@@ -346,8 +356,8 @@ def test_a_skill_brings_its_files_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.slow("two hundred files")
 def test_a_skill_brings_at_most_two_hundred_by_path(tmp_path: Path) -> None:
-    found = load(tmp_path, {"s.skill.yaml": skill()}).skills["s"]
+    manifest = load(tmp_path, {"s.skill.yaml": skill()}).skills["s"]
     write(tmp_path, {f"{number:03}.txt": "" for number in range(MOST_RESOURCES + 5)})
-    resources = list_resources(tmp_path, found)
+    resources = list_resources(tmp_path, manifest)
     assert len(resources) == MOST_RESOURCES
     assert (resources[-1].resource_id, resources[-1].path) == ("resource.200", "199.txt")

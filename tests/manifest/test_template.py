@@ -26,7 +26,7 @@ def look_up(ref: Placeholder) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("", ""),
         ("no place", "no place"),
@@ -43,13 +43,13 @@ def look_up(ref: Placeholder) -> Any:
         ("${{task\n}}", "${{task\n}}"),
     ],
 )
-def test_a_text_is_expanded_in_one_pass(text: str, wanted: str) -> None:
+def test_a_text_is_expanded_in_one_pass(text: str, expected: str) -> None:
     """V1 to V4, V7, V11, V12."""
-    assert parse(text).expand(look_up) == wanted
+    assert parse(text).expand(look_up) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("${{result.a.l}}", [1, {"k": None}]),
         ("${{ result.a.n }}", 3),
@@ -59,9 +59,9 @@ def test_a_text_is_expanded_in_one_pass(text: str, wanted: str) -> None:
         ("$${{task}}", "${{task}}"),
     ],
 )
-def test_a_value_that_is_nothing_but_one_place_keeps_its_type(text: str, wanted: Any) -> None:
+def test_a_value_that_is_nothing_but_one_place_keeps_its_type(text: str, expected: Any) -> None:
     """V5."""
-    assert parse(text).value(look_up) == wanted
+    assert parse(text).value(look_up) == expected
 
 
 @pytest.mark.parametrize(

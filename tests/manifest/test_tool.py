@@ -38,14 +38,14 @@ def test_the_example_of_a_direct_call_loads_without_a_finding(tmp_path: Path) ->
 @pytest.mark.parametrize("key", ["name", "description", "input_schema", "execution"])
 def test_each_field_that_a_tool_must_have_is_missed(tmp_path: Path, key: str) -> None:
     """B04: every tool manifest "must include" name, description, input_schema, execution."""
-    said = f'error missing-key: a tool manifest must have "{key}"'
-    assert findings(tmp_path, {"a.tool.yaml": tool(**{key: ""})}) == [f"a.tool.yaml:1:1: {said}"]
+    message = f'error missing-key: a tool manifest must have "{key}"'
+    assert findings(tmp_path, {"a.tool.yaml": tool(**{key: ""})}) == [f"a.tool.yaml:1:1: {message}"]
 
 
 def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
     """B04: all four left out: four at once."""
-    found = load(tmp_path, {"a.tool.yaml": "# nothing\nlabels: [a]\n"}).diagnostics
-    assert [(each.code, each.line, each.column) for each in found] == [("missing-key", 1, 1)] * 4
+    reported = load(tmp_path, {"a.tool.yaml": "# nothing\nlabels: [a]\n"}).diagnostics
+    assert [(each.code, each.line, each.column) for each in reported] == [("missing-key", 1, 1)] * 4
 
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
@@ -129,11 +129,11 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), BOUNDS)
-def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, said: str) -> None:
-    found = findings(tmp_path, {"a.tool.yaml": tool(line)})
+@pytest.mark.parametrize(("line", "message"), BOUNDS)
+def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, message: str) -> None:
+    reported = findings(tmp_path, {"a.tool.yaml": tool(line)})
     column = line.index(": ") + 3
-    assert found[0].startswith(f"a.tool.yaml:5:{column}: error {said}")
+    assert reported[0].startswith(f"a.tool.yaml:5:{column}: error {message}")
 
 
 INSIDE = [
@@ -235,19 +235,19 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), INSIDE)
+@pytest.mark.parametrize(("line", "message"), INSIDE)
 def test_what_is_wrong_inside_is_named_where_it_stands(
-    tmp_path: Path, line: str, said: str
+    tmp_path: Path, line: str, message: str
 ) -> None:
-    assert findings(tmp_path, {"a.tool.yaml": tool(line)}) == [f"a.tool.yaml:{said}"]
+    assert findings(tmp_path, {"a.tool.yaml": tool(line)}) == [f"a.tool.yaml:{message}"]
 
 
 def test_a_list_that_is_too_long_is_said_with_its_length(tmp_path: Path) -> None:
     listed = ", ".join(["read_text_file"] * 201)
-    (found, _) = findings(tmp_path, {"a.tool.yaml": tool(f"labels: [{listed}]\nx: 1")})
+    (finding, _) = findings(tmp_path, {"a.tool.yaml": tool(f"labels: [{listed}]\nx: 1")})
     shown = '["read_text_file", "read_text_file", "read_text_file", "rea…'
-    said = f'"labels" must be a list of strings, found array {shown}'
-    assert found.endswith(f"{said}; it has 201 items, the limit is 32")
+    message = f'"labels" must be a list of strings, found array {shown}'
+    assert finding.endswith(f"{message}; it has 201 items, the limit is 32")
 
 
 IDS = ["a b", "1a", "-a", "", "ä", "a/b", "a" * 65]
@@ -266,9 +266,11 @@ def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("text", ["", "x" * 4097])
 def test_a_description_says_something_and_not_too_much(tmp_path: Path, text: str) -> None:
-    (found,) = findings(tmp_path, {"a.tool.yaml": tool(description=f'"{text}"')})
-    wanted = "a non-empty string of at most 4096 characters"
-    assert found.startswith(f'a.tool.yaml:2:14: error bad-value: "description" must be {wanted}')
+    (finding,) = findings(tmp_path, {"a.tool.yaml": tool(description=f'"{text}"')})
+    expected = "a non-empty string of at most 4096 characters"
+    assert finding.startswith(
+        f'a.tool.yaml:2:14: error bad-value: "description" must be {expected}'
+    )
 
 
 def test_every_field_says_what_it_means() -> None:

@@ -88,15 +88,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_what_is_not_allowed_is_named_with_its_place(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_what_is_not_allowed_is_named_with_its_place(text: str, message: str) -> None:
     document = parse_yaml(text, "x.yaml")
-    assert [str(each) for each in document.problems] == [f"x.yaml:{said}"]
+    assert [str(each) for each in document.problems] == [f"x.yaml:{message}"]
 
 
 def test_half_a_character_is_named_and_does_not_raise() -> None:
-    (found,) = parse_yaml("a: 1\nb: \ud800", "x.yaml").problems
-    assert str(found) == "x.yaml:2:1: error file-encoding: not UTF-8 at character 8"
+    (finding,) = parse_yaml("a: 1\nb: \ud800", "x.yaml").problems
+    assert str(finding) == "x.yaml:2:1: error file-encoding: not UTF-8 at character 8"
 
 
 def test_a_byte_order_mark_moves_nothing() -> None:
@@ -109,8 +109,8 @@ def test_a_byte_order_mark_moves_nothing() -> None:
     [("a: é\nb: \0", 2, 4), ("é: \x01", 1, 4), ("a: \ufffe", 1, 4), ('a: "\\ud800"', 1, 7)],
 )
 def test_what_no_text_may_hold_is_named_with_its_place(text: str, line: int, column: int) -> None:
-    (found,) = parse_yaml(text, "x.yaml").problems
-    assert (found.code, found.line, found.column) == ("yaml-syntax", line, column)
+    (finding,) = parse_yaml(text, "x.yaml").problems
+    assert (finding.code, finding.line, finding.column) == ("yaml-syntax", line, column)
 
 
 RANGES = [
@@ -146,8 +146,8 @@ CONTENTS = [
 @pytest.mark.parametrize(("text", "place"), CONTENTS)
 def test_a_text_knows_where_its_first_character_stands(text: str, place: tuple[int, int]) -> None:
     document = parse_yaml(text, "x.yaml")
-    found = document.values.content(("a",), document.value["a"])
-    assert (found.line, found.column) == place
+    position = document.values.content(("a",), document.value["a"])
+    assert (position.line, position.column) == place
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999"])
