@@ -2,7 +2,7 @@
 
 A path from an author is refused if it is absolute, contains `..`, or leads out through a symlink at
 any step; so a manifest cannot make the runtime read a file outside the project. The check and the
-read are two steps: whoever can write into the project while it is read is trusted. Shown by
+read are two steps: a process that can write into the project meanwhile is trusted. Shown by
 tests/manifest/test_paths.py.
 """
 

@@ -37,19 +37,19 @@ class DevTools:
         """Return the result of one command."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": parameters})
-        while (found := await self._message()).get("id") != self._number:
-            self._events.append(found)
-        result: dict[str, Any] = found["result"]
+        while (message := await self._message()).get("id") != self._number:
+            self._events.append(message)
+        result: dict[str, Any] = message["result"]
         return result
 
     async def event(self, method: str) -> dict[str, Any]:
         """Wait for an event, and return what it says."""
         while True:
-            for at, found in enumerate(self._events):
-                if found.get("method") == method:
+            for at, message in enumerate(self._events):
+                if message.get("method") == method:
                     del self._events[at]
-                    told: dict[str, Any] = found["params"]
-                    return told
+                    params: dict[str, Any] = message["params"]
+                    return params
             self._events.append(await self._message())
 
     async def close(self) -> None:
@@ -72,5 +72,5 @@ class DevTools:
                 size = int.from_bytes(await self._reader.readexactly(2 if size == _SHORT else 8))
             content += await self._reader.readexactly(size)
             if first & 0x80:
-                found: dict[str, Any] = json.loads(content)
-                return found
+                message: dict[str, Any] = json.loads(content)
+                return message

@@ -37,19 +37,19 @@ def engine(program: str, folder: Path, begin: str = BEGIN) -> Command:
 def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterator[Sandbox]:
     """The engine that this run is about."""
     clock, name = SystemClock(), request.config.getoption("--engine")
-    found: QuickJs | ProcessSandbox
+    engine: QuickJs | ProcessSandbox
     match name:
         case "wasm":
-            found = QuickJs(clock, machine_code)
-            found.warm()
+            engine = QuickJs(clock, machine_code)
+            engine.warm()
         case "deno":
-            found = open_deno(clock, machine_code)
+            engine = open_deno(clock, machine_code)
         case "hardened deno":
-            found = open_deno(clock, machine_code, available_layers(found_layers()))
+            engine = open_deno(clock, machine_code, available_layers(found_layers()))
         case _:
-            found = open_wasm_apart(clock, machine_code, available_layers(found_layers()))
-    yield found
-    asyncio.run(found.close())
+            engine = open_wasm_apart(clock, machine_code, available_layers(found_layers()))
+    yield engine
+    asyncio.run(engine.close())
 
 
 @pytest.fixture
@@ -66,10 +66,10 @@ def threaded_engine(opened_engine: Sandbox, machine_code: Path) -> Iterator[Sand
     if not isinstance(opened_engine, QuickJs):
         yield opened_engine
         return
-    found = QuickJs(SystemClock(), machine_code, inline_seconds=0, linger=1)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
+    engine = QuickJs(SystemClock(), machine_code, inline_seconds=0, linger=1)
+    engine.warm()
+    yield engine
+    asyncio.run(engine.close())
 
 
 @pytest.fixture

@@ -47,8 +47,8 @@ def reply(iteration: int, *call_ids: str, text: str = "", **more: Any) -> ReplyR
 
 
 def outcome(call_id: str, **more: Any) -> CallSettled:
-    given: dict[str, Any] = {"context": f"{call_id} done", "envelope": Envelope.success(1)} | more
-    return CallSettled(tool_id="tool", call_id=CallId(call_id), **given)
+    fields: dict[str, Any] = {"context": f"{call_id} done", "envelope": Envelope.success(1)} | more
+    return CallSettled(tool_id="tool", call_id=CallId(call_id), **fields)
 
 
 def question(name: str, **more: Any) -> Question:
@@ -81,7 +81,7 @@ def ended(status: TaskStatus = TaskStatus.SUCCEEDED) -> TaskEnded:
 async def held_log(
     *events: Event, log: MemoryLog | None = None, clock: FakeClock | None = None
 ) -> HeldLog:
-    """Return a log in hand whose first task asks for something, and has had these events."""
+    """Return a held log whose first task has a request and these events."""
     clock = clock or FakeClock()
     log = log or MemoryLog(clock)
     opened = SessionOpened(profile_id=ANN, agent="assistant", title="")

@@ -80,10 +80,10 @@ def asks(number: int = 1, path: str = LOOK) -> Happened:
 
 def answers(number: int = 1) -> Happened:
     """A question is answered."""
-    given = QuestionAnswered(
+    event = QuestionAnswered(
         question_id=QuestionId(f"q_{number}"), status=QuestionStatus.ANSWERED, answer={}
     )
-    return given, ""
+    return event, ""
 
 
 def piece(text: str, kind: DeltaKind = DeltaKind.TEXT, path: str = LOOK) -> Delta:

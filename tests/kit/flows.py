@@ -55,8 +55,8 @@ WORKERS = [worker(name) for name in ("scout", "writer", "judge", "flow-decision"
 
 def finish(summary: str = "done", **more: Any) -> ScriptedReply:
     """Return a reply that ends an agent's work well."""
-    given: dict[str, Any] = {"status": "complete", "summary": summary, "files": []}
-    return call("finish", **given | more)
+    arguments: dict[str, Any] = {"status": "complete", "summary": summary, "files": []}
+    return call("finish", **arguments | more)
 
 
 def task_of(request: ModelRequest) -> str:
@@ -71,8 +71,8 @@ def by_task(answers: Mapping[str, ScriptedReply | Answer]) -> Answer:
 
     def answer(request: ModelRequest) -> ScriptedReply:
         task = task_of(request)
-        found = answers.get(task, finish(f"{task} done"))
-        return found(request) if callable(found) else found
+        reply = answers.get(task, finish(f"{task} done"))
+        return reply(request) if callable(reply) else reply
 
     return answer
 
@@ -126,5 +126,5 @@ async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str)
 async def told_in(runtime: Runtime, kind: str) -> list[Mapping[str, Any]]:
     """Return the notices of one kind that the run published."""
     events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
-    told = [each for each in events if isinstance(each, FlowNotified)]
-    return [each.body for each in told if each.kind == kind]
+    notified = [each for each in events if isinstance(each, FlowNotified)]
+    return [each.body for each in notified if each.kind == kind]

@@ -37,22 +37,22 @@ class Folder:
 
     async def output(self, tool_id: str, access: Access = OPEN, **input: Any) -> Any:
         """Return the output of a call that succeeds."""
-        found = await self.call(tool_id, access, **input)
-        assert found.ok, found
-        return found.output
+        envelope = await self.call(tool_id, access, **input)
+        assert envelope.ok, envelope
+        return envelope.output
 
     async def refusal(self, tool_id: str, access: Access = OPEN, **input: Any) -> tuple[str, str]:
         """Return the code and the message of a call that fails."""
-        found = await self.call(tool_id, access, **input)
-        assert found.error is not None, found
-        return found.error.code, found.error.message
+        envelope = await self.call(tool_id, access, **input)
+        assert envelope.error is not None, envelope
+        return envelope.error.code, envelope.error.message
 
     async def reason(self, tool_id: str, **input: Any) -> str:
         """Return the reason of a failure."""
-        found = await self.call(tool_id, **input)
-        assert found.error is not None, found
-        assert found.error.details is not None, found
-        reason: str = found.error.details["reason"]
+        envelope = await self.call(tool_id, **input)
+        assert envelope.error is not None, envelope
+        assert envelope.error.details is not None, envelope
+        reason: str = envelope.error.details["reason"]
         return reason
 
 

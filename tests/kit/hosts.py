@@ -79,8 +79,8 @@ async def asking(
     **spec: Any,
 ) -> Asking:
     """Return a script's host, with a vault that holds one secret."""
-    given: dict[str, Any] = {"effect": Effect.WRITE, "kind": SCRIPT, "is_frame": True}
-    tool = Act("script", deed, **(given | spec))
+    fields: dict[str, Any] = {"effect": Effect.WRITE, "kind": SCRIPT, "is_frame": True}
+    tool = Act("script", deed, **(fields | spec))
     opened = [replace_spec(each) for each in acts]
     bench = await open_workbench(tool, *opened)
     vault = MemoryVault(bench.world.clock)

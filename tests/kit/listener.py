@@ -61,11 +61,11 @@ async def listening(app: FastAPI) -> AsyncIterator[str]:
 def in_a_thread(open_runtime: Open) -> Iterator[str]:
     """Serve in a thread; yield the address."""
     ready, stop = threading.Event(), asyncio.Event()
-    told: list[tuple[str, asyncio.AbstractEventLoop]] = []
+    started: list[tuple[str, asyncio.AbstractEventLoop]] = []
 
     async def work() -> None:
         async with open_runtime() as runtime, listening(create_application(runtime)) as url:
-            told.append((url, asyncio.get_running_loop()))
+            started.append((url, asyncio.get_running_loop()))
             ready.set()
             await stop.wait()
 
@@ -73,9 +73,9 @@ def in_a_thread(open_runtime: Open) -> Iterator[str]:
     thread.start()
     try:
         assert ready.wait(10)
-        yield told[0][0]
+        yield started[0][0]
     finally:
-        told[0][1].call_soon_threadsafe(stop.set)
+        started[0][1].call_soon_threadsafe(stop.set)
         thread.join()
 
 

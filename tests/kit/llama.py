@@ -61,8 +61,10 @@ class Constrained:
         self.requests.append(request)
         messages = request.messages[:1]
         tools = (self._narrow(request),)
-        told = replace(request, system=cut(request.system, SEEN), messages=messages, tools=tools)
-        async with aclosing(self._model.stream(told)) as events:
+        shortened = replace(
+            request, system=cut(request.system, SEEN), messages=messages, tools=tools
+        )
+        async with aclosing(self._model.stream(shortened)) as events:
             async for event in events:
                 if isinstance(event, CallDelta) and event.index > 0:
                     yield Finished("tool_calls", Usage())

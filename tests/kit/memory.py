@@ -22,18 +22,18 @@ def holders(word: str) -> list[str]:
         return []
     ways: dict[int, tuple[Any, Any]] = {id(each): (each, None) for each in start}
     own = {id(start), id(ways)}
-    found: list[str] = []
+    chains: list[str] = []
     while start:
         holder = start.pop()
         if id(holder) in own:
             continue
         for held in _held(holder):
             if _has(held, word):
-                found.append(_way(holder, ways))
+                chains.append(_way(holder, ways))
             elif id(held) not in ways and id(held) not in own:
                 ways[id(held)] = held, holder
                 start.append(held)
-    return found
+    return chains
 
 
 def _is_anywhere(word: str, tracked: list[Any]) -> bool:

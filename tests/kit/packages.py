@@ -11,12 +11,12 @@ def with_part(content: bytes, name: str, old: bytes, new: bytes) -> bytes:
         zipfile.ZipFile(BytesIO(content)) as before,
         zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as after,
     ):
-        for each in before.namelist():
-            part = before.read(each)
-            if each == name:
+        for entry in before.namelist():
+            part = before.read(entry)
+            if entry == name:
                 assert old in part, part[-500:]
                 part = part.replace(old, new)
-            after.writestr(each, part)
+            after.writestr(entry, part)
     return made.getvalue()
 
 

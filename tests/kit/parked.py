@@ -69,8 +69,8 @@ class StrictClock(SystemClock):
 
 def place(**more: Any) -> MemoryStorage:
     """Return storage with these flows."""
-    given: dict[str, Any] = {"flows": flows(), "limits": LIMITS, "clock": StrictClock()}
-    return MemoryStorage(**given | more)
+    options: dict[str, Any] = {"flows": flows(), "limits": LIMITS, "clock": StrictClock()}
+    return MemoryStorage(**options | more)
 
 
 def answer(request: ModelRequest) -> ScriptedReply:

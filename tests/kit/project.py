@@ -37,9 +37,9 @@ class ProjectFolder:
         self.write(f"tools/{name}.mts", script)
 
     @asynccontextmanager
-    async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
+    async def opened(self, **options: Any) -> AsyncIterator[Runtime]:
         """Open the project."""
         settings = {"cache_dir": str(self.cache), "synchronous": "NORMAL"}
-        settings |= given.pop("settings", {})
-        async with open_project(self.root, settings=settings, **given) as runtime:
+        settings |= options.pop("settings", {})
+        async with open_project(self.root, settings=settings, **options) as runtime:
             yield runtime

@@ -54,8 +54,8 @@ def files_left(count: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for each in filled:
-            os.close(each)
+        for descriptor in filled:
+            os.close(descriptor)
 
 
 @contextmanager

@@ -153,12 +153,12 @@ async def hanging(database: Database) -> AsyncIterator[None]:
 
 def frames(text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the frames of a stream, each with its id."""
-    found = []
+    received = []
     for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
         if "data" in lines:
-            found.append((lines["id"], json.loads(lines["data"])))
-    return found
+            received.append((lines["id"], json.loads(lines["data"])))
+    return received
 
 
 def types(text: str) -> list[str]:

@@ -34,10 +34,10 @@ class Stage:
         self.task_id = TaskId(new_id("task"))
 
     @asynccontextmanager
-    async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
+    async def opened(self, **options: Any) -> AsyncIterator[Runtime]:
         """Open a runtime, as a new process does."""
         tools = [*TOOLS, *self._project.tools, *self._acts]
-        async with memory_runtime(tools=tools, place=self.place, **given) as runtime:
+        async with memory_runtime(tools=tools, place=self.place, **options) as runtime:
             yield runtime
 
     async def call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
@@ -96,8 +96,8 @@ class Stage:
 
     async def notes(self, event_type: str) -> list[NoteEmitted]:
         """Return the notes with this event type."""
-        found = [each for each in await self.events() if isinstance(each, NoteEmitted)]
-        return [each for each in found if each.event_type == event_type]
+        notes = [each for each in await self.events() if isinstance(each, NoteEmitted)]
+        return [each for each in notes if each.event_type == event_type]
 
     async def printed(self) -> list[str]:
         """Return the lines of the console."""
@@ -105,8 +105,8 @@ class Stage:
 
     async def outcomes(self, tool_id: str) -> list[Envelope]:
         """Return how the calls of a tool ended."""
-        found = [each for each in await self.events() if isinstance(each, CallSettled)]
-        return [each.envelope for each in found if each.tool_id == tool_id]
+        settled = [each for each in await self.events() if isinstance(each, CallSettled)]
+        return [each.envelope for each in settled if each.tool_id == tool_id]
 
     async def _told(self, runtime: Runtime, tool_id: str, input: Mapping[str, Any]) -> Reply:
         if not await self.place.log.read(LogId(self.task_id)):

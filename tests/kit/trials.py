@@ -14,7 +14,7 @@ from tests.kit.project import ProjectFolder
 async def tried(
     project: ProjectFolder,
     tool_id: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     mocks: Mocks,
     *,
     keeps: bool = False,
@@ -23,7 +23,7 @@ async def tried(
     settings, loaded = load_for_trial(project.root, mocks.runtime_config)
     plan = TrialPlan(tool_id=tool_id, mocks=mocks, keeps=keeps)
     async with open_trial(settings, loaded, plan) as trial:
-        call = NewCall(tool_id=tool_id, input=dict(given))
+        call = NewCall(tool_id=tool_id, input=dict(arguments))
         await trial.runtime.request(call, task_id=trial.task_id)
         reply = await trial.runtime.wait(trial.task_id)
     assert reply

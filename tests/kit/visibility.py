@@ -104,8 +104,8 @@ async def search_knowledge() -> str:
 def write_skill(project: ProjectFolder, skill_id: str, **members: str) -> None:
     """Write a skill with further members as YAML, in a folder of its own."""
     head = {"skill_id": skill_id, "name": skill_id.upper(), "description": "For tests."}
-    given = head | {"instruction": f"Mind skill {skill_id}."} | members
-    text = "\n".join(f"{key}: {value}" for key, value in given.items())
+    fields = head | {"instruction": f"Mind skill {skill_id}."} | members
+    text = "\n".join(f"{key}: {value}" for key, value in fields.items())
     project.write(f"skills/{skill_id}/{skill_id}.skill.yaml", text)
 
 
@@ -138,20 +138,20 @@ async def _every(project: ProjectFolder) -> Mapping[tuple[str, bool], Outcomes]:
     }
     settings = ChatSettings(result_max_chars=200_000)
     agents = [Agent(model=ScriptedModel(script), settings=settings)]
-    found: dict[tuple[str, bool], Outcomes] = {}
+    outcomes: dict[tuple[str, bool], Outcomes] = {}
     async with project.opened(tools=[search_knowledge], agents=agents) as runtime:
         for profile in (ANN, SENDER):
             may = profile is SENDER
-            found["M", may] = await _of_model(runtime, profile, "model", ("a",))
-            found["M0", may] = await _of_model(runtime, profile, "model", ())
-            found["S", may] = await _of_script(runtime, profile, "script")
-            found["S2", may] = await _of_script(runtime, profile, "helper")
-            found["C", may] = await _outside(runtime, profile)
-            found["D", may] = await _direct(runtime, profile, asked, ("a",))
-            found["D0", may] = await _direct(runtime, profile, asked, ())
+            outcomes["M", may] = await _of_model(runtime, profile, "model", ("a",))
+            outcomes["M0", may] = await _of_model(runtime, profile, "model", ())
+            outcomes["S", may] = await _of_script(runtime, profile, "script")
+            outcomes["S2", may] = await _of_script(runtime, profile, "helper")
+            outcomes["C", may] = await _outside(runtime, profile)
+            outcomes["D", may] = await _direct(runtime, profile, asked, ("a",))
+            outcomes["D0", may] = await _direct(runtime, profile, asked, ())
             own = {"through": ["t_own"], **asked}
-            found["H", may] = await _direct(runtime, profile, own, ())
-    return found
+            outcomes["H", may] = await _direct(runtime, profile, own, ())
+    return outcomes
 
 
 async def _say(runtime: Runtime, profile: Profile, text: str, skills: tuple[str, ...]) -> Any:
@@ -169,24 +169,24 @@ async def _of_model(
 
 async def _of_script(runtime: Runtime, profile: Profile, text: str) -> Outcomes:
     (event,) = await _say(runtime, profile, text, ("a",))
-    found: Outcomes = event.envelope.output
-    return found
+    outcomes: Outcomes = event.envelope.output
+    return outcomes
 
 
 async def _outside(runtime: Runtime, profile: Profile) -> Outcomes:
-    found = {}
+    words = {}
     for name in TOOLS:
         envelope = await _called(runtime, profile, NewCall(tool_id=name, input={}))
-        found[name] = _word(envelope.error)
-    return found
+        words[name] = _word(envelope.error)
+    return words
 
 
 async def _direct(
     runtime: Runtime, profile: Profile, input: dict[str, Any], skills: tuple[str, ...]
 ) -> Outcomes:
     asked = NewCall(tool_id="t_direct", input=input, selected_skills=skills)
-    found: Outcomes = (await _called(runtime, profile, asked)).output
-    return found
+    outcomes: Outcomes = (await _called(runtime, profile, asked)).output
+    return outcomes
 
 
 async def _called(runtime: Runtime, profile: Profile, asked: NewCall) -> Any:

@@ -71,8 +71,8 @@ def seconds(item: pytest.Item) -> float:
 
 def grace(config: pytest.Config) -> float:
     """Return how long after its limit a test may take to fail, and the process to end."""
-    given: float = config.getoption("--test-seconds")
-    return max(1, GRACE * given)
+    seconds: float = config.getoption("--test-seconds")
+    return max(1, GRACE * seconds)
 
 
 def fail(item: pytest.Item, number: int, frame: FrameType | None) -> None:

@@ -53,8 +53,8 @@ class Way:
 def way(port: int, limits: Limits = LIMITS, **more: Any) -> Way:
     dns = Dns({"api.test": [HERE], "b.test": [HERE], "c.test": [HERE]})
     private = [f"{host}.test:{port}" for host in ("api", "b", "c")]
-    given: dict[str, Any] = {"allow": ["*", *(f"http://*:{port}" for _ in "x")], **more}
-    return Way(Egress(limits, allow_private=private, resolve=dns, **given), port, dns)
+    options: dict[str, Any] = {"allow": ["*", *(f"http://*:{port}" for _ in "x")], **more}
+    return Way(Egress(limits, allow_private=private, resolve=dns, **options), port, dns)
 
 
 async def asked(say: Say, limits: Limits = LIMITS, **more: Any) -> Any:

@@ -22,9 +22,9 @@ class Desk:
     def files(self) -> Workspace:
         """The workspace, as the tools see it."""
         bench, task_id = self.bench, self.bench.ledger.task.task_id
-        found = bench.resources.workspace(LogId(task_id), task_id, bench.world.limits)
-        assert found is not None
-        return found
+        workspace = bench.resources.workspace(LogId(task_id), task_id, bench.world.limits)
+        assert workspace is not None
+        return workspace
 
     async def put(self, uri: str, content: bytes | str) -> None:
         """Put a file where no tool did."""

@@ -95,13 +95,13 @@ def illustrated() -> bytes:
 
 async def furnished() -> Desk:
     desk = await open_desk(*TOOLS)
-    given: dict[str, bytes | str] = {
+    parts: dict[str, bytes | str] = {
         PATH: sales(),
         "task://text.xlsx": "no workbook",
         "task://empty.xlsx": "",
         "task://d.xlsx/x": "",
     }
-    for uri, content in given.items():
+    for uri, content in parts.items():
         await desk.put(uri, content)
     return desk
 

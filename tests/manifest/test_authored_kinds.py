@@ -29,7 +29,9 @@ from penstock.manifest.yaml_document import parse_yaml
         ("", []),
     ],
 )
-def test_a_list_may_be_one_text(blocked_by: str, expected: list[tuple[str, int]]) -> None:
+def test_a_list_may_be_written_as_one_string(
+    blocked_by: str, expected: list[tuple[str, int]]
+) -> None:
     """2.5: a list or one text split at commas. A line is that of the key, or the list item."""
     document = parse_yaml(f"id: x\nblockedBy: {blocked_by}", "a.yaml")
     home = ManifestFolder(folder=Path(), shown=".")
@@ -38,11 +40,11 @@ def test_a_list_may_be_one_text(blocked_by: str, expected: list[tuple[str, int]]
     assert Names(wanted="names").read(node) == tuple(text for text, _ in expected)
 
 
-def test_the_nearest_is_asked_for_only_if_there_is_one() -> None:
+def test_a_suggestion_is_made_only_for_a_near_name() -> None:
     assert (meant(None), meant("a")) == (None, 'did you mean "a"?')
 
 
-def test_of_many_unknown_keys_the_first_are_named_and_the_others_counted() -> None:
+def test_the_first_unknown_keys_are_named_and_the_others_counted() -> None:
     """90,000 of them take no longer to tell than a hundred."""
     document = parse_yaml("".join(f"k{number}: 1\n" for number in range(3_000)), "a.yaml")
     home = ManifestFolder(folder=Path(), shown=".")
@@ -61,7 +63,7 @@ RESERVED = (
 
 
 def read(outputs: str) -> tuple[Any, list[str]]:
-    """Return what some outputs are read as, and what is said of them."""
+    """Return what some outputs are read as, and the findings about them."""
     document = parse_yaml(f"outputs: {outputs}", "a.md")
     home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value).at("outputs")
@@ -87,7 +89,7 @@ def read(outputs: str) -> tuple[Any, list[str]]:
         ("[{name: a, required: true}]", (Output(name="a", is_required=True),)),
     ],
 )
-def test_outputs_are_names_or_say_more(outputs: str, expected: tuple[Output, ...]) -> None:
+def test_outputs_are_names_or_mappings(outputs: str, expected: tuple[Output, ...]) -> None:
     """With a type or a pattern, `required` defaults to true."""
     assert read(outputs) == (expected, [])
 
@@ -138,12 +140,12 @@ def test_outputs_are_names_or_say_more(outputs: str, expected: tuple[Output, ...
         ("[{name: a, knd: 1}]", 'warning unknown-field: unknown field "knd" in outputs[0]'),
     ],
 )
-def test_outputs_that_are_wrong(outputs: str, expected: str) -> None:
+def test_invalid_outputs_are_reported(outputs: str, expected: str) -> None:
     assert read(outputs)[1] == [f"1 {expected}"]
 
 
 @pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999}", "[[a]", "(?<=a+)b"])
-def test_any_pattern_can_be_looked_at(pattern: str) -> None:
+def test_checking_any_pattern_never_raises(pattern: str) -> None:
     _, message = read(f"[{{name: a, pattern: '{pattern}'}}]")
     assert all("bad-pattern" in each for each in message)
 
@@ -165,7 +167,5 @@ def test_a_bad_pattern_is_ignored() -> None:
         (None, ValueType.STRING, False),
     ],
 )
-def test_a_value_is_of_a_type_as_json_has_them(
-    value: Any, value_type: ValueType, expected: bool
-) -> None:
+def test_values_fit_the_types_of_json(value: Any, value_type: ValueType, expected: bool) -> None:
     assert fits(value, value_type) is expected

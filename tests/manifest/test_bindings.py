@@ -24,7 +24,7 @@ vault:
 """
 
 
-def test_the_example_of_state_loads_without_a_finding(tmp_path: Path) -> None:
+def test_the_state_example_has_no_findings(tmp_path: Path) -> None:
     """B16: the `state` example loads. B17: scope kinds session and shared."""
     bundle = load(tmp_path, {"a.tool.yaml": tool(STATE)})
     session, shared = bundle.tools["a"].state
@@ -35,7 +35,7 @@ def test_the_example_of_state_loads_without_a_finding(tmp_path: Path) -> None:
     assert (shared.scope_kind, shared.scope_id) == ("shared", "service")
 
 
-def test_the_example_of_a_vault_loads_without_a_finding(tmp_path: Path) -> None:
+def test_the_vault_example_has_no_findings(tmp_path: Path) -> None:
     """B18: the `vault` example loads. B19: "requires the script to fetch secrets explicitly"."""
     bundle = load(tmp_path, {"a.tool.yaml": tool(VAULT)})
     both = frozenset({"profile", "shared"})
@@ -155,20 +155,20 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("line", "message"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(
+def test_an_invalid_binding_is_reported_at_its_position(
     tmp_path: Path, line: str, message: str
 ) -> None:
     """Two bindings of one scope kind overlap, also when their `scope_id` differ."""
     assert findings(tmp_path, {"a.tool.yaml": tool(line)}) == [f"a.tool.yaml:5:{message}"]
 
 
-def test_prefixes_of_other_scopes_do_not_meet(tmp_path: Path) -> None:
+def test_prefixes_of_different_scopes_do_not_overlap(tmp_path: Path) -> None:
     line = "{name: %s, key_prefix: a, scope_kind: %s}"
     both = ", ".join(line % each for each in (("n", "task"), ("m", "session")))
     assert findings(tmp_path, {"a.tool.yaml": tool(f"state: [{both}]")}) == []
 
 
-def test_a_long_list_of_bindings_is_refused_without_looking_at_pairs(tmp_path: Path) -> None:
+def test_a_too_long_list_of_bindings_is_refused_before_pairs_are_compared(tmp_path: Path) -> None:
     bindings = ", ".join(f"{{name: n{n}, key_prefix: p, scope_kind: task}}" for n in range(3000))
     reported = findings(tmp_path, {"a.tool.yaml": tool(f"state: [{bindings}]")})
     assert reported[0].endswith("; it has 3000 items, the limit is 64")

@@ -45,7 +45,7 @@ requires_skills: [b]
 }
 
 
-def test_twenty_mistakes_are_twenty_findings_at_their_lines(tmp_path: Path) -> None:
+def test_twenty_mistakes_give_twenty_findings_at_their_lines(tmp_path: Path) -> None:
     """All problems of a bundle are found in one pass."""
     reported = load(tmp_path, MISTAKES).diagnostics
     assert [(each.file[0], each.line, each.column, each.code) for each in reported] == [
@@ -73,7 +73,7 @@ def test_twenty_mistakes_are_twenty_findings_at_their_lines(tmp_path: Path) -> N
     ]
 
 
-def test_what_is_broken_is_known_and_takes_no_part(tmp_path: Path) -> None:
+def test_a_broken_manifest_is_known_by_its_id_and_not_used(tmp_path: Path) -> None:
     """D10: a manifest with an error diagnostic is *broken*; everything else works."""
     inline = "tool_definitions:\n- " + tool(name="i").strip().replace("\n", "\n  ")
     files = {
@@ -91,7 +91,7 @@ def test_what_is_broken_is_known_and_takes_no_part(tmp_path: Path) -> None:
     assert [each.tool_id for each in bundle.every_tool] == ["a", "b", "i"]
 
 
-def test_the_permissions_of_a_project_are_those_that_are_named(tmp_path: Path) -> None:
+def test_the_permissions_of_a_project_are_those_of_its_manifests(tmp_path: Path) -> None:
     """`local.permissions`: all named in the bundle."""
     catalog = "groups: [{group_id: g, name: G, permissions: [{permission_id: c, name: C}]}]"
     files = {
@@ -117,7 +117,7 @@ def finding(severity: Severity) -> Diagnostic:
     )
 
 
-def test_findings_of_scripts_join_and_break_their_tool_alone(tmp_path: Path) -> None:
+def test_findings_of_a_script_break_only_its_tool(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"a.tool.yaml": TOOL, "b.tool.yaml": tool(name="b")})
     error, warning = finding(Severity.ERROR), finding(Severity.WARNING)
     joined = bundle.with_findings({"a": [error], "b": [warning]})
@@ -127,7 +127,7 @@ def test_findings_of_scripts_join_and_break_their_tool_alone(tmp_path: Path) -> 
     assert list(bundle.tools) == ["a", "b"]
 
 
-def test_a_project_without_manifests_is_fine(tmp_path: Path) -> None:
+def test_a_project_without_manifests_has_no_findings(tmp_path: Path) -> None:
     bundle = load_bundle(tmp_path)
     assert (bundle.tools, bundle.skills, bundle.diagnostics) == ({}, {}, [])
 
@@ -135,7 +135,7 @@ def test_a_project_without_manifests_is_fine(tmp_path: Path) -> None:
 PAGE = Path(__file__).parents[2] / "docs" / "manifests.md"
 
 
-def test_the_examples_of_the_page_for_authors_load_without_a_finding(tmp_path: Path) -> None:
+def test_the_examples_of_the_authors_page_have_no_findings(tmp_path: Path) -> None:
     tool_example, skill_example = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     files = {
         "a.tool.yaml": tool_example,
@@ -182,11 +182,13 @@ BYTES = [
 
 
 @pytest.mark.parametrize(("content", "message"), BYTES, ids=range(len(BYTES)))
-def test_what_is_no_manifest_is_a_finding(tmp_path: Path, content: bytes, message: str) -> None:
+def test_content_that_is_no_manifest_is_reported(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     assert findings(tmp_path, {"a.tool.yaml": content}) == [f"a.tool.yaml:{message}"]
 
 
-def test_two_documents_in_a_file_are_one_too_many(tmp_path: Path) -> None:
+def test_a_second_document_in_a_file_is_reported(tmp_path: Path) -> None:
     """B01: two documents in one file: `yaml-many-documents`. B02: the same."""
     files = {"a.tool.yaml": f"{tool()}---\n{TOOL}---\n", "s.skill.yaml": "a: 1\n---\nb: 1"}
     message = "error yaml-many-documents: one manifest per file; found"
@@ -197,7 +199,7 @@ def test_two_documents_in_a_file_are_one_too_many(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_that_stands_twice_is_said_with_its_first_line(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_reported_with_its_first_line(tmp_path: Path) -> None:
     assert findings(tmp_path, {"a.tool.yaml": tool("labels: []\nlabels: [a]")}) == [
         'a.tool.yaml:6:1: error yaml-duplicate-key: key "labels" appears twice; first at line 5'
     ]
@@ -210,13 +212,13 @@ def test_only_true_and_false_are_booleans(tmp_path: Path, word: str) -> None:
     assert bool(reported) == (word != "True")
 
 
-def test_a_byte_order_mark_and_windows_lines_change_nothing(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path: Path) -> None:
     text = "\ufeff" + tool("timeout: 1").replace("\n", "\r\n")
     (finding,) = findings(tmp_path, {"a.tool.yaml": text})
     assert finding.startswith("a.tool.yaml:5:1: error unknown-key")
 
 
-def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.tool.yaml")
     (tmp_path / "b.tool.yaml").symlink_to("b.tool.yaml")
     (tmp_path / "c.tool.yaml").symlink_to("nowhere")
@@ -253,7 +255,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_whatever_a_manifest_becomes_its_findings_stand_in_it(tmp_path: Path, piece: str) -> None:
+def test_findings_have_positions_inside_any_mutated_manifest(tmp_path: Path, piece: str) -> None:
     whole = tool("vault: [{key: k, scope_kinds: [shared]}]\nlimits: {memory_mb: 16}")
     for start in range(0, len(whole), 5):
         text = whole[:start] + piece + whole[start + start % 7 :]
@@ -265,7 +267,7 @@ def test_whatever_a_manifest_becomes_its_findings_stand_in_it(tmp_path: Path, pi
 LOOP = "Too many levels of symbolic links"
 
 
-def test_a_manifest_that_leads_out_of_the_project_is_not_read(tmp_path: Path) -> None:
+def test_a_manifest_that_links_out_of_the_project_is_not_read(tmp_path: Path) -> None:
     root, secret = tmp_path / "project", tmp_path / "secret"
     root.mkdir()
     secret.write_text("token")

@@ -71,7 +71,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("value", "message"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(
+def test_an_invalid_execution_is_reported_at_its_position(
     tmp_path: Path, value: str, message: str
 ) -> None:
     """B07: "define exactly one of: script, script_file"; both, neither: `exactly-one`."""
@@ -97,7 +97,7 @@ execution:
 """
 
 
-def test_an_inline_script_knows_the_line_of_its_first_character(tmp_path: Path) -> None:
+def test_an_inline_script_has_the_position_of_its_first_character(tmp_path: Path) -> None:
     """B08: "inline JavaScript or TypeScript". B10: none given: `run`."""
     bundle = load(tmp_path, {"a.tool.yaml": tool(INLINE, execution="")})
     execution = bundle.tools["a"].execution
@@ -119,7 +119,7 @@ def test_an_inline_script_knows_the_line_of_its_first_character(tmp_path: Path) 
         ("'a ''b'' c'", SourceRange(line=6, column=12)),
     ],
 )
-def test_a_place_in_a_script_is_one_in_the_manifest(
+def test_a_position_in_a_script_maps_to_the_manifest(
     tmp_path: Path, scalar: str, place: SourceRange
 ) -> None:
     """M12: "load errors point into the YAML file"; never out of the line of a scalar."""
@@ -129,7 +129,7 @@ def test_a_place_in_a_script_is_one_in_the_manifest(
     assert finding.execution.place_of(*((1, 5) if is_one_line else (2, 3))) == place
 
 
-def test_an_inline_script_has_a_largest_size(tmp_path: Path) -> None:
+def test_an_inline_script_over_the_size_limit_is_refused(tmp_path: Path) -> None:
     source = "x" * 262_145
     (finding,) = findings(tmp_path, {"a.tool.yaml": tool(execution=f"{{script: {source}}}")})
     assert "error file-too-large: the manifest has 262" in finding

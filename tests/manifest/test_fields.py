@@ -25,7 +25,7 @@ FOUND: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "message"), FOUND, ids=range(len(FOUND)))
-def test_what_was_found_is_a_type_and_the_beginning_of_the_value(value: Any, message: str) -> None:
+def test_a_found_value_is_shown_with_its_type_and_start(value: Any, message: str) -> None:
     """`{found}` is a JSON type and the value cut to 60 characters."""
     assert found(value) == message
 
@@ -42,7 +42,7 @@ def node(text: str) -> Node:
     return Node(document=document, home=home, what="a thing", value=document.value)
 
 
-def test_a_table_is_read_with_defaults_for_what_is_left_out_or_wrong() -> None:
+def test_missing_and_invalid_fields_have_their_defaults() -> None:
     read = node("nam: x\nis_on: 5\nx-own: {}\n")
     assert read_fields(read, FIELDS) == {"name": None, "is_on": True}
     assert [str(each) for each in read.document.problems] == [
@@ -52,7 +52,7 @@ def test_a_table_is_read_with_defaults_for_what_is_left_out_or_wrong() -> None:
     ]
 
 
-def test_a_value_inside_has_its_path_and_its_place() -> None:
+def test_a_nested_value_has_a_path_and_a_position() -> None:
     inner = node("a:\n- b: {c: 1}\n").at("a", 0, "b", "c")
     assert (inner.name, inner.title, inner.value) == ("a[0].b.c", '"a[0].b.c"', 1)
     assert (inner.place, inner.key_place) == (
@@ -62,11 +62,11 @@ def test_a_value_inside_has_its_path_and_its_place() -> None:
 
 
 @pytest.mark.parametrize("keys", [("x",), ("a", 5), ("a", 0, "b"), ("a", "b")])
-def test_what_is_not_there_is_nothing(keys: tuple[str | int, ...]) -> None:
+def test_a_missing_path_has_the_value_none(keys: tuple[str | int, ...]) -> None:
     assert node("a: [1]").at(*keys).value is None
 
 
-def test_a_mapping_stands_where_the_key_stands_that_names_it() -> None:
+def test_a_missing_field_is_reported_at_the_key_of_its_mapping() -> None:
     mapping = node("is_on: true\nname: a")
     assert mapping.line_of("name") == 2
     assert mapping.line_of("other") == 1

@@ -56,21 +56,21 @@ NEAR = [
 
 
 @pytest.mark.parametrize(("name", "better"), NEAR)
-def test_a_name_that_nearly_is_one_is_said(tmp_path: Path, name: str, better: str) -> None:
+def test_a_name_that_nearly_matches_gets_a_warning(tmp_path: Path, name: str, better: str) -> None:
     """Suffixes are case-sensitive; other forms give the warning `near-miss-name`."""
     (finding,) = discover(write(tmp_path, {name: ""})).diagnostics
     message = f'"{name}" looks like a manifest but is not read; rename it to "{better}"'
     assert str(finding) == f"{name}:1:1: warning near-miss-name: {message}"
 
 
-def test_a_schedule_is_not_read_yet(tmp_path: Path) -> None:
+def test_a_schedule_gets_a_warning_that_it_is_not_read(tmp_path: Path) -> None:
     (finding,) = discover(write(tmp_path, {"a.schedule.yaml": ""})).diagnostics
     message = '"a.schedule.yaml" is not read in this version'
     assert str(finding) == f"a.schedule.yaml:1:1: warning not-read-yet: {message}"
 
 
 @pytest.mark.slow("two thousand files")
-def test_a_project_has_at_most_two_thousand(tmp_path: Path) -> None:
+def test_at_most_two_thousand_manifests_are_read(tmp_path: Path) -> None:
     for number in range(MOST_MANIFESTS + 1):
         (tmp_path / f"{number:04}.tool.yaml").touch()
     manifests = discover(tmp_path)
@@ -81,18 +81,18 @@ def test_a_project_has_at_most_two_thousand(tmp_path: Path) -> None:
     assert len(manifests.files) == MOST_MANIFESTS
 
 
-def test_a_name_that_is_no_text_can_be_shown(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_can_be_shown(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xff.tool.yml")).touch()
     (finding,) = discover(tmp_path).diagnostics
     assert finding.file == "a\\xff.tool.yml"
 
 
-def test_a_file_up_to_the_limit_is_read_whole(tmp_path: Path) -> None:
+def test_a_file_within_the_limit_is_read_completely(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xff\x00ab")
     assert read_bounded(tmp_path / "a", 4) == b"\xff\x00ab"
 
 
-def test_one_byte_more_is_too_large_and_the_message_names_it(tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_refused_with_its_size(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     message = "the flow has 5 bytes; the limit is 4"
     assert read_bounded(tmp_path / "a", 4, "the flow") == UnreadReason(
@@ -101,14 +101,16 @@ def test_one_byte_more_is_too_large_and_the_message_names_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", [".", "pipe", "gone", "x" * 300])
-def test_what_is_no_file_is_not_read_and_nothing_waits(tmp_path: Path, name: str) -> None:
+def test_reading_refuses_anything_but_a_regular_file_without_blocking(
+    tmp_path: Path, name: str
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     reason = read_bounded(tmp_path / name, 4)
     assert isinstance(reason, UnreadReason)
     assert (reason.code, reason.is_missing) == ("file-unreadable", name == "gone")
 
 
-def test_a_folder_that_is_itself_behind_a_symlink_is_whole(tmp_path: Path) -> None:
+def test_a_folder_behind_a_symlink_contains_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real/a.mts").touch()
     (tmp_path / "link").symlink_to("real")
@@ -118,6 +120,6 @@ def test_a_folder_that_is_itself_behind_a_symlink_is_whole(tmp_path: Path) -> No
     assert home.has_file("a.mts")
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_does_not_count_as_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.mts")
     assert not ManifestFolder(folder=tmp_path, shown=".").has_file("a.mts")

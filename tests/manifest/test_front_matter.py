@@ -44,7 +44,9 @@ def read(text: str) -> Document:
         ("", {}),
     ],
 )
-def test_each_line_means_what_its_author_meant(text: str, expected: dict[str, Any] | None) -> None:
+def test_each_line_is_read_as_its_author_meant_it(
+    text: str, expected: dict[str, Any] | None
+) -> None:
     """A comment is not cut off; one pair of quotes is."""
     if expected is None:
         expected = {"description": "first: second # not a comment"}
@@ -53,7 +55,7 @@ def test_each_line_means_what_its_author_meant(text: str, expected: dict[str, An
     assert [each.code for each in document.problems] == ["front-matter-loose"]
 
 
-def test_it_says_where_yaml_gave_up_and_what_to_do() -> None:
+def test_the_warning_names_the_position_where_yaml_failed_and_a_fix() -> None:
     """3 warning: front matter is not strict YAML here; it was read line by line."""
     (finding,) = read("name: a\nmodel: @coding").problems
     assert (finding.line, finding.severity) == (3, Severity.WARNING)
@@ -74,13 +76,13 @@ def test_it_says_where_yaml_gave_up_and_what_to_do() -> None:
         "ключ",
     ],
 )
-def test_what_is_not_understood_is_left_out_and_said(line: str) -> None:
+def test_a_line_that_is_not_understood_is_skipped_with_a_warning(line: str) -> None:
     document = read(f"name: a\n{line}\ndescription: d")
     assert document.value == {"name": "a", "description": "d"}
     assert [(each.code, each.line) for each in document.problems[1:]] == [("line-ignored", 3)]
 
 
-def test_keys_and_values_know_where_they_stand() -> None:
+def test_keys_and_values_have_positions() -> None:
     document = read("name: a\naccess:\n  read:\n    - src/**")
     assert document.keys["access", "read"] == SourceRange(line=4, column=3)
     assert document.values["access", "read", 0] == SourceRange(line=5, column=7)
@@ -99,24 +101,24 @@ def test_keys_and_values_know_where_they_stand() -> None:
         "a:\n\t- b\n  - c\n - d\n-",
     ],
 )
-def test_no_text_breaks_it(text: str) -> None:
+def test_no_front_matter_raises(text: str) -> None:
     assert isinstance(read(text).value, dict)
 
 
-def test_lists_in_lists_without_end_stay_texts() -> None:
+def test_lists_nested_too_deeply_stay_strings() -> None:
     """Never raises."""
     deep = read("tools: " + "[" * 5000 + "]" * 5000).value["tools"]
     assert isinstance(deep[0][0][0][0], str)
 
 
-def test_front_matter_keeps_the_lines_of_its_file() -> None:
+def test_positions_in_front_matter_are_lines_of_the_file() -> None:
     matter = parse_front_matter("\n---  \nname: x\n---\n\n  Be kind.\n", "x.md")
     assert matter.head.value == {"name": "x"}
     assert matter.head.keys["name",].line == 3
     assert (matter.body, matter.body_line) == ("Be kind.", 6)
 
 
-def test_a_windows_file_reads_the_same() -> None:
+def test_a_windows_file_is_read_like_a_unix_file() -> None:
     matter = parse_front_matter("\ufeff---\r\nname: x\r\n---\r\nBe kind.\r\n", "x.md")
     assert (matter.head.value, matter.body) == ({"name": "x"}, "Be kind.")
 
@@ -140,13 +142,13 @@ OPEN = '1 front-matter-open: the front matter is not closed: no second line "---
         ("---\nname: x\n---\n\udc80", "4 file-encoding: not UTF-8 at character 16"),
     ],
 )
-def test_a_file_without_front_matter_is_one_finding(text: str, message: str) -> None:
+def test_a_file_without_front_matter_gets_one_finding(text: str, message: str) -> None:
     """`no-front-matter` / `front-matter-open` (nothing else is reported)."""
     problems = parse_front_matter(text, "x.md").head.problems
     assert [f"{each.line} {each.code}: {each.message}" for each in problems] == [message]
 
 
-def test_what_is_not_yaml_is_read_line_by_line_with_one_warning() -> None:
+def test_invalid_yaml_is_read_line_by_line_with_one_warning() -> None:
     """The example of the page: `model: @coding` on line 3."""
     matter = parse_front_matter("---\nname: x\nmodel: @coding\n---\n", "x.md")
     assert (matter.head.value, matter.is_loose) == ({"name": "x", "model": "@coding"}, True)
@@ -171,7 +173,7 @@ def test_what_is_not_yaml_is_read_line_by_line_with_one_warning() -> None:
         ("- a\n- b", {}, 2),
     ],
 )
-def test_every_way_out_of_yaml_is_read_line_by_line(
+def test_every_kind_of_yaml_error_leads_to_reading_line_by_line(
     head: str, expected: dict[str, Any], line: int
 ) -> None:
     """Step 2: if that works and gives a mapping, done. Otherwise it is read line by line."""
@@ -183,18 +185,18 @@ def test_every_way_out_of_yaml_is_read_line_by_line(
 
 
 @pytest.mark.parametrize("head", ["", "\n", "# a comment", "~"])
-def test_nothing_between_the_lines_is_an_empty_mapping(head: str) -> None:
+def test_empty_front_matter_is_an_empty_mapping(head: str) -> None:
     matter = parse_front_matter(f"---\n{head}\n---\nx", "x.md")
     assert (matter.head.value, matter.head.problems, matter.is_loose) == ({}, [], False)
 
 
-def test_a_key_twice_is_an_error_and_no_reason_to_read_otherwise() -> None:
+def test_a_duplicate_key_is_an_error_and_does_not_lead_to_reading_line_by_line() -> None:
     """2.1: a key twice is an error."""
     matter = parse_front_matter("---\nname: x\nname: y\n---\n", "x.md")
     assert [each.code for each in matter.head.problems] == ["yaml-duplicate-key"]
 
 
 @given(st.text())
-def test_no_text_raises(text: str) -> None:
+def test_no_file_raises(text: str) -> None:
     parse_front_matter(text, "x.md")
     parse_front_matter(f"---\n{text}\n---\n{text}", "x.md")

@@ -1,4 +1,4 @@
-"""Handbooks: what is listed can be read, and nothing else."""
+"""Handbooks: only listed files can be read."""
 
 import os
 from pathlib import Path
@@ -55,7 +55,7 @@ def book(folder: Path, index: str, **files: str) -> Path:
         ("", []),
     ],
 )
-def test_the_files_of_a_handbook_are_those_that_it_lists(
+def test_a_handbook_contains_the_files_that_it_lists(
     tmp_path: Path, index: str, expected: list[tuple[str, str]]
 ) -> None:
     """H2."""
@@ -64,7 +64,7 @@ def test_the_files_of_a_handbook_are_those_that_it_lists(
     assert [(each.name, each.description) for each in handbook.topics] == expected
 
 
-def test_its_name_is_that_of_the_file_or_of_the_directory(tmp_path: Path) -> None:
+def test_a_handbook_is_named_by_its_index_or_its_directory(tmp_path: Path) -> None:
     """H1."""
     named = read_handbook(book(tmp_path / "one", "---\nname: my-docs\ndescription: d\n---\n"))
     plain = read_handbook(book(tmp_path / "two", "text"))
@@ -73,7 +73,7 @@ def test_its_name_is_that_of_the_file_or_of_the_directory(tmp_path: Path) -> Non
     assert (named.name, named.description, plain.name) == ("my-docs", "d", "two")
 
 
-def test_the_first_directory_that_has_the_name_counts(tmp_path: Path) -> None:
+def test_the_first_directory_with_a_name_is_used(tmp_path: Path) -> None:
     """T15: extra skills directories are searched first."""
     book(tmp_path / "extra" / "docs", "files:\n- a.md\n", a_md="registered")
     book(tmp_path / "built" / "docs", "files:\n- a.md\n", a_md="built in")
@@ -81,7 +81,7 @@ def test_the_first_directory_that_has_the_name_counts(tmp_path: Path) -> None:
     assert handbooks.read("docs", "a.md") == "registered"
 
 
-def test_a_listed_file_is_read_as_it_is(tmp_path: Path) -> None:
+def test_a_listed_file_is_read_unchanged(tmp_path: Path) -> None:
     """T13: raw file content as text."""
     text = "# Ä\r\n\n  ${{task}} \n"
     folder = book(tmp_path / "docs", "files:\n- sub/a.md\n")
@@ -137,19 +137,21 @@ def books(tmp_path: Path) -> Handbooks:
         ("docs", "pipe", 'File "pipe" of skill "docs" is not text of at most 262144 bytes.'),
     ],
 )
-def test_what_cannot_be_read_is_said(books: Handbooks, skill: str, file: str, message: str) -> None:
+def test_reading_an_unreadable_file_names_the_reason(
+    books: Handbooks, skill: str, file: str, message: str
+) -> None:
     """T14, T16: an error string if the skill or file is not found."""
     with pytest.raises(ToolFailed) as raised:
         books.read(skill, file)
     assert str(raised.value).startswith(message)
 
 
-def test_without_handbooks_there_is_none_to_name() -> None:
+def test_an_unknown_handbook_without_any_handbooks_is_reported() -> None:
     with pytest.raises(ToolFailed, match=r'Skill "x" not found. Available: none\.'):
         Handbooks().read("x", "y")
 
 
-def test_a_list_for_models_has_descriptions_and_files(books: Handbooks, tmp_path: Path) -> None:
+def test_the_list_for_models_has_descriptions_and_files(books: Handbooks, tmp_path: Path) -> None:
     """H6."""
     book(tmp_path / "more" / "one", "---\ndescription: About\n  one\nfiles: a.md\n---\n")
     assert find_handbooks([tmp_path / "more"]).listed() == "- one: About one (a.md)"

@@ -38,7 +38,7 @@ def said_of(root: Path) -> list[str]:
         ONE.replace("\n", "\r\n"),
     ],
 )
-def test_nothing_is_said_of_a_good_one(tmp_path: Path, index: str) -> None:
+def test_a_valid_handbook_has_no_findings(tmp_path: Path, index: str) -> None:
     laid(tmp_path, index)
     assert said_of(tmp_path) == []
 
@@ -105,7 +105,7 @@ def test_nothing_is_said_of_a_good_one(tmp_path: Path, index: str) -> None:
         (b"\xff", f"1:1 error file-unreadable: SKILL.md {NO_TEXT}"),
     ],
 )
-def test_each_mistake_is_told_at_its_line(
+def test_each_mistake_is_reported_at_its_line(
     tmp_path: Path, index: str | bytes, expected: str
 ) -> None:
     """§16 for flows, agents and handbooks, with true line numbers."""
@@ -115,7 +115,7 @@ def test_each_mistake_is_told_at_its_line(
     assert said_of(tmp_path) == [expected]
 
 
-def test_a_list_that_is_none_leaves_nothing_to_read(tmp_path: Path) -> None:
+def test_an_invalid_list_of_files_leaves_nothing_to_read(tmp_path: Path) -> None:
     laid(tmp_path, "---\nname: x\nfiles: 3\n---\n")
     message = said_of(tmp_path)
     assert (
@@ -124,7 +124,7 @@ def test_a_list_that_is_none_leaves_nothing_to_read(tmp_path: Path) -> None:
     assert message[1].startswith("3:1 warning handbook-no-files")
 
 
-def test_settings_that_are_not_closed_are_text(tmp_path: Path) -> None:
+def test_front_matter_that_is_not_closed_is_read_as_text(tmp_path: Path) -> None:
     laid(tmp_path, "---\nfiles:\n- a.md\n")
     assert said_of(tmp_path) == [
         (
@@ -134,13 +134,13 @@ def test_settings_that_are_not_closed_are_text(tmp_path: Path) -> None:
     ]
 
 
-def test_a_directory_without_an_index_is_none(tmp_path: Path) -> None:
+def test_a_directory_without_an_index_is_no_handbook(tmp_path: Path) -> None:
     (tmp_path / "handbooks/empty").mkdir(parents=True)
     (finding,) = check_handbooks(tmp_path, FOLDERS)
     assert (finding.file, finding.code) == ("handbooks/empty/SKILL.md", "handbook-no-index")
 
 
-def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
+def test_the_first_of_two_handbooks_with_one_name_is_used(tmp_path: Path) -> None:
     """D5. First hit wins."""
     laid(tmp_path, ONE)
     laid(tmp_path, "---\nname: other\nfiles: a.md\n---\n", "handbooks/b")
@@ -150,7 +150,7 @@ def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     assert finding.text == 'skill "docs" is hidden by the one in handbooks/docs/SKILL.md'
 
 
-def test_links_that_lead_out_or_round_in_a_circle_are_findings(tmp_path: Path) -> None:
+def test_links_that_lead_out_or_form_a_loop_are_reported(tmp_path: Path) -> None:
     round_, out = laid(tmp_path, ONE), tmp_path / "handbooks/out"
     (round_ / "a.md").unlink()
     (round_ / "a.md").symlink_to("a.md")
@@ -164,7 +164,7 @@ def test_links_that_lead_out_or_round_in_a_circle_are_findings(tmp_path: Path) -
     assert find_handbooks([tmp_path / "handbooks"]).names == ["docs"]
 
 
-def test_a_handbook_that_lies_outside_of_the_project_is_none_of_its(tmp_path: Path) -> None:
+def test_a_handbook_outside_the_project_is_not_the_projects(tmp_path: Path) -> None:
     root = tmp_path / "project"
     laid(root, ONE)
     outside = laid(tmp_path, ONE.replace("docs", "out"), "elsewhere/out")
@@ -181,6 +181,6 @@ def test_a_handbook_that_lies_outside_of_the_project_is_none_of_its(tmp_path: Pa
 
 
 @pytest.mark.parametrize("part", ["[", "[](", "[x]("])
-def test_brackets_without_end_take_no_time(tmp_path: Path, part: str) -> None:
+def test_unclosed_brackets_take_linear_time(tmp_path: Path, part: str) -> None:
     laid(tmp_path, "files:\n- " + part * (FILE_BYTES // 4))
     assert said_of(tmp_path) != []

@@ -44,7 +44,7 @@ def node(value: Any) -> Node:
 
 
 @pytest.mark.parametrize(("kind", "good", "bad"), KINDS, ids=lambda each: type(each).__name__)
-def test_a_kind_takes_what_fits_and_notes_what_does_not(
+def test_a_kind_returns_a_valid_value_and_reports_an_invalid_one(
     kind: Kind, good: list[Any], bad: list[Any]
 ) -> None:
     for value in good:
@@ -57,7 +57,7 @@ def test_a_kind_takes_what_fits_and_notes_what_does_not(
         assert len(unfit.document.problems) == 1
 
 
-def test_of_a_list_what_could_be_read_is_kept() -> None:
+def test_the_valid_items_of_a_list_are_kept() -> None:
     listed = node([True, 5, False])
     assert ListOf(item=Boolean(), wanted="flags", most=3).read(listed) == (True, False)
     assert [each.message for each in listed.document.problems] == [
@@ -151,7 +151,7 @@ BROKEN_SCHEMAS = [
 
 
 @pytest.mark.parametrize(("schema", "message"), BROKEN_SCHEMAS)
-def test_what_is_wrong_with_a_schema_is_named_at_its_line(
+def test_an_error_in_a_schema_is_reported_at_its_line(
     tmp_path: Path, schema: str, message: str
 ) -> None:
     reported = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
@@ -168,13 +168,11 @@ SOUND_SCHEMAS = [
 
 
 @pytest.mark.parametrize("schema", SOUND_SCHEMAS)
-def test_a_schema_may_refer_to_itself_and_name_things_as_it_likes(
-    tmp_path: Path, schema: str
-) -> None:
+def test_a_schema_may_refer_to_itself_and_use_any_names(tmp_path: Path, schema: str) -> None:
     assert findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)}) == []
 
 
-def test_every_mistake_in_a_schema_is_said(tmp_path: Path) -> None:
+def test_every_error_in_a_schema_is_reported(tmp_path: Path) -> None:
     schema = "{type: object, required: a, minProperties: -1, items: {$ref: 'http://x/y'}}"
     reported = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
     assert [each.split(": ")[1] for each in reported] == [
@@ -184,7 +182,7 @@ def test_every_mistake_in_a_schema_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_a_finding_is_short_however_long_a_name_is(tmp_path: Path) -> None:
+def test_a_finding_about_a_long_name_is_short(tmp_path: Path) -> None:
     schema = f"{{type: object, properties: {{? {'n' * 9000}\n: {{type: x}}}}}}"
     (finding,) = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
     assert len(finding) < 800

@@ -19,7 +19,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_a_path_stays_below_the_folder_of_its_manifest(tmp_path: Path, path: str) -> None:
+def test_a_path_out_of_the_manifests_folder_is_refused(tmp_path: Path, path: str) -> None:
     """B09: "a relative path under the manifest directory"; absolute, `..`: `path-traversal`.
 
     B25: `script_file: ../x.mts`: `path-traversal`.
@@ -42,7 +42,7 @@ def at(tmp_path: Path, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("link", ["web/a.mts", "web/lib"])
-def test_a_symlink_does_not_lead_out(tmp_path: Path, link: str) -> None:
+def test_a_symlink_that_leads_out_is_refused(tmp_path: Path, link: str) -> None:
     """B09: symlink out: `path-escape`."""
     write(tmp_path, {"a.mts": "", "web/x": ""})
     path = "a.mts" if link.endswith(".mts") else "lib/a.mts"
@@ -52,14 +52,14 @@ def test_a_symlink_does_not_lead_out(tmp_path: Path, link: str) -> None:
     ]
 
 
-def test_a_symlink_inside_is_fine(tmp_path: Path) -> None:
+def test_a_symlink_inside_the_folder_is_allowed(tmp_path: Path) -> None:
     write(tmp_path, {"web/lib/a.mts": ""})
     (tmp_path / "web/b.mts").symlink_to("lib/a.mts")
     assert at(tmp_path, "./b.mts") == []
 
 
 @pytest.mark.parametrize("path", ["a.mts", "folder.mts", "loop.mts", "x" * 300 + ".mts"])
-def test_a_file_that_is_none_does_not_exist(tmp_path: Path, path: str) -> None:
+def test_only_a_regular_file_counts_as_existing(tmp_path: Path, path: str) -> None:
     write(tmp_path, {"web/folder.mts/x": ""})
     (tmp_path / "web/loop.mts").symlink_to("loop.mts")
     shown = path if len(path) < 60 else "x" * 59 + "…"

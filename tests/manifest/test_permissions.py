@@ -33,7 +33,7 @@ def test_a_catalog_has_groups_of_permissions(tmp_path: Path) -> None:
     )
 
 
-def test_a_permission_that_the_catalog_lacks_cannot_be_required(tmp_path: Path) -> None:
+def test_a_permission_outside_the_catalog_cannot_be_required(tmp_path: Path) -> None:
     """With a catalog, a `requires_permissions` id that is not in it: `unknown-permission`."""
     files = {
         "p.permissions.yaml": CATALOG,
@@ -56,7 +56,7 @@ def test_without_a_catalog_every_id_is_allowed(tmp_path: Path) -> None:
     assert findings(tmp_path, {"a.tool.yaml": tool("requires_permissions: [fly]")}) == []
 
 
-def test_of_two_catalogs_neither_is_used(tmp_path: Path) -> None:
+def test_neither_of_two_catalogs_is_used(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"a.permissions.yaml": CATALOG, "b.permissions.yaml": CATALOG})
     message = "a project has at most one permissions manifest; of these none is used"
     names = '"a.permissions.yaml", "b.permissions.yaml"'
@@ -118,7 +118,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(
+def test_an_invalid_catalog_is_reported_at_its_position(
     tmp_path: Path, text: str, message: str
 ) -> None:
     """Ids and names empty or with outer spaces: `bad-value`."""
@@ -126,7 +126,9 @@ def test_what_does_not_hold_is_named_where_it_stands(
 
 
 @pytest.mark.parametrize("more", ["version: 5\n", "groups2: 1\n"])
-def test_what_a_broken_catalog_lacks_is_told_with_what_breaks_it(tmp_path: Path, more: str) -> None:
+def test_ids_missing_in_a_broken_catalog_are_reported_with_its_errors(
+    tmp_path: Path, more: str
+) -> None:
     """All problems of a bundle are found in one pass."""
     catalog = more + group("{permission_id: known, name: ''}")
     needs = tool("requires_permissions: [known, unknown]")

@@ -1,4 +1,4 @@
-"""What stands first in every system prompt."""
+"""The start of every system prompt."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_prompts_have_a_preamble_and_a_resolver(tmp_path: Path) -> None:
     assert prompts.resolver.script_at == SourceRange(line=5, column=16)
 
 
-def test_of_two_prompts_neither_is_used(tmp_path: Path) -> None:
+def test_neither_of_two_prompts_files_is_used(tmp_path: Path) -> None:
     text = "execution: {preamble: x}"
     bundle = load(tmp_path, {"a.prompts.yaml": text, "b.prompts.yaml": text})
     assert bundle.prompts is None
@@ -72,7 +72,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG)
-def test_what_does_not_hold_is_named_where_it_stands(
+def test_an_invalid_prompt_is_reported_at_its_position(
     tmp_path: Path, text: str, message: str
 ) -> None:
     files = {"p.prompts.yaml": text, "a.ts": "", "a.mts": ""}

@@ -9,7 +9,9 @@ from penstock.manifest.references import Definition, ProjectNames
 from tests.kit.manifests import TOOL, findings, load, skill, tool, write
 
 
-def test_two_tools_of_one_id_are_said_at_each_place_and_both_broken(tmp_path: Path) -> None:
+def test_a_duplicate_tool_id_is_reported_at_each_place_and_breaks_both_tools(
+    tmp_path: Path,
+) -> None:
     """Reported at each place; all of them are broken."""
     inline = "tool_definitions:\n- " + TOOL.strip().replace("\n", "\n  ")
     bundle = load(tmp_path, {"a.tool.yaml": TOOL, "b.skill.yaml": skill(inline)})
@@ -32,7 +34,7 @@ def test_two_tools_of_one_id_are_said_at_each_place_and_both_broken(tmp_path: Pa
         ),
     ],
 )
-def test_each_of_several_places_names_the_others(tmp_path: Path, names: str, first: str) -> None:
+def test_each_place_of_a_duplicate_names_the_others(tmp_path: Path, names: str, first: str) -> None:
     reported = findings(tmp_path, {f"{name}.tool.yaml": tool() for name in names})
     assert len(reported) == len(names)
     assert reported[0].endswith(f" is defined in {first}")
@@ -42,14 +44,14 @@ def test_each_of_several_places_names_the_others(tmp_path: Path, names: str, fir
     )
 
 
-def test_two_skills_of_one_id_are_said_at_each_place(tmp_path: Path) -> None:
+def test_a_duplicate_skill_id_is_reported_at_each_place(tmp_path: Path) -> None:
     message = 'error duplicate-skill: skill "s" is defined in a.skill.yaml:1 and in b.skill.yaml:1'
     assert findings(tmp_path, {"a.skill.yaml": skill(), "b.skill.yaml": skill()}) == [
         f"{name}.skill.yaml:1:11: {message}" for name in "ab"
     ]
 
 
-def test_a_python_tool_is_a_place_too(tmp_path: Path) -> None:
+def test_a_python_tool_is_a_place_of_a_duplicate(tmp_path: Path) -> None:
     python = {"a": Definition(file="tools/x.py", line=7)}
     bundle = load_bundle(
         write(tmp_path, {"a.tool.yaml": tool()}), ProjectNames(python_tools=python)
@@ -73,7 +75,9 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("file", "text", "message"), TAKEN)
-def test_what_is_built_in_keeps_its_id(tmp_path: Path, file: str, text: str, message: str) -> None:
+def test_the_ids_of_built_in_tools_and_skills_are_taken(
+    tmp_path: Path, file: str, text: str, message: str
+) -> None:
     """Also every id that begins with `mcp__`."""
     bundle = load(tmp_path, {file: text})
     whole = message.replace(" is a ", " is a built-in ") + "; choose another id"
@@ -81,7 +85,7 @@ def test_what_is_built_in_keeps_its_id(tmp_path: Path, file: str, text: str, mes
     assert not {"ask_user", "read_dir"} & {*bundle.broken_tools, *bundle.broken_skills}
 
 
-def test_a_plugin_keeps_the_ids_of_its_tools_too(tmp_path: Path) -> None:
+def test_the_ids_of_plugin_tools_are_taken(tmp_path: Path) -> None:
     plugin = frozenset({"a"})
     names = ProjectNames(builtin_tools=plugin, plugin_tools=plugin)
     bundle = load_bundle(write(tmp_path, {"a.tool.yaml": tool(name="a")}), names)
@@ -143,7 +147,7 @@ IN_SKILLS = [
 
 
 @pytest.mark.parametrize(("lines", "message"), IN_SKILLS)
-def test_what_a_skill_names_in_vain_is_said(tmp_path: Path, lines: str, message: str) -> None:
+def test_an_unknown_id_in_a_skill_is_reported(tmp_path: Path, lines: str, message: str) -> None:
     assert findings(tmp_path, {"s.skill.yaml": skill(lines)}) == [f"s.skill.yaml:{message}"]
 
 
@@ -160,18 +164,18 @@ IN_TOOLS = [
 
 
 @pytest.mark.parametrize(("line", "message"), IN_TOOLS)
-def test_what_a_tool_names_in_vain_is_said(tmp_path: Path, line: str, message: str) -> None:
+def test_an_unknown_id_in_a_tool_is_reported(tmp_path: Path, line: str, message: str) -> None:
     text = tool(f"direct_call: true\n{line}")
     assert findings(tmp_path, {"a.tool.yaml": text}) == [f"a.tool.yaml:{message}"]
 
 
-def test_a_tool_that_is_broken_exists(tmp_path: Path) -> None:
+def test_a_broken_tool_counts_as_known(tmp_path: Path) -> None:
     files = {"a.tool.yaml": tool("labels: 5"), "s.skill.yaml": skill("tools: [a]")}
     assert [each.split(":")[0] for each in findings(tmp_path, files)] == ["a.tool.yaml"]
 
 
 @pytest.mark.slow("hundreds of names that are near to none")
-def test_thousands_of_unknown_ids_are_all_said(tmp_path: Path) -> None:
+def test_thousands_of_unknown_ids_are_all_reported(tmp_path: Path) -> None:
     files = {
         f"{number}.skill.yaml": skill(
             f"tools: [{', '.join(f'no_{number}_{each}' for each in range(200))}]",
@@ -202,7 +206,7 @@ def requiring(**required: str) -> dict[str, str]:
     }
 
 
-def test_a_cycle_of_skills_is_said_at_the_entry_that_closes_it(tmp_path: Path) -> None:
+def test_a_cycle_of_skills_is_reported_at_the_entry_that_closes_it(tmp_path: Path) -> None:
     reported = findings(tmp_path, requiring(a="c, b", b="a", c="", d="a"))
     assert reported == [
         "b.skill.yaml:5:19: error skill-cycle: requires_skills makes a cycle: a -> b -> a"
@@ -216,11 +220,11 @@ def test_a_skill_that_requires_itself_is_a_cycle(tmp_path: Path) -> None:
     ]
 
 
-def test_skills_that_meet_again_are_no_cycle(tmp_path: Path) -> None:
+def test_two_ways_to_one_skill_are_no_cycle(tmp_path: Path) -> None:
     assert findings(tmp_path, requiring(a="b, c", b="d", c="d", d="")) == []
 
 
-def test_of_a_long_cycle_the_middle_is_left_out(tmp_path: Path) -> None:
+def test_the_message_leaves_out_the_middle_of_a_long_cycle(tmp_path: Path) -> None:
     ring = {f"s{number:02}": f"s{(number + 1) % 50:02}" for number in range(50)}
     (finding,) = findings(tmp_path, requiring(**ring))
     assert finding.endswith(
@@ -239,17 +243,17 @@ HIDDEN = (
 )
 
 
-def test_helpers_of_what_is_no_direct_call_have_no_effect(tmp_path: Path) -> None:
+def test_helpers_of_a_tool_without_direct_call_have_no_effect(tmp_path: Path) -> None:
     assert findings(tmp_path, {"a.tool.yaml": tool(HELPED)}) == [f"a.tool.yaml:5:1: {UNUSED}"]
 
 
-def test_helpers_that_a_models_call_does_not_reach_are_said_in_its_place(tmp_path: Path) -> None:
-    """Stands in for `script-tools-unused`."""
+def test_helpers_that_a_models_call_cannot_use_are_reported(tmp_path: Path) -> None:
+    """Reported instead of `script-tools-unused`."""
     files = {"a.tool.yaml": tool(HELPED), "s.skill.yaml": skill("tools: [a]")}
     assert findings(tmp_path, files) == [f"a.tool.yaml:5:1: {HIDDEN}"]
 
 
-def test_a_direct_call_that_models_call_too_has_its_helpers_hidden(tmp_path: Path) -> None:
+def test_helpers_of_a_direct_call_are_hidden_where_models_call_it(tmp_path: Path) -> None:
     files = {
         "a.tool.yaml": tool(f"{HELPED}\ndirect_call: true"),
         "s.skill.yaml": skill("tools: [a]"),
@@ -257,7 +261,7 @@ def test_a_direct_call_that_models_call_too_has_its_helpers_hidden(tmp_path: Pat
     assert findings(tmp_path, files) == [f"a.tool.yaml:5:1: {HIDDEN}"]
 
 
-def test_helpers_that_the_skill_grants_by_itself_are_not_hidden(tmp_path: Path) -> None:
+def test_helpers_that_the_skill_grants_are_not_hidden(tmp_path: Path) -> None:
     files = {
         "a.tool.yaml": tool("script_tools: [b, c, ask_user]\ndirect_call: true"),
         "b.tool.yaml": tool(name="b"),
@@ -285,6 +289,6 @@ def test_helpers_of_an_inline_tool_are_hidden_in_its_skill(tmp_path: Path) -> No
     assert str(finding) == f"s.skill.yaml:10:3: {HIDDEN}"
 
 
-def test_helpers_of_a_tool_whose_name_cannot_be_read_are_not_spoken_of(tmp_path: Path) -> None:
+def test_helpers_of_a_tool_without_a_valid_name_are_not_reported(tmp_path: Path) -> None:
     (finding,) = findings(tmp_path, {"a.tool.yaml": tool(HELPED, name='"no id"')})
     assert "script_tools" not in finding

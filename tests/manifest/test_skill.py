@@ -45,7 +45,7 @@ instruction_file: instructions.md
 """
 
 
-def test_the_example_of_a_skill_loads_without_a_finding(tmp_path: Path) -> None:
+def test_the_skill_example_has_no_findings(tmp_path: Path) -> None:
     """B14: the `browser_examples` skill loads without diagnostics."""
     files = {
         "web/b.skill.yaml": BROWSER,
@@ -62,7 +62,7 @@ def test_the_example_of_a_skill_loads_without_a_finding(tmp_path: Path) -> None:
     assert inline.folder == manifest.folder == "web"
 
 
-def test_the_example_of_a_helper_loads_without_a_finding(tmp_path: Path) -> None:
+def test_the_helper_example_has_no_findings(tmp_path: Path) -> None:
     """N22: the `file_sender` manifest loads without diagnostics."""
     bundle = load(tmp_path, {"f.skill.yaml": SENDER, "instructions.md": "Send."})
     assert not bundle.diagnostics
@@ -70,7 +70,7 @@ def test_the_example_of_a_helper_loads_without_a_finding(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("key", ["skill_id", "name", "description"])
-def test_each_field_that_a_skill_must_have_is_missed(tmp_path: Path, key: str) -> None:
+def test_each_missing_required_field_of_a_skill_is_reported(tmp_path: Path, key: str) -> None:
     """B11: skill "must include" skill_id, name, description."""
     message = f'error missing-key: a skill manifest must have "{key}"'
     assert findings(tmp_path, {"s.skill.yaml": skill(**{key: ""})}) == [
@@ -78,7 +78,7 @@ def test_each_field_that_a_skill_must_have_is_missed(tmp_path: Path, key: str) -
     ]
 
 
-def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path) -> None:
+def test_an_invalid_id_is_reported_with_the_rule(tmp_path: Path) -> None:
     (finding,) = findings(tmp_path, {"s.skill.yaml": skill(skill_id="a b")})
     assert finding.startswith(
         's.skill.yaml:1:11: error bad-id: "a b" is not a valid skill id: use '
@@ -88,7 +88,7 @@ def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path) -> None:
 ONE = 'a skill manifest must have exactly one of "instruction" and "instruction_file"'
 
 
-def test_there_is_exactly_one_source_of_instructions(tmp_path: Path) -> None:
+def test_a_skill_needs_exactly_one_source_of_instructions(tmp_path: Path) -> None:
     """B12: "exactly one instruction source"; both, neither: `exactly-one`."""
     files = {
         "a.skill.yaml": skill(instruction=""),
@@ -101,7 +101,7 @@ def test_there_is_exactly_one_source_of_instructions(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+def test_an_omitted_field_has_its_default(tmp_path: Path) -> None:
     """B13: optional version, tools, tool_definitions, requires_skills."""
     manifest = load(tmp_path, {"s.skill.yaml": SKILL}).skills["s"]
     assert (manifest.version, manifest.instruction_file, manifest.execution_model_tier) == (
@@ -126,7 +126,7 @@ completion_verification: false
 """
 
 
-def test_what_is_there_is_taken(tmp_path: Path) -> None:
+def test_every_field_of_a_full_skill_is_read(tmp_path: Path) -> None:
     """B13: as B05."""
     bundle = load(tmp_path, {"s.skill.yaml": skill(FULL)})
     manifest = bundle.skills["s"]
@@ -183,7 +183,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("line", "message"), WRONG)
-def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, message: str) -> None:
+def test_an_invalid_value_is_reported_at_its_position(
+    tmp_path: Path, line: str, message: str
+) -> None:
     """B13: `version: 1.0` unquoted: `wrong-type`."""
     assert findings(tmp_path, {"s.skill.yaml": skill(line)}) == [f"s.skill.yaml:5:{message}"]
 
@@ -231,13 +233,15 @@ INSTRUCTIONS = [
 
 
 @pytest.mark.parametrize(("content", "message"), INSTRUCTIONS)
-def test_a_file_of_instructions_is_a_text(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_instruction_file_that_is_not_text_is_reported(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     reported = findings(tmp_path, {"f.skill.yaml": SENDER, "instructions.md": content})
     expected = '"instruction_file" must be a UTF-8 file of 1 to 65536 bytes'
     assert reported == [f"f.skill.yaml:6:19: error bad-value: {expected}, {message}"]
 
 
-def test_a_hundred_inline_tools_are_the_most(tmp_path: Path) -> None:
+def test_more_than_a_hundred_inline_tools_are_refused(tmp_path: Path) -> None:
     many = "\n".join(f"  - {{name: t{number}}}" for number in range(101))
     reported = findings(tmp_path, {"s.skill.yaml": skill(f"tool_definitions:\n{many}")})
     expected = '"tool_definitions" must be a list of tool manifests'
@@ -304,7 +308,7 @@ def test_required_skills_come_depth_first_each_once(
     assert order_skills(chosen, SKILLS) == order
 
 
-def test_skills_grant_what_they_list_and_define_and_what_built_in_ones_give() -> None:
+def test_skills_grant_listed_inline_and_built_in_tools() -> None:
     assert grant(["a"], SKILLS, {"read_dir": ("read_dir",)}) == SkillGrants(
         skills=("a", "b", "c", "d", "read_dir"),
         tools=frozenset({"t_a", "t_c", "read_dir"}),
@@ -343,7 +347,7 @@ FILES = {
 }
 
 
-def test_a_skill_brings_its_files_and_nothing_else(tmp_path: Path) -> None:
+def test_the_resources_of_a_skill_are_its_own_files(tmp_path: Path) -> None:
     """Except manifests, the `instruction_file`, scripts, hidden files, and other skills."""
     manifest = load(tmp_path, FILES).skills["s"]
     (tmp_path / "web/link.txt").symlink_to("../out.txt")
@@ -355,7 +359,7 @@ def test_a_skill_brings_its_files_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow("two hundred files")
-def test_a_skill_brings_at_most_two_hundred_by_path(tmp_path: Path) -> None:
+def test_a_skill_has_at_most_two_hundred_resources_by_path(tmp_path: Path) -> None:
     manifest = load(tmp_path, {"s.skill.yaml": skill()}).skills["s"]
     write(tmp_path, {f"{number:03}.txt": "" for number in range(MOST_RESOURCES + 5)})
     resources = list_resources(tmp_path, manifest)

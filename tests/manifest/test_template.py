@@ -59,7 +59,7 @@ def test_a_text_is_expanded_in_one_pass(text: str, expected: str) -> None:
         ("$${{task}}", "${{task}}"),
     ],
 )
-def test_a_value_that_is_nothing_but_one_place_keeps_its_type(text: str, expected: Any) -> None:
+def test_the_value_of_a_single_placeholder_keeps_its_type(text: str, expected: Any) -> None:
     """V5."""
     assert parse(text).value(look_up) == expected
 
@@ -79,7 +79,9 @@ def test_a_value_that_is_nothing_but_one_place_keeps_its_type(text: str, expecte
         ("flow.input.x", ValueSource.FLOW_INPUT, ("x",)),
     ],
 )
-def test_a_place_names_a_value(inside: str, kind: ValueSource, names: tuple[str, ...]) -> None:
+def test_a_placeholder_names_a_value(
+    inside: str, kind: ValueSource, names: tuple[str, ...]
+) -> None:
     (ref,) = parse(f"<${{{{{inside}}}}}>").refs
     assert (ref.kind, ref.names, ref.offset) == (kind, names, 1)
 
@@ -112,12 +114,12 @@ def test_a_place_names_a_value(inside: str, kind: ValueSource, names: tuple[str,
         ("task | upper", PlaceholderFault.UNKNOWN),
     ],
 )
-def test_a_place_that_names_nothing_says_why(inside: str, fault: PlaceholderFault) -> None:
+def test_an_invalid_placeholder_has_a_reason(inside: str, fault: PlaceholderFault) -> None:
     text = f"${{{{{inside}}}}}"
     assert parse(f"x {text}").broken == [BrokenPlaceholder(fault, text, 2)]
 
 
-def test_a_place_must_be_closed_on_its_line() -> None:
+def test_a_placeholder_must_be_closed_on_its_line() -> None:
     template = parse("first ${{ task\nsecond }} ${{task}}")
     assert [each.fault for each in template.broken] == [PlaceholderFault.UNCLOSED]
     assert [each.text for each in template.refs] == ["${{task}}"]
@@ -126,11 +128,11 @@ def test_a_place_must_be_closed_on_its_line() -> None:
 @pytest.mark.parametrize(
     "text", ["${{" * 60_000, "${{task}}" * 20_000, "$${{" * 40_000, "${{\n" * 40_000]
 )
-def test_a_hostile_text_is_read_in_one_go(text: str) -> None:
+def test_a_hostile_text_is_parsed_in_linear_time(text: str) -> None:
     assert parse(text).expand(lambda _: "") is not None
 
 
-def test_a_closing_counts_only_in_the_line_of_its_place() -> None:
+def test_a_closing_on_another_line_does_not_count() -> None:
     assert [
         each.text for each in parse("${{ a\n${{task}} }} ${{x").pieces if not isinstance(each, str)
     ] == [
@@ -140,7 +142,7 @@ def test_a_closing_counts_only_in_the_line_of_its_place() -> None:
     ]
 
 
-def test_a_short_text_stays_parsed_and_a_long_one_does_not() -> None:
+def test_short_templates_are_cached_and_long_ones_are_not() -> None:
     short, long = "${{task}}", "${{task}}" + "x" * 10_000
     assert parse(short) is parse(f"{short}")
     assert parse(long) is not parse(f"{long}")

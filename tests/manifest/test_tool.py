@@ -12,7 +12,7 @@ from penstock.manifest.yaml_document import SourceRange
 from tests.kit.manifests import CAPTURE, PUBLISH, TOOL, findings, load, tool
 
 
-def test_the_example_of_a_tool_loads_without_a_finding(tmp_path: Path) -> None:
+def test_the_tool_example_has_no_findings(tmp_path: Path) -> None:
     """B06: the `capture_example` tool loads without diagnostics; `timeout_ms` is 30000."""
     files = {"web/c.tool.yaml": CAPTURE, "web/scripts/capture_example.mts": "export {}"}
     bundle = load(tmp_path, files)
@@ -26,7 +26,7 @@ def test_the_example_of_a_tool_loads_without_a_finding(tmp_path: Path) -> None:
     )
 
 
-def test_the_example_of_a_direct_call_loads_without_a_finding(tmp_path: Path) -> None:
+def test_the_direct_call_example_has_no_findings(tmp_path: Path) -> None:
     """N23: the `publish_report` manifest loads without diagnostics."""
     files = {"p.tool.yaml": PUBLISH, "scripts/publish_report.mts": "export {}"}
     bundle = load(tmp_path, files)
@@ -36,19 +36,19 @@ def test_the_example_of_a_direct_call_loads_without_a_finding(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("key", ["name", "description", "input_schema", "execution"])
-def test_each_field_that_a_tool_must_have_is_missed(tmp_path: Path, key: str) -> None:
+def test_each_missing_required_field_of_a_tool_is_reported(tmp_path: Path, key: str) -> None:
     """B04: every tool manifest "must include" name, description, input_schema, execution."""
     message = f'error missing-key: a tool manifest must have "{key}"'
     assert findings(tmp_path, {"a.tool.yaml": tool(**{key: ""})}) == [f"a.tool.yaml:1:1: {message}"]
 
 
-def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
+def test_all_missing_fields_are_reported_in_one_pass(tmp_path: Path) -> None:
     """B04: all four left out: four at once."""
     reported = load(tmp_path, {"a.tool.yaml": "# nothing\nlabels: [a]\n"}).diagnostics
     assert [(each.code, each.line, each.column) for each in reported] == [("missing-key", 1, 1)] * 4
 
 
-def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+def test_an_omitted_field_has_its_default(tmp_path: Path) -> None:
     """B05: optional timeout_ms, retry_policy, vault, state; absent: defaults of §3."""
     manifest = load(tmp_path, {"a.tool.yaml": TOOL}).tools["a"]
     assert (manifest.timeout_ms, manifest.retry_policy) == (None, RetryPolicy())
@@ -81,7 +81,7 @@ x-mine: [1]
 """
 
 
-def test_what_is_there_is_taken(tmp_path: Path) -> None:
+def test_every_field_of_a_full_tool_is_read(tmp_path: Path) -> None:
     """B05: present: taken."""
     bundle = load(tmp_path, {"a.tool.yaml": tool(FULL)})
     manifest = bundle.tools["a"]
@@ -130,7 +130,9 @@ BOUNDS = [
 
 
 @pytest.mark.parametrize(("line", "message"), BOUNDS)
-def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, message: str) -> None:
+def test_an_invalid_value_is_reported_at_its_position(
+    tmp_path: Path, line: str, message: str
+) -> None:
     reported = findings(tmp_path, {"a.tool.yaml": tool(line)})
     column = line.index(": ") + 3
     assert reported[0].startswith(f"a.tool.yaml:5:{column}: error {message}")
@@ -236,13 +238,13 @@ INSIDE = [
 
 
 @pytest.mark.parametrize(("line", "message"), INSIDE)
-def test_what_is_wrong_inside_is_named_where_it_stands(
+def test_an_invalid_nested_value_is_reported_at_its_position(
     tmp_path: Path, line: str, message: str
 ) -> None:
     assert findings(tmp_path, {"a.tool.yaml": tool(line)}) == [f"a.tool.yaml:{message}"]
 
 
-def test_a_list_that_is_too_long_is_said_with_its_length(tmp_path: Path) -> None:
+def test_a_too_long_list_is_reported_with_its_length(tmp_path: Path) -> None:
     listed = ", ".join(["read_text_file"] * 201)
     (finding, _) = findings(tmp_path, {"a.tool.yaml": tool(f"labels: [{listed}]\nx: 1")})
     shown = '["read_text_file", "read_text_file", "read_text_file", "rea…'
@@ -254,7 +256,7 @@ IDS = ["a b", "1a", "-a", "", "ä", "a/b", "a" * 65]
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path, name: str) -> None:
+def test_an_invalid_id_is_reported_with_the_rule(tmp_path: Path, name: str) -> None:
     shown = name if len(name) <= 60 else f"{name[:59]}…"
     assert findings(tmp_path, {"a.tool.yaml": tool(name=f'"{name}"')}) == [
         (
@@ -265,7 +267,7 @@ def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "x" * 4097])
-def test_a_description_says_something_and_not_too_much(tmp_path: Path, text: str) -> None:
+def test_a_description_is_neither_empty_nor_too_long(tmp_path: Path, text: str) -> None:
     (finding,) = findings(tmp_path, {"a.tool.yaml": tool(description=f'"{text}"')})
     expected = "a non-empty string of at most 4096 characters"
     assert finding.startswith(

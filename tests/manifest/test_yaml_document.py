@@ -27,7 +27,7 @@ def test_scalars_are_those_of_yaml_1_2(text: str, value: object) -> None:
     assert not document.problems
 
 
-def test_every_value_knows_its_place() -> None:
+def test_every_value_has_a_position() -> None:
     document = parse_yaml("a:\n  - b: 1\n    c: [x, y]\n", "x.yaml", first_line=10)
     assert document.value == {"a": [{"b": 1, "c": ["x", "y"]}]}
     assert document.keys["a", 0, "c"] == SourceRange(line=12, column=5)
@@ -89,17 +89,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_what_is_not_allowed_is_named_with_its_place(text: str, message: str) -> None:
+def test_forbidden_yaml_is_reported_at_its_position(text: str, message: str) -> None:
     document = parse_yaml(text, "x.yaml")
     assert [str(each) for each in document.problems] == [f"x.yaml:{message}"]
 
 
-def test_half_a_character_is_named_and_does_not_raise() -> None:
+def test_a_lone_surrogate_is_reported_and_does_not_raise() -> None:
     (finding,) = parse_yaml("a: 1\nb: \ud800", "x.yaml").problems
     assert str(finding) == "x.yaml:2:1: error file-encoding: not UTF-8 at character 8"
 
 
-def test_a_byte_order_mark_moves_nothing() -> None:
+def test_a_byte_order_mark_does_not_shift_positions() -> None:
     document = parse_yaml("\ufeffa: 1\n", "x.yaml")
     assert (document.value, document.keys["a",]) == ({"a": 1}, SourceRange(line=1, column=1))
 
@@ -108,7 +108,9 @@ def test_a_byte_order_mark_moves_nothing() -> None:
     ("text", "line", "column"),
     [("a: é\nb: \0", 2, 4), ("é: \x01", 1, 4), ("a: \ufffe", 1, 4), ('a: "\\ud800"', 1, 7)],
 )
-def test_what_no_text_may_hold_is_named_with_its_place(text: str, line: int, column: int) -> None:
+def test_a_forbidden_character_is_reported_at_its_position(
+    text: str, line: int, column: int
+) -> None:
     (finding,) = parse_yaml(text, "x.yaml").problems
     assert (finding.code, finding.line, finding.column) == ("yaml-syntax", line, column)
 
@@ -144,18 +146,20 @@ CONTENTS = [
 
 
 @pytest.mark.parametrize(("text", "place"), CONTENTS)
-def test_a_text_knows_where_its_first_character_stands(text: str, place: tuple[int, int]) -> None:
+def test_a_string_has_the_position_of_its_first_character(
+    text: str, place: tuple[int, int]
+) -> None:
     document = parse_yaml(text, "x.yaml")
     position = document.values.content(("a",), document.value["a"])
     assert (position.line, position.column) == place
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999"])
-def test_a_number_beyond_all_others_stays_a_text(number: str) -> None:
+def test_an_infinite_number_stays_a_string(number: str) -> None:
     assert parse_yaml(number, "x.yaml").value == number
 
 
-def test_a_bomb_of_aliases_is_refused_at_its_first_anchor() -> None:
+def test_an_alias_bomb_is_refused_at_its_first_anchor() -> None:
     lines = [f"{name}: &{name} [{', '.join(['*' + before] * 9)}]" for before, name in ("ab", "bc")]
     document = parse_yaml("a: &a [x]\n" + "\n".join(lines), "x.yaml")
     assert [(each.code, each.line) for each in document.problems] == [("yaml-alias", 1)]
@@ -174,7 +178,7 @@ SCALAR_RANGES = [
 
 
 @pytest.mark.parametrize(("text", "shown"), SCALAR_RANGES)
-def test_the_range_of_a_scalar_is_the_scalar_alone(text: str, shown: str | None) -> None:
+def test_the_range_of_a_scalar_covers_only_the_scalar(text: str, shown: str | None) -> None:
     """Spec: "Wrong value, unknown reference: the scalar with its quotes"; "never is empty"."""
     place = parse_yaml(text, "x.yaml").values.get(("a",))
     if shown is None:
