@@ -8,24 +8,22 @@ from msgspec import Struct
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.representations import question_record
-from penstock.cli.arguments.completion import questions, replies
-from penstock.cli.arguments.input import read_value
-from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
-from penstock.cli.arguments.project import run
-from penstock.cli.exit_codes import FAILED, OF_TASKS
-from penstock.cli.interaction.asker import note_error
+from penstock.cli.completion import questions, replies
 from penstock.cli.interaction.asking import (
     EDIT,
     NO,
     YES,
     ask_here,
+    note_error,
     show_question,
     show_waiting,
     text_answer,
 )
+from penstock.cli.options import ProjectFolder, read_value, taking
+from penstock.cli.project import run
+from penstock.cli.terminal.exit_codes import FAILED, OF_TASKS
 from penstock.cli.terminal.keyboard import forget_typed
-from penstock.cli.terminal.output import note, print_json, say
-from penstock.cli.terminal.plain import compact
+from penstock.cli.terminal.output import AsJson, compact, note, print_json, say
 from penstock.cli.terminal.render import envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.events.flow_events import FlowRequested

@@ -9,17 +9,16 @@ from rich.console import Console
 
 from penstock.app.runtime import Runtime
 from penstock.chat.direct_calls import COMMANDS
-from penstock.cli.arguments.completion import agents, sessions
-from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, taking
-from penstock.cli.arguments.project import opened
-from penstock.cli.arguments.skills import selected
-from penstock.cli.exit_codes import FINE, INTERRUPTED
+from penstock.cli.completion import agents, sessions
 from penstock.cli.interaction.asking import ask_here
 from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
-from penstock.cli.interaction.tab import Words, command_completer
+from penstock.cli.interaction.words import Words, command_completer
+from penstock.cli.options import ProjectFolder, SkillNames, taking
+from penstock.cli.project import opened, selected
+from penstock.cli.terminal.exit_codes import FINE, INTERRUPTED
 from penstock.cli.terminal.keyboard import IsOver, read_line
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import Screen
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId

@@ -16,12 +16,11 @@ from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
 from penstock.app.reload import SECONDS, FileId, file_stamps
 from penstock.app.sections import Engine, in_engine
-from penstock.cli.arguments.options import EngineName, Folder, ProjectFolder, Strict, taking
-from penstock.cli.arguments.project import read_settings
-from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
-from penstock.cli.terminal.columns import in_utf16
-from penstock.cli.terminal.output import note, print_json, say
-from penstock.cli.terminal.plain import clean
+from penstock.cli.options import EngineName, Folder, ProjectFolder, Strict, taking
+from penstock.cli.project import read_settings
+from penstock.cli.terminal.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
+from penstock.cli.terminal.output import clean, note, print_json, say
+from penstock.cli.terminal.positions import in_utf16
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.late import late

@@ -23,10 +23,9 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.app.scripts import missing_engine
-from penstock.cli.arguments.options import AsJson, ProjectFolder
-from penstock.cli.arguments.project import ReadProject, find
-from penstock.cli.terminal.output import print_json
-from penstock.cli.terminal.plain import clean
+from penstock.cli.options import ProjectFolder
+from penstock.cli.project import ReadProject, find
+from penstock.cli.terminal.output import AsJson, clean, print_json
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments.options import AsJson, ProjectFolder
-from penstock.cli.arguments.project import read_settings
-from penstock.cli.terminal.output import print_json, say
+from penstock.cli.options import ProjectFolder
+from penstock.cli.project import read_settings
+from penstock.cli.terminal.output import AsJson, print_json, say
 from penstock.core.clock import SystemClock
 from penstock.core.errors import NotFound
 from penstock.core.ids import LogId, ProfileId

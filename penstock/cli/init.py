@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal.output import say
-from penstock.cli.terminal.plain import pasted
+from penstock.cli.terminal.output import pasted, say
 from penstock.core.errors import ConfigError, NameTaken
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the new project.")]

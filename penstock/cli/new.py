@@ -9,9 +9,9 @@ import typer
 
 from penstock.app.project import Project, load_project
 from penstock.app.typings import typing_files
-from penstock.cli.arguments.options import AsJson, ProjectFolder
-from penstock.cli.arguments.project import read_settings
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.options import ProjectFolder
+from penstock.cli.project import read_settings
+from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.core.errors import NameTaken
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its id: letters, digits, _ . and -.")]

@@ -10,12 +10,11 @@ from penstock.chat.follow import LogSource, follow
 from penstock.chat.representations import event_part, quarantine_part, question_record, task_part
 from penstock.chat.task_records import records_of
 from penstock.chat.waiter import awaited_runs
-from penstock.cli.arguments.completion import tasks
-from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
-from penstock.cli.arguments.project import run
-from penstock.cli.interaction.stopping import ending
-from penstock.cli.terminal.output import note, print_json, say
-from penstock.cli.terminal.plain import compact, pretty
+from penstock.cli.completion import tasks
+from penstock.cli.interaction.background import ending
+from penstock.cli.options import Most, ProjectFolder
+from penstock.cli.project import run
+from penstock.cli.terminal.output import AsJson, compact, note, pretty, print_json, say
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended

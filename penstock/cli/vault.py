@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from penstock.cli.arguments.options import AsJson, ProjectFolder
-from penstock.cli.arguments.project import read_settings
-from penstock.cli.exit_codes import FAILED
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.options import ProjectFolder
+from penstock.cli.project import read_settings
+from penstock.cli.terminal.exit_codes import FAILED
+from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import SystemClock, to_iso
 from penstock.core.profile import LOCAL

@@ -1,10 +1,9 @@
-"""Prints the version."""
+"""Prints the version. `importlib.metadata` loads a mail parser, so `penstock --help` must not."""
 
 import platform
 from importlib.metadata import version as installed
 
-from penstock.cli.arguments.options import AsJson
-from penstock.cli.terminal.output import print_json, say
+from penstock.cli.terminal.output import AsJson, print_json, say
 
 
 def version(*, as_json: AsJson = False) -> None:

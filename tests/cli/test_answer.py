@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.exit_codes import WAITING
+from penstock.cli.terminal.exit_codes import WAITING
 from tests.kit.flow_server import laid
 from tests.kit.flows import HEAD
 

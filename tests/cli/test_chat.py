@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.exit_codes import WAITING
+from penstock.cli.terminal.exit_codes import WAITING
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.terminal import Terminal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.exit_codes import WAITING
+from penstock.cli.terminal.exit_codes import WAITING
 from penstock.core.events.events import CallRequested, Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL

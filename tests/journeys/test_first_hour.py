@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import penstock
-from penstock.cli.arguments.project import opened
 from penstock.cli.init import init
-from penstock.cli.terminal.trace import Trace
+from penstock.cli.project import opened
+from penstock.cli.terminal.timeline import Trace
 
 PAGE = Path(penstock.__file__).parents[1] / "docs" / "first-hour.md"
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from penstock.agents.agent_profile import DisplayCard
-from penstock.cli.terminal.plain import compact
+from penstock.cli.terminal.output import compact
 from penstock.core.call import FINISH
 from penstock.core.events.events import (
     CallSettled,

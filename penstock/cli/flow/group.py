@@ -8,16 +8,14 @@ import typer
 from penstock.app.flows import project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
-from penstock.cli.arguments.completion import flows
-from penstock.cli.arguments.completion import runs as run_ids
-from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
-from penstock.cli.arguments.project import find, run
-from penstock.cli.flow.check import check
-from penstock.cli.flow.generate import generate
+from penstock.cli.completion import flows
+from penstock.cli.completion import runs as run_ids
+from penstock.cli.flow.authoring import check, generate
 from penstock.cli.flow.run import FlowName, start
-from penstock.cli.interaction.stopping import ending
-from penstock.cli.terminal.output import note, print_json, say
-from penstock.cli.terminal.plain import pasted, pretty
+from penstock.cli.interaction.background import ending
+from penstock.cli.options import Most, ProjectFolder
+from penstock.cli.project import find, run
+from penstock.cli.terminal.output import AsJson, note, pasted, pretty, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId

@@ -10,7 +10,7 @@ Proof: tests/cli/flow/test_run.py, tests/journeys/test_terminal.py.
 """
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, TypeVar
 
@@ -22,10 +22,20 @@ from penstock.agents.agent_profile import DisplayCard
 from penstock.app.runtime import BLOCKED, Runtime, outcome_of
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewRun, Reply
-from penstock.cli.arguments.completion import flows
-from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
-from penstock.cli.arguments.project import opened
-from penstock.cli.exit_codes import (
+from penstock.cli.completion import flows
+from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
+from penstock.cli.interaction.asking import (
+    YES,
+    Asker,
+    asked_below,
+    asked_in,
+    show_waiting,
+    with_questions,
+)
+from penstock.cli.interaction.background import Background, Feed, TaskStopper, on_interrupt
+from penstock.cli.options import ProjectFolder, taking
+from penstock.cli.project import opened
+from penstock.cli.terminal.exit_codes import (
     FAILED,
     FINE,
     INTERRUPTED,
@@ -33,15 +43,8 @@ from penstock.cli.exit_codes import (
     WAITING,
     WRONG_USAGE,
 )
-from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
-from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
-from penstock.cli.interaction.asker import Asker
-from penstock.cli.interaction.asking import YES, show_waiting
-from penstock.cli.interaction.background import Background, Feed, on_interrupt
-from penstock.cli.interaction.nested_questions import asked_below, asked_in, with_questions
-from penstock.cli.interaction.stopping import TaskStopper
 from penstock.cli.terminal.keyboard import read_line
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.terminal.output import AsJson, hanging, note, print_json, say
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (
@@ -52,9 +55,13 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskSuspended,
 )
+from penstock.core.events.flow_events import ValueType
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.messages import MissingArguments
 from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
 from penstock.engine.bus import Live
+from penstock.flows.definition import RunInput
 from penstock.flows.reading.flow import flow_of
 from penstock.flows.reading.inputs import TASK
 from penstock.flows.starting import TASK_REQUIRED, wanted_of
@@ -340,3 +347,41 @@ def _print_result(envelope: Envelope, *, as_json: bool) -> None:
     error = envelope.error.message if envelope.error else ""
     last = result.get("lastResult") or {}
     say(str(result.get("reason") or error or last.get("summary") or ""))
+
+
+def read_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the texts of KEY=VALUE pairs. Raises BadParameter for a malformed pair."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"an input has the form KEY=VALUE, found {pair!r}")
+        found[key] = text
+    return found
+
+
+def values_of(texts: Mapping[str, str], declared: Sequence[RunInput]) -> dict[str, Any]:
+    """Parse texts as JSON. A text that is not JSON, or whose input is a string, stays a text."""
+    texts_wanted = {each.name for each in declared if each.value_type is ValueType.STRING}
+    return {name: _value(text, is_text=name in texts_wanted) for name, text in texts.items()}
+
+
+def asked_for(wanted: Mapping[str, MissingArguments], given: Collection[str]) -> dict[str, Any]:
+    """Prompt for each wanted input that was not given. A blank line omits it."""
+    typed: dict[str, Any] = {}
+    for name in [each for each in wanted if each not in given]:
+        try:
+            text = read_line(f"{hanging(wanted[name].question)}> ").strip()
+        except EOFError:
+            break
+        if text:
+            typed[name] = wanted[name].value_of(text)
+    return typed
+
+
+def _value(text: str, *, is_text: bool) -> Any:
+    try:
+        value = parse_json(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if is_text and not isinstance(value, str) else value

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from penstock.agents.agent_profile import DisplayCard
 from penstock.cli.flow.cards import Cards, CardState, StepCard
-from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.output import clean
 from penstock.cli.terminal.region import fitted
 from penstock.core.text import one_line
 

@@ -1,24 +1,34 @@
-"""An event loop in its own thread, so that the main thread can wait for a person.
+"""An event loop in its own thread, so that the main thread can wait for a person and for Ctrl-C.
 
 Why two threads: reading a line blocks, and Python delivers Ctrl-C only to the main thread. With the
 loop in the main thread a prompt would stop every call, and Ctrl-C would interrupt the loop itself.
 
 Guarantees: Ctrl-C ends a wait of the main thread and loses no item of a `Feed`; leaving the block
-cancels everything that still runs and waits for it. Relies on: only the main thread uses
+cancels everything that still runs and waits for it. `TaskStopper` cancels a task at Ctrl-C, and
+explains its state to a person who does not wait for its end. Relies on: only the main thread uses
 `Background`; coroutines that it passes run in the loop's thread only.
 
 Proof: tests/cli/interaction/test_background.py.
 """
 
 import asyncio
+import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
+
+from penstock.app.runtime import Runtime
+from penstock.cli.terminal.exit_codes import INTERRUPTED
+from penstock.cli.terminal.output import note
+from penstock.core.errors import PenstockError
+from penstock.core.ids import TaskId
+from penstock.core.task import TaskRecord
 
 Value = TypeVar("Value")
 
@@ -145,3 +155,49 @@ async def _cancel_all() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+Tell = Callable[[str], None]
+"""Prints a message for the person, next to the command's output."""
+
+
+def ending(task: TaskRecord, status: str) -> str:
+    """Return the line about a task that a command cancelled."""
+    soon = "" if task.status.is_final else "; it ends as soon as its running tools return"
+    return f"{task.task_id} {status}{soon}"
+
+
+class TaskStopper:
+    """A task that the person wants to end. Creating a TaskStopper cancels it."""
+
+    def __init__(
+        self, runtime: Runtime, background: Background, task_id: TaskId, *, tell: Tell = note
+    ) -> None:
+        self._task_id = task_id
+        self._tell = tell
+        self._is_cancelled = False
+        """The cancellation is stored: the task ends now or in the next process that resumes it."""
+        self.seconds = runtime.parts.limits.shutdown_seconds
+        """How long to wait for the end."""
+        tell("Cancelling. Press Ctrl-C again to exit at once.")
+        try:
+            background.do(runtime.cancel(task_id))
+        except PenstockError:
+            return
+        self._is_cancelled = True
+
+    @property
+    def farewell(self) -> str:
+        """The state of the task for a person who does not wait for its end."""
+        if self._is_cancelled:
+            follow = f"penstock tasks events {self._task_id} --follow"
+            return f"The task has not ended yet. A server ends it when it starts, or run: {follow}"
+        cancel = f"penstock tasks cancel {self._task_id}"
+        return f"The task could not be cancelled; a server would continue it. Run: {cancel}"
+
+    def leave(self) -> NoReturn:
+        """End the process at once, without cleanup: the next process needs only what is on disk."""
+        self._tell(self.farewell)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)

@@ -16,11 +16,9 @@ from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.chat.representations import question_record
-from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
-from penstock.cli.interaction.asker import Ask, Asker
-from penstock.cli.interaction.background import Background, Feed, on_interrupt
-from penstock.cli.interaction.nested_questions import asked_below, asked_in, with_questions
-from penstock.cli.interaction.stopping import TaskStopper, Tell
+from penstock.cli.interaction.asking import Ask, Asker, asked_below, asked_in, with_questions
+from penstock.cli.interaction.background import Background, Feed, TaskStopper, Tell, on_interrupt
+from penstock.cli.terminal.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.terminal.output import note
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId

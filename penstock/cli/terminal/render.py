@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.terminal.plain import BAR, clean, compact, hanging, pretty
+from penstock.cli.terminal.output import BAR, clean, compact, hanging, pretty
 from penstock.core.call import tools_on
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Envelope

@@ -9,20 +9,15 @@ import typer
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.key_values import Read, read_pairs
 from penstock.chat.message import NewCall, Reply
-from penstock.cli.arguments.completion import direct_tools
-from penstock.cli.arguments.input import read_object
-from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, ToolInput
-from penstock.cli.arguments.project import opened
-from penstock.cli.arguments.skills import selected
-from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
-from penstock.cli.interaction.asker import Asker
-from penstock.cli.interaction.asking import show_waiting
-from penstock.cli.interaction.background import Background, on_interrupt
-from penstock.cli.interaction.stopping import TaskStopper
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.completion import direct_tools
+from penstock.cli.interaction.asking import Asker, show_waiting
+from penstock.cli.interaction.background import Background, TaskStopper, on_interrupt
+from penstock.cli.options import ProjectFolder, SkillNames, ToolInput, read_object
+from penstock.cli.project import opened, selected
+from penstock.cli.terminal.exit_codes import FAILED, INTERRUPTED, OF_CALLS
+from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import envelope_text
-from penstock.cli.terminal.timeline import Timeline
-from penstock.cli.terminal.trace import Trace
+from penstock.cli.terminal.timeline import Timeline, Trace
 from penstock.core.call_errors import InvalidInput, ToolNotFound
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id

@@ -9,13 +9,11 @@ from msgspec.structs import replace
 from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
-from penstock.cli.arguments.completion import direct_tools
-from penstock.cli.arguments.input import read_object
-from penstock.cli.arguments.options import AsJson, ProjectFolder, ToolInput
-from penstock.cli.arguments.project import ReadProject, find
+from penstock.cli.completion import direct_tools
 from penstock.cli.interaction.background import Background
-from penstock.cli.terminal.findings import tell_findings
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.options import ProjectFolder, ToolInput, read_object
+from penstock.cli.project import ReadProject, find, tell_findings
+from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import envelope_text
 from penstock.cli.tools.call import WatchedCall, not_direct
 from penstock.core.envelope import Envelope, Json

@@ -15,26 +15,22 @@ from penstock.app.runtime import outcome_of
 from penstock.app.trial import Trial, TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import question_record
-from penstock.cli.arguments.completion import every_tool
-from penstock.cli.arguments.input import read_object
-from penstock.cli.arguments.options import (
-    AsJson,
+from penstock.cli.completion import every_tool
+from penstock.cli.interaction.asking import NO, YES, Asker, show_waiting, text_answer
+from penstock.cli.interaction.background import Background
+from penstock.cli.interaction.words import answers_to
+from penstock.cli.options import (
     EngineName,
     ProjectFolder,
     SkillNames,
     ToolInput,
+    read_object,
     taking,
 )
-from penstock.cli.arguments.skills import selected
-from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
-from penstock.cli.interaction.answers import answers_to
-from penstock.cli.interaction.asker import Asker
-from penstock.cli.interaction.asking import NO, YES, show_waiting, text_answer
-from penstock.cli.interaction.background import Background
-from penstock.cli.terminal.excerpt import excerpt, place_of
-from penstock.cli.terminal.findings import tell_findings
-from penstock.cli.terminal.output import note, print_json, say
-from penstock.cli.terminal.plain import pasted, pretty
+from penstock.cli.project import selected, tell_findings
+from penstock.cli.terminal.exit_codes import FAILED, INTERRUPTED, OF_CALLS
+from penstock.cli.terminal.output import AsJson, note, pasted, pretty, print_json, say
+from penstock.cli.terminal.positions import excerpt, place_of
 from penstock.cli.terminal.render import question_line
 from penstock.cli.terminal.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound

@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from penstock.app.typings import TypingFile, typing_files
-from penstock.cli.arguments.options import AsJson, Folder, ProjectFolder
-from penstock.cli.arguments.project import find
-from penstock.cli.exit_codes import FAILED
-from penstock.cli.terminal.findings import tell_findings
-from penstock.cli.terminal.output import note, print_json, say
+from penstock.cli.options import Folder, ProjectFolder
+from penstock.cli.project import find, tell_findings
+from penstock.cli.terminal.exit_codes import FAILED
+from penstock.cli.terminal.output import AsJson, note, print_json, say
 
 Out = Annotated[
     Path | None,

@@ -1,17 +1,37 @@
 """Puts a question to the person at the terminal."""
 
+import asyncio
 import io
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewCall, NewRun
 from penstock.chat.representations import question_record
-from penstock.cli.interaction.asking import Read, ask, ask_here, show_question, text_answer
-from penstock.cli.terminal.keyboard import Complete, nothing
+from penstock.cli.interaction.asking import (
+    Asker,
+    Part,
+    Read,
+    ask,
+    ask_here,
+    asked_below,
+    show_question,
+    text_answer,
+    with_questions,
+)
+from penstock.cli.interaction.background import Background
+from penstock.cli.project import opened
+from penstock.cli.terminal.keyboard import Complete, IsOver, nothing
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
+from penstock.core.errors import PenstockError, QuestionClosed, StoreCorrupt
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.task import Question, QuestionKind, QuestionRecord
+from tests.kit.flow_server import ASKS, LOOK, laid
+from tests.kit.flows import HEAD
 
 
 def person(*lines: str) -> Read:
@@ -174,3 +194,202 @@ def test_the_prompt_shows_the_default_and_the_other_answers(
     assert ask(question, read) == {"text": ""}
     assert begins in shown[0]
     assert not {"\x1b", "\n"} & set(shown[0])
+
+
+TOOL = '''
+from penstock import ToolContext, tool
+
+@tool(effect="none", direct_call=True)
+async def pick(ctx: ToolContext) -> str:
+    """Ask for a colour."""
+    return str(await ctx.ask("Which colour?", options=["red", "green"]))
+'''
+
+
+class Person:
+    """Gives these answers, and remembers what was asked and refused."""
+
+    def __init__(self, *answers: dict[str, Any] | None) -> None:
+        self._answers = list(answers)
+        self.asked: list[str] = []
+        self.refused: list[str] = []
+
+    def ask(self, question: Part, is_over: IsOver) -> dict[str, Any] | None:
+        self.asked.append(question["text"])
+        if is_over():
+            raise QuestionClosed("it was answered elsewhere")
+        return self._answers.pop(0)
+
+    def tell(self, error: PenstockError) -> None:
+        self.refused.append(str(error))
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    """A loop in a thread."""
+    with Background() as running:
+        yield running
+
+
+@pytest.fixture
+def runtime(project: Path, background: Background) -> Iterator[Runtime]:
+    """A project with a tool that asks."""
+    (project / "tools" / "pick.py").write_text(TOOL)
+    context = opened(project)
+    yield background.enter(context)
+    background.leave(context)
+
+
+@pytest.fixture
+def record(runtime: Runtime, background: Background) -> QuestionRecord:
+    """The question of a call that waits for its answer."""
+    task_id = background.do(runtime.request(NewCall(tool_id="pick", input={})))
+    reply = background.do(runtime.wait(task_id))
+    assert reply is not None
+    return reply.questions[0]
+
+
+def outcome(runtime: Runtime, background: Background, record: QuestionRecord) -> Any:
+    reply = background.do(runtime.wait(record.task_id))
+    assert reply is not None
+    assert reply.envelope is not None
+    return reply.envelope.output
+
+
+def asker(runtime: Runtime, background: Background, person: Person) -> Asker:
+    return Asker(runtime, background, ask=person.ask, tell=person.tell)
+
+
+def test_an_invalid_option_is_asked_again_with_the_options(
+    runtime: Runtime, background: Background, record: QuestionRecord
+) -> None:
+    person = Person({"text": "re"}, {"value": "green"})
+    asking = asker(runtime, background, person)
+    assert asking.meet(record)
+    assert asking.meet(record)
+    assert person.asked == ["Which colour?"] * 2
+    assert len(person.refused) == 1
+    assert "answer must be one of: red, green" in person.refused[0]
+    assert outcome(runtime, background, record) == "green"
+
+
+def test_a_question_that_is_left_open_is_not_asked_again(
+    runtime: Runtime, background: Background, record: QuestionRecord
+) -> None:
+    person = Person(None)
+    asking = asker(runtime, background, person)
+    assert [asking.meet(record), asking.meet(record)] == [False, False]
+    assert (person.asked, asking.is_closed(record.question.question_id)) == (
+        ["Which colour?"],
+        False,
+    )
+
+
+def test_a_question_that_was_answered_elsewhere_is_not_asked(
+    runtime: Runtime, background: Background, record: QuestionRecord
+) -> None:
+    background.do(runtime.answer(record.question.question_id, {"value": "red"}))
+    person = Person()
+    assert asker(runtime, background, person).meet(record)
+    assert person.asked == []
+
+
+def test_a_question_that_is_answered_elsewhere_meanwhile_is_closed(
+    runtime: Runtime, background: Background, record: QuestionRecord
+) -> None:
+    person = Person({"value": "green"})
+
+    def ask(question: Part, is_over: IsOver) -> dict[str, Any] | None:
+        background.do(runtime.answer(record.question.question_id, {"value": "red"}))
+        return person.ask(question, is_over)
+
+    asking = Asker(runtime, background, ask=ask, tell=person.tell)
+    assert asking.meet(record)
+    assert person.refused == ["it was answered elsewhere"]
+    assert outcome(runtime, background, record) == "red"
+
+
+def test_ctrl_c_leaves_the_question_to_be_asked_again(
+    runtime: Runtime, background: Background, record: QuestionRecord
+) -> None:
+    def leave(question: Part, is_over: IsOver) -> None:
+        raise KeyboardInterrupt
+
+    asking = Asker(runtime, background, ask=leave, tell=Person().tell)
+    with pytest.raises(KeyboardInterrupt):
+        asking.meet(record)
+    assert not asking.has_met(record.question.question_id)
+
+
+pytestmark = pytest.mark.slow("opens a store, and runs flows in flows")
+STARTS = HEAD + "steps:\n  - {id: inner, agent: starter, task: execute_workflow workflowId=NEXT}\n"
+STARTER = "---\nname: starter\ndescription: d\ntools: execute_workflow\n---\nStart.\n"
+
+
+@pytest.fixture
+async def flows(project: Path) -> AsyncIterator[Runtime]:
+    """A project with a flow that asks, one that starts it, and one that starts that."""
+    one, two = (STARTS.replace("NEXT", each) for each in ("asks", "one"))
+    laid(project, {"look.yaml": LOOK, "asks.yaml": ASKS, "one.yaml": one, "two.yaml": two})
+    (project / "agents/starter.md").write_text(STARTER)
+    async with opened(project) as runtime:
+        yield runtime
+
+
+@pytest.mark.parametrize("command", ["one", "two"])
+async def test_a_question_below_a_task_is_reported_once(flows: Runtime, command: str) -> None:
+    """At any depth. Questions of other tasks, and of the task itself, are not reported."""
+    other, task_id = TaskId("task_other"), TaskId("task_mine")
+    await flows.start_flow(NewRun(command="one"), task_id=other)
+    await flows.wait(other)
+    await flows.start_flow(NewRun(command=command), task_id=task_id)
+    questions = asked_below(flows, task_id, poll_seconds=0.01)
+    asked = await anext(questions)
+    assert asked.question.text == "Go on?"
+    (waiting,) = (await flows.wait(task_id) or pytest.fail("it is gone")).questions
+    assert asked.question.question_id == waiting.question.question_id
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await anext(questions)
+
+
+async def no_questions() -> AsyncIterator[QuestionRecord]:
+    """Yield no question, and never end."""
+    await asyncio.Event().wait()
+    for question in tuple[QuestionRecord, ...]():
+        yield question
+
+
+async def numbers(*, fails: bool = False) -> AsyncIterator[int]:
+    yield 1
+    if fails:
+        raise StoreCorrupt("it does not read back")
+    yield 2
+
+
+async def test_the_end_of_the_items_ends_the_wait_for_questions() -> None:
+    assert [each async for each in with_questions(numbers(), no_questions())] == [1, 2]
+
+
+async def test_an_error_of_the_items_is_raised() -> None:
+    with pytest.raises(StoreCorrupt):
+        [each async for each in with_questions(numbers(fails=True), no_questions())]
+
+
+async def test_a_question_comes_between_items(flows: Runtime) -> None:
+    task_id = TaskId("task_mine")
+    await flows.start_flow(NewRun(command="one"), task_id=task_id)
+    held = asyncio.Event()
+
+    async def waits() -> AsyncIterator[int]:
+        yield 1
+        await held.wait()
+        yield 2
+
+    seen: list[int | str] = []
+    questions = asked_below(flows, task_id, poll_seconds=0.01)
+    async for item in with_questions(waits(), questions):
+        seen.append(item.question.text if isinstance(item, QuestionRecord) else item)
+        if item != 1:
+            held.set()
+    assert seen == [1, "Go on?", 2]

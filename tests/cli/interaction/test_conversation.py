@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.cli.arguments.project import opened
-from penstock.cli.exit_codes import FINE, INTERRUPTED, WAITING
 from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
+from penstock.cli.project import opened
+from penstock.cli.terminal.exit_codes import FINE, INTERRUPTED, WAITING
 from penstock.cli.terminal.keyboard import IsOver
 from tests.kit.flow_server import ASKS, LOOK, laid
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.cli.terminal.plain import BAR
+from penstock.cli.terminal.output import BAR
 from penstock.cli.terminal.render import Screen, envelope_text, event_line, print_table, when
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolNotFound

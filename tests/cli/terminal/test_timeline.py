@@ -1,8 +1,12 @@
 """What a call tells on its way."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
-from penstock.cli.terminal.timeline import line_of
+import penstock
+from penstock.cli.terminal.timeline import HOPS, Trace, line_of
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
@@ -15,6 +19,7 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.json_values.json_text import canonical
 from penstock.core.task import Question, QuestionKind
 
 LOST = Envelope(Status.FAILED, None, ErrorDetail(code="NO", message="not\nthere"))
@@ -80,3 +85,32 @@ def test_the_outcome_of_a_detached_call_is_shown() -> None:
     settled = CallSettled(tool_id="send", envelope=Envelope.success(1))
     record = Record(LogId("task_1"), 1, Moment(0), TaskId("task_1"), ALONE, settled)
     assert line_of(record) == "→ send: success"
+
+
+SOURCE = Path(penstock.__file__).parent
+
+
+def test_every_hop_is_a_function_that_exists() -> None:
+    for hop in HOPS:
+        place, _, name = hop.rpartition(".")
+        nodes = ast.walk(ast.parse((SOURCE / f"{place}.py").read_text()))
+        functions = {
+            node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        assert name in functions, hop
+
+
+def test_nothing_is_watched_unless_it_is_wanted() -> None:
+    trace = Trace()
+    with trace.watch(is_wanted=False):
+        canonical({})
+    assert (trace.hops, trace.text()) == ([], "")
+
+
+def test_a_hop_is_recorded_once_with_its_description() -> None:
+    trace = Trace()
+    trace.hops += ["app/runtime.call", "engine/ledger.find"]
+    assert trace.text().splitlines() == [
+        "  1  app/runtime.call    the runtime receives the call",
+        "  2  engine/ledger.find  replay: if the call is settled, return that outcome",
+    ]

@@ -1,6 +1,7 @@
-"""Options that several commands share."""
+"""Options that several commands share, and JSON values: as text, from a file or from stdin."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.sections import Engine
-from penstock.cli.arguments.completion import skills
+from penstock.cli.completion import skills
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.schema import json_type
 
 FOLDER_HELP = "The project folder. Default: this folder or the nearest parent that is one."
 ProjectFolder = Annotated[
@@ -19,7 +22,6 @@ Folder = Annotated[
     Path | None,
     typer.Argument(metavar="FOLDER", help=FOLDER_HELP),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout; notes go to stderr.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Maximum number of rows.")]
 SkillNames = Annotated[
@@ -58,3 +60,40 @@ def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
         return command
 
     return wrap
+
+
+EXAMPLE = """'{"name": "Ann"}'"""
+"""With the outer quotes, without which a shell removes the inner ones."""
+
+
+def read_object(given: str | None, option: str) -> dict[str, Any]:
+    """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
+    if given is None:
+        return {}
+    value = read_value(given, option)
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
+    return value
+
+
+def read_value(given: str, option: str) -> Any:
+    """Return the value that an option names: JSON, @FILE, or - for stdin."""
+    text = _text(given, option)
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        shown = "" if text is not given else f"; write it in quotes: {option} {EXAMPLE}"
+        raise typer.BadParameter(f"{option} must be JSON: {error}{shown}") from None
+    except RecursionError:
+        raise typer.BadParameter(f"{option} is too deeply nested JSON") from None
+    return value
+
+
+def _text(given: str, option: str) -> str:
+    if given != "-" and not given.startswith("@"):
+        return given
+    try:
+        return sys.stdin.read() if given == "-" else Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        where = "stdin" if given == "-" else given[1:]
+        raise typer.BadParameter(f"{option} cannot read {where}: {error}") from None

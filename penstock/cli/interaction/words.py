@@ -1,11 +1,43 @@
-"""Tab completion at prompts: commands of a conversation, and answers to a question."""
+"""The words that a person can type: answers as arguments of a command, and Tab at prompts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.cli.terminal.keyboard import Complete
-from penstock.cli.terminal.plain import is_plain
-from penstock.core.task import QuestionKind
+from penstock.cli.terminal.output import is_plain, pasted
+from penstock.core.task import QuestionKind, QuestionRecord
+
+ANY_TEXT = "TEXT"
+"""Placeholder for an answer as free text."""
+_MOST_LINES = 6
+"""Answers that are listed as commands; the question itself shows all options."""
+
+
+def how_to_answer(record: QuestionRecord) -> str:
+    """Return a command for each answer to a question, quoted for a shell."""
+    answers = answers_to(record)
+    command = ("penstock", "answer", record.question.question_id)
+    lines = [pasted(*command, each) for each in answers[:_MOST_LINES]]
+    left = len(answers) - len(lines)
+    more = f"\n       or one of {left} more, by name or number" if left else ""
+    return "answer it: " + "\n       or: ".join(lines) + more
+
+
+def answers_to(record: QuestionRecord) -> Sequence[str]:
+    """Return the possible answers. An option that is not one printable line has its number."""
+    question = record.question
+    if question.kind is QuestionKind.APPROVAL:
+        return ("approve", "reject")
+    if (question.form or {}).get("type") == "confirm":
+        return ("yes", "no")
+    values = [each.value for each in question.options]
+    return [_as_word(number, each) for number, each in enumerate(values, 1)] or (ANY_TEXT,)
+
+
+def _as_word(number: int, value: str) -> str:
+    """Return an option's value, or its number if the value cannot be an argument."""
+    return value if is_plain(value) and not value.startswith("-") else str(number)
+
 
 Words = Mapping[str, Callable[[], Iterable[str]]]
 """By command, such as `/call`: a function that returns the words that may follow it."""

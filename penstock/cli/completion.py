@@ -19,8 +19,8 @@ from penstock.app.flows import project_flows
 from penstock.app.project import load_project
 from penstock.app.settings import Settings
 from penstock.builtins import TOOLS
-from penstock.cli.arguments.project import read_settings
-from penstock.cli.interaction.answers import ANY_TEXT, answers_to
+from penstock.cli.interaction.words import ANY_TEXT, answers_to
+from penstock.cli.project import read_settings
 from penstock.core.errors import PenstockError
 from penstock.core.ids import QuestionId
 from penstock.core.profile import LOCAL

@@ -1,10 +1,16 @@
 """Tab completes commands of a conversation, the words after them, and answers."""
 
+import shlex
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from penstock.cli.interaction.tab import Words, answer_completer, command_completer
+from penstock.cli.interaction.words import Words, answer_completer, command_completer, how_to_answer
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.task import Option, Question, QuestionKind, QuestionRecord
 
 WORDS: Words = {
     "/call": lambda: ["order_status", "order_cancel", "hello"],
@@ -67,3 +73,55 @@ def test_an_answer_is_completed_as_a_whole_line(
     """An option that no line can hold is left out; its number answers."""
     complete = answer_completer({"kind": "ask_user"} | question, ways)
     assert list(complete(line)) == found
+
+
+ASKED = QuestionRecord(
+    question=Question(
+        question_id=QuestionId("q_1"),
+        kind=QuestionKind.ASK_USER,
+        text="Which?",
+        path=CallPath("c_1"),
+    ),
+    log_id=LogId("ses_1"),
+    task_id=TaskId("task_1"),
+    profile_id=ProfileId("local"),
+    agent="assistant",
+    asked_at=Moment(0),
+)
+
+
+def asked(**more: Any) -> QuestionRecord:
+    """Return a question that differs from the other in this."""
+    return replace(ASKED, question=replace(ASKED.question, **more))
+
+
+PASTED: list[tuple[dict[str, Any], list[list[str]]]] = [
+    ({}, [["TEXT"]]),
+    ({"kind": QuestionKind.APPROVAL}, [["approve"], ["reject"]]),
+    ({"form": {"type": "confirm"}}, [["yes"], ["no"]]),
+    ({"values": ["Tokyo", "Quick fix"]}, [["Tokyo"], ["Quick fix"]]),
+    ({"values": ["$(reboot)", "it's", "a|b;c"]}, [["$(reboot)"], ["it's"], ["a|b;c"]]),
+    ({"values": ["\x1b]0;pwned\x07", "fine", "a\nb", "--help", ""]}, [["1"], ["fine"], *"345"]),
+]
+
+
+@pytest.mark.parametrize(("more", "answers"), PASTED)
+def test_each_line_on_how_to_answer_is_pasted_as_one_answer(
+    more: dict[str, Any], answers: list[list[str]]
+) -> None:
+    """Options are text of models and scripts: nothing in them steers a terminal or a shell."""
+    values = more.pop("values", ())
+    options = tuple(Option(label=each, value=each) for each in values)
+    shown = how_to_answer(asked(options=options, **more))
+    assert "\x1b" not in shown
+    lines = shown.partition("answer it: ")[2].replace("       or: ", "").splitlines()
+    assert [shlex.split(line) for line in lines] == [
+        ["penstock", "answer", "q_1", *answer] for answer in answers
+    ]
+
+
+def test_of_many_options_only_some_are_listed() -> None:
+    options = tuple(Option(label=str(each), value=f"way {each}") for each in range(20))
+    shown = how_to_answer(asked(options=options)).splitlines()
+    assert shown[-1] == "       or one of 14 more, by name or number"
+    assert shown[-2].endswith("penstock answer q_1 'way 5'")

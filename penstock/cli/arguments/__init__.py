@@ -1,1 +1,0 @@
-"""Arguments of commands: shared options, JSON inputs, completion, and the project folder."""

@@ -1,0 +1,100 @@
+"""Options that several commands take, and those of one command as a value."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock.app.runtime import Runtime
+from penstock.cli.options import read_object, taking
+from penstock.cli.project import run, selected
+from penstock.cli.terminal.output import AsJson
+from penstock.core.ids import ASSISTANT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a command takes."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME")]
+    times: Annotated[int, typer.Option("--times")] = 1
+    as_json: AsJson = False
+
+
+def test_a_command_gets_its_options_as_one_value() -> None:
+    app = typer.Typer()
+    given: list[Wanted] = []
+
+    @taking(Wanted)
+    def act(wanted: Wanted) -> None:
+        """Do it."""
+        given.append(wanted)
+
+    app.command()(act)
+    runner = CliRunner()
+    assert runner.invoke(app, ["Ann", "--times", "2", "--json"]).exit_code == 0
+    assert given == [Wanted(name="Ann", times=2, as_json=True)]
+    assert runner.invoke(app, ["Ann", "--times", "two"]).exit_code == 2
+    assert "Do it." in runner.invoke(app, ["--help"]).output
+
+
+def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "x.json"
+    file.write_text('{"a": 2}')
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"a": 3}'))
+    found = [read_object(each, "--input") for each in ('{"a": 1}', f"@{file}", "-", None)]
+    assert found == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
+
+
+def test_half_a_character_is_none(tmp_path: Path) -> None:
+    """As the server reads bodies: nothing is kept that has no bytes."""
+    file = tmp_path / "x.json"
+    file.write_text('{"a": "\\ud83d\\ude00", "b\\ud800": ["\\uD83D"]}')
+    assert read_object(f"@{file}", "--mocks") == {"a": "😀", "b�": ["�"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{", "--input must be JSON: "),
+        ("[]", "--input must be a JSON object, found array"),
+        ('{"a": ' + "[" * 100_000, "--input is too deeply nested JSON"),
+        ("@nowhere.json", "--input cannot read nowhere.json: "),
+    ],
+)
+def test_a_value_that_is_not_an_object_is_refused(given: str, said: str) -> None:
+    with pytest.raises(typer.BadParameter) as found:
+        read_object(given, "--input")
+    assert str(found.value).startswith(said)
+
+
+def test_stdin_that_is_not_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    with pytest.raises(typer.BadParameter, match="--input cannot read stdin: "):
+        read_object("-", "--input")
+
+
+def chosen(project: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Select skills in a project that is opened for it."""
+
+    async def work(runtime: Runtime) -> tuple[str, ...]:
+        return selected(runtime, ASSISTANT, names)
+
+    return run(project, work)
+
+
+def test_skills_that_are_named_are_selected_in_their_order(project: Path) -> None:
+    assert chosen(project, ["write_csv", "read_csv"]) == ("write_csv", "read_csv")
+
+
+def test_every_skill_that_is_none_is_named_with_the_nearest(project: Path) -> None:
+    with pytest.raises(typer.BadParameter) as refused:
+        chosen(project, ["read_cvs", "read_csv", "nonsense"])
+    said = refused.value.message
+    assert "--skill: no skill 'read_cvs'. Did you mean 'read_csv'?" in said
+    assert "--skill: no skill 'nonsense'." in said
