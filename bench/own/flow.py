@@ -17,8 +17,8 @@ from penstock.core.events.flow_events import Outcome
 from penstock.core.ids import TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import NOTHING_SPENT
+from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.checks.flow import check_flow
 from penstock.flows.definition import Flow
 from penstock.flows.reading.flow import read_flow
 from penstock.flows.runs.plan import Plan, RunStatus

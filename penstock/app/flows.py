@@ -15,11 +15,11 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
 from penstock.core.limits import World
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.constants import read_constants
 from penstock.flows.project.files import FlowFiles
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.modules import ModuleLoader, module_loader
+from penstock.flows.steps.step_context import CodeEnvironment
 from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
 
@@ -49,7 +49,7 @@ def code_environment_of(settings: Settings, project: Project) -> CodeEnvironment
     if project.sandbox is None:
         return None
     usual = Bindings(runtime_config=settings.runtime_config)
-    return CodeEnvironment(sandbox=project.sandbox, modules=modules_of(settings), usual=usual)
+    return CodeEnvironment(sandbox=project.sandbox, load=modules_of(settings).load, usual=usual)
 
 
 def project_flows(settings: Settings, project: Project) -> ProjectFlows:

@@ -40,7 +40,7 @@ from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
-from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind
+from penstock.flows.definition import Step
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runs.costs import STEP_WAITS
 from penstock.flows.runs.plan import RunStatus
@@ -65,7 +65,6 @@ BY_PERSON = "fork"
 """The agent name of a fork that a person answers."""
 STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
 """The status of a run that has ended; any other task status is an error."""
-_OF_AGENTS = {StepKind.AGENT, StepKind.AGENT_DECISION, StepKind.LOOP_DECISION}
 
 Body = dict[str, Any]
 
@@ -121,7 +120,7 @@ class RunFeed:
         """By the path of the frame."""
         self._newest: dict[str, VisitProgress] = {}
         """The newest visit of each step, by the frame without its number."""
-        self._steps: dict[str, dict[str, AnyStep]] = {}
+        self._steps: dict[str, dict[str, Step]] = {}
         """The steps of each flow, by the frame that it runs in."""
         self._asked: dict[QuestionId, tuple[VisitProgress | None, int]] = {}
         self._is_autonomous = False
@@ -176,17 +175,17 @@ class RunFeed:
         path = record.path or ""
         above, step_id, _ = path.rsplit("/", 2)
         step = self._steps.get(above, {}).get(step_id)
-        kind = step.kind.value if step is not None else ""
-        waits = kind in _OF_AGENTS or (isinstance(step, Fork) and self._is_autonomous)
+        kind = step.kind if step is not None else ""
+        waits = step is not None and step.has_agent_at_work(is_autonomous=self._is_autonomous)
         name = started.agent or step_id
         visit = VisitProgress(
             step_id=step_id,
             number=started.visit,
             kind=kind,
-            agent=BY_PERSON if isinstance(step, Fork) else name,
+            agent=BY_PERSON if step is not None and step.asks_person else name,
             path=path.removeprefix(f"{self.task_id}/"),
             began=record.at,
-            target=_target(step),
+            target=step.path_written if step is not None else None,
             is_announced=not waits,
         )
         self._visits[path] = self._newest[f"{above}/{step_id}"] = visit
@@ -349,13 +348,6 @@ def _complete(visit: VisitProgress, result: StepResult, at: int, duration: int =
         duration=duration or max(at - visit.began - visit.parked, 0),
         usage=usage,
     )
-
-
-def _target(step: AnyStep | None) -> str | None:
-    """Return the path of a flow reference or of a handler, as its author wrote it."""
-    if isinstance(step, FlowRef):
-        return step.path
-    return step.target if isinstance(step, Code) else None
 
 
 def _without(body: Body, name: str) -> Body:

@@ -51,10 +51,9 @@ from penstock.flows.agents.agent_sessions import (
 )
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.agents.subagents import Subagents
-from penstock.flows.code.steps import CodeSteps
 from penstock.flows.starting import wanted_by
-from penstock.flows.steps.shell import ShellSteps
-from penstock.flows.steps.step_runner import StepRunner
+from penstock.flows.steps.step_context import StepTools
+from penstock.flows.steps.table import StepRunner
 from penstock.flows.work import FlowWork
 from penstock.resources.links import Links
 from penstock.tools.artifacts import Artifacts
@@ -274,9 +273,16 @@ class Assembly:
         def invoker_with(tool: Tool) -> Invoker:
             return shared.over(Registry([*shared.registry, tool]))
 
-        code = CodeSteps(self._project.flows.code_environment, invoker_with)
-        shell = ShellSteps(self._project.folder, shared.threads)
-        return StepRunner(self._agent_sessions, code, shell, self._world)
+        return StepRunner(
+            StepTools(
+                agent_sessions=self._agent_sessions,
+                invoker=shared,
+                world=self._world,
+                invoker_with=invoker_with,
+                code_environment=self._project.flows.code_environment,
+                project=self._project.folder,
+            )
+        )
 
     @cached_property
     def _flow_work(self) -> FlowWork:

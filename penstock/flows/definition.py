@@ -1,50 +1,21 @@
-"""A flow as its file declares it: steps in file order, each of one of nine kinds.
+"""A flow as its file declares it: steps in file order. The kinds are in `penstock/flows/steps`.
 
 The fields mirror the fields of flow files. A definition has been parsed, but not yet checked
 against anything outside its file.
 """
 
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from penstock.core.events.flow_events import Output, ValueType
+from penstock.core.events.flow_events import STANDARD_FIELDS, Output, ValueType
 
+ON_COMPLETE, ON_ERROR, BRANCHES = "on_complete", "on_error", "branches"
+CAP = "cap"
 AGENTS_AT_ONCE = 4
 """Default of `max_concurrent`: agent steps of a segment that work at once."""
-SHELL_SECONDS = 1800
-CODE_MS = 60_000
-DECIDER = "flow-decision"
-"""The built-in agent that decides a fork if no person does and the step names no agent."""
-
-
-class StepKind(StrEnum):
-    """What a step does. The values are the `type:` of the file."""
-
-    AGENT = "agent"
-    FORK = "fork"
-    CONDITIONAL = "conditional"
-    AGENT_DECISION = "agent-decision"
-    LOOP_DECISION = "agent-loop-decision"
-    FLOW_REF = "flow-ref"
-    SHELL = "shell"
-    CODE = "code"
-    CODE_DECISION = "code-decision"
-
-
-ROUTERS = frozenset(
-    {
-        StepKind.FORK,
-        StepKind.CONDITIONAL,
-        StepKind.AGENT_DECISION,
-        StepKind.LOOP_DECISION,
-        StepKind.CODE_DECISION,
-    }
-)
-"""Kinds of steps that decide which step is next."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
@@ -65,11 +36,82 @@ class StepRetry(Struct, frozen=True):
     """Seconds between attempts."""
 
 
+class Route(Struct, frozen=True):
+    """A jump that a step may make."""
+
+    field: str
+    """The field of the file that names the target."""
+    target: str
+    branch: str = ""
+    """Name of the branch, if the jump is one."""
+    label: str = ""
+    """Its label in pictures; empty means the branch or the field."""
+    is_limited: bool = False
+    """`max_iterations` of the step may limit how often it is taken."""
+
+    @property
+    def name(self) -> str:
+        """Name of the jump in pictures."""
+        return self.label or self.branch or self.field
+
+
+class Choice(Struct, frozen=True):
+    """One possible outcome of a visit, as dry runs try it."""
+
+    branch: str
+    """Its name in reports: a branch, `on_error`, or `exit`, `loop` or `cap` of a loop step."""
+    targets: tuple[str, ...] = ()
+    """Steps it leads to; empty: control continues with the next segment."""
+    fails: bool = False
+    options: tuple[str, ...] = ()
+    """Chosen options of a fork or a decision."""
+    keys: tuple[str, ...] = ()
+    """Where the file declares it."""
+
+    @property
+    def is_cap(self) -> bool:
+        """Whether it repeats a loop until `max_iterations` ends it."""
+        return self.branch == CAP and not self.options
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether reports list it as a branch."""
+        return bool(self.branch)
+
+
+SUCCESS = Choice("")
+
+
 class Step(Struct, frozen=True, kw_only=True):
-    """Fields that every step may have. A kind without a field leaves it at its default."""
+    """A step of any kind: its fields, and what the rest of the package asks of a kind.
+
+    A kind without a field leaves it at its default. The class of a kind overrides those class
+    variables and methods in which it differs, so that no other module distinguishes kinds.
+    """
+
+    kind: ClassVar[str] = ""
+    """The `type:` of the file."""
+    is_agent_work: ClassVar[bool] = False
+    """An agent works on a task. Such steps form segments and may run at the same time; a step of
+    any other kind is a segment of its own."""
+    is_nested: ClassVar[bool] = False
+    """It runs other flows."""
+    runs_module: ClassVar[bool] = False
+    """It runs a module of the project in the sandbox."""
+    is_router: ClassVar[bool] = False
+    """The step decides which step is next."""
+    has_branches: ClassVar[bool] = False
+    """It chooses among named branches."""
+    asks_person: ClassVar[bool] = False
+    """A person decides, unless the run is autonomous."""
+    counts_visits: ClassVar[bool] = False
+    """Each visit is one iteration of a loop. Other routers count the ways back they took."""
+    expands: ClassVar[tuple[str, ...]] = ()
+    """Fields with templates, in addition to the values of `inputs`."""
+    is_shell_text: ClassVar[bool] = False
+    """A shell reads those templates, so quotes around them matter."""
 
     step_id: str
-    kind: StepKind
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Name -> template."""
     blocked_by: tuple[str, ...] = ()
@@ -80,124 +122,92 @@ class Step(Struct, frozen=True, kw_only=True):
     retry: StepRetry | None = None
     max_iterations: int | None = None
     """Limit on how often a way back may be taken."""
-
-    @property
-    def is_router(self) -> bool:
-        """Whether the step decides which step is next."""
-        return self.kind in ROUTERS
-
-
-class AgentStep(Step, frozen=True, kw_only=True):
-    """An agent works until it calls `finish`."""
-
-    kind: StepKind = StepKind.AGENT
-    agent: str
+    agent: str | None = None
+    """The agent that works or decides."""
     task: str | None = None
     """A template; None means the task of the run."""
-    outputs: tuple[Output, ...] = ()
-    """Added to the outputs that the agent declares; an equal name overrides."""
+    model: str | None = None
     output: str | None = None
     """Hint for the agent: the file to write."""
-    model: str | None = None
-
-
-class Fork(Step, frozen=True, kw_only=True):
-    """A person chooses a branch. If no person may be asked, an agent chooses."""
-
-    kind: StepKind = StepKind.FORK
-    question: str
-    branches: Mapping[str, str]
-    """Option -> step id."""
-    options: tuple[str, ...]
-    is_multiple: bool = False
-    allows_custom: bool = False
-    allows_notes: bool = True
-    agent: str | None = None
-    """The agent that decides instead of a person; None means the built-in one."""
-    task: str | None = None
-
-
-class Conditional(Step, frozen=True, kw_only=True):
-    """Chooses a branch by whether a result has a value."""
-
-    kind: StepKind = StepKind.CONDITIONAL
-    check: str
-    """`STEP` or `STEP.FIELD`."""
-    present: str
-    absent: str
-
-
-class AgentDecision(Step, frozen=True, kw_only=True):
-    """An agent chooses one branch."""
-
-    kind: StepKind = StepKind.AGENT_DECISION
-    agent: str
-    task: str
-    branches: Mapping[str, str]
-    model: str | None = None
-
-
-class LoopDecision(Step, frozen=True, kw_only=True):
-    """An agent decides whether to repeat."""
-
-    kind: StepKind = StepKind.LOOP_DECISION
-    agent: str
-    task: str
-    loop_target: str
-    exit_target: str
-    model: str | None = None
-
-
-class FlowRef(Step, frozen=True, kw_only=True):
-    """Runs other flows, one after another."""
-
-    kind: StepKind = StepKind.FLOW_REF
-    path: str
-    """A template that expands to a path or a glob."""
-
-
-class Shell(Step, frozen=True, kw_only=True):
-    """Runs a command of the operating system."""
-
-    kind: StepKind = StepKind.SHELL
-    command: str
-    timeout: int = SHELL_SECONDS
-    """Seconds."""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    is_idempotent: bool = False
-
-
-class Code(Step, frozen=True, kw_only=True):
-    """Runs a TypeScript module in the sandbox."""
-
-    kind: StepKind = StepKind.CODE
     outputs: tuple[Output, ...] = ()
+    """Declared fields of the result, in addition to the standard ones."""
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """Option -> step id."""
+    question: str = ""
+    """What a person is asked."""
+    is_multiple: bool = False
+    """Several branches may be chosen at once."""
     target: str | None = None
-    """File of the module; None means the default place beside the flow."""
-    timeout: int = CODE_MS
-    """Milliseconds."""
-    tools: tuple[str, ...] = ()
-    egress: tuple[str, ...] = ()
+    """File of the module of a code step; None means the default place beside the flow."""
 
+    @property
+    def limits_loops(self) -> bool:
+        """Whether a loop through the step is limited, or a person is asked in each iteration."""
+        return self.is_router and self.max_iterations is not None
 
-class CodeDecision(Code, frozen=True, kw_only=True):
-    """Runs a TypeScript module in the sandbox that chooses one branch."""
+    @property
+    def loop_targets(self) -> tuple[str, ...]:
+        """Where an iteration starts, if the step counts its visits."""
+        return ()
 
-    kind: StepKind = StepKind.CODE_DECISION
-    branches: Mapping[str, str]
+    @property
+    def exit_targets(self) -> tuple[str, ...]:
+        """Where control goes at the limit; empty: it continues with the next segment."""
+        return ()
 
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """Possible ids of the step whose result it tests, best first."""
+        return ()
 
-AnyStep = (
-    AgentStep
-    | Fork
-    | Conditional
-    | AgentDecision
-    | LoopDecision
-    | FlowRef
-    | Shell
-    | Code
-    | CodeDecision
-)
+    @property
+    def path_written(self) -> str | None:
+        """The path of a flow reference or of a handler, as its author wrote it."""
+        return self.target
+
+    def has_agent_at_work(self, *, is_autonomous: bool) -> bool:
+        """Whether a visit is the work of an agent."""
+        del is_autonomous
+        return self.agent is not None
+
+    def routes(self) -> Iterator[Route]:
+        """Yield the jumps that the step declares, including those to steps that do not exist."""
+        if self.on_complete is not None:
+            yield Route(ON_COMPLETE, self.on_complete)
+        if self.on_error is not None:
+            yield Route(ON_ERROR, self.on_error)
+        yield from self.decisions()
+
+    def decisions(self) -> Iterator[Route]:
+        """Yield the jumps among which a router decides."""
+        for name, target in self.branches.items():
+            yield Route(BRANCHES, target, name, is_limited=True)
+
+    def choices(self) -> tuple[Choice, ...]:
+        """Return the possible outcomes of a visit, the most usual first."""
+        if self.on_error is None:
+            return tuple(self.ways_on())
+        failure = Choice(ON_ERROR, (self.on_error,), fails=True, keys=(ON_ERROR,))
+        return (*self.ways_on(), failure)
+
+    def ways_on(self) -> Iterator[Choice]:
+        """Yield the possible outcomes of a visit that does not fail, the most usual first."""
+        if not self.branches:
+            yield SUCCESS
+        for name, target in self.branches.items():
+            yield Choice(name, (target,), options=(name,), keys=(BRANCHES, name))
+
+    def answer(self, choice: Choice) -> str | list[str]:
+        """Return the `branch` with which an agent makes a choice."""
+        return (*choice.options, *choice.targets)[0]
+
+    def result_fields(self, of_agent: Sequence[str] | None) -> Sequence[str] | None:
+        """Return the readable fields of its result; None if they are known only in a run.
+
+        `of_agent` has the outputs that its agent declares; None if the agent is not known.
+        """
+        del of_agent
+        return (*STANDARD_FIELDS, *(output.name for output in self.outputs))
 
 
 class Flow(Struct, frozen=True, kw_only=True, dict=True):
@@ -206,7 +216,7 @@ class Flow(Struct, frozen=True, kw_only=True, dict=True):
     name: str
     """Display name. The command follows from the path of the file."""
     description: str
-    steps: tuple[AnyStep, ...]
+    steps: tuple[Step, ...]
     max_concurrent: int = AGENTS_AT_ONCE
     needs_task: bool = False
     task_prompt: str | None = None
@@ -214,6 +224,6 @@ class Flow(Struct, frozen=True, kw_only=True, dict=True):
     inputs: tuple[RunInput, ...] = ()
 
     @cached_property
-    def by_id(self) -> Mapping[str, AnyStep]:
+    def by_id(self) -> Mapping[str, Step]:
         """Steps by id, in file order."""
         return {step.step_id: step for step in self.steps}

@@ -35,7 +35,7 @@ from penstock.core.events.flow_events import (
 from penstock.core.limits import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
-from penstock.flows.definition import AnyStep, FlowRef, LoopDecision, StepKind
+from penstock.flows.definition import Step
 from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, promised_ids, source_of
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runs.frame_events import FrameEvents
@@ -45,6 +45,7 @@ from penstock.flows.runs.plan import Notice, RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.starting import failed_inside, in_frames, referred_starts, result_of_last
+from penstock.flows.steps.flow_ref import FlowRef
 from penstock.flows.steps.notifications import (
     consequence_event,
     iteration_event,
@@ -52,7 +53,7 @@ from penstock.flows.steps.notifications import (
     waits_event,
 )
 from penstock.flows.steps.step_context import StepContext, VisitResult
-from penstock.flows.steps.step_runner import StepRunner
+from penstock.flows.steps.table import StepRunner
 
 _ANSWER_POLL_SECONDS = 0.2
 """Upper bound for the delay until an answer is noticed while other steps are at work."""
@@ -104,7 +105,7 @@ class FlowRunner(Struct):
                 self.run.start(event)
             else:
                 self.run.settle(event)
-                if self.run.flow.by_id[event.step_id].kind is StepKind.FLOW_REF:
+                if self.run.flow.by_id[event.step_id].is_nested:
                     self._adopt(event.step_id, path)
 
     def abort(self) -> None:
@@ -207,7 +208,7 @@ class FlowRunner(Struct):
         self._spawn_visit(step_id)
 
     def _record_start(self, step_id: str) -> None:
-        agent = getattr(self.run.flow.by_id[step_id], "agent", None) or ""
+        agent = self.run.flow.by_id[step_id].agent or ""
         visit = self.run.plan.visits[step_id] + 1
         now = self._active_ms_now()
         started = StepStarted(
@@ -220,9 +221,9 @@ class FlowRunner(Struct):
         self.run.start(started)
         frame, step = self._frame(step_id), self.run.flow.by_id[step_id]
         self.ledger.add(started, frame)
-        if isinstance(step, LoopDecision):
+        if step.counts_visits:
             is_forced = step.max_iterations is not None and visit > step.max_iterations
-            route = RouteTaken((), visit, is_forced=is_forced, back=(step.loop_target,))
+            route = RouteTaken((), visit, is_forced=is_forced, back=step.loop_targets)
             self._notify(iteration_event(step, route), frame)
 
     def _spawn_visit(self, step_id: str) -> None:
@@ -277,7 +278,7 @@ class FlowRunner(Struct):
         for notified in route_events(step, visited):
             self._notify(notified, frame)
         self.ledger.add(event, frame)
-        if isinstance(step, FlowRef):
+        if step.is_nested:
             self._adopt(step_id, frame)
         self._notify_consequences(self.run.settle(event))
         self.ledger.held.submit_soon()
@@ -294,7 +295,7 @@ class FlowRunner(Struct):
         since = self.shared.world.clock.now() - self.ledger.held.state.last_at
         return self.ledger.task.active_ms + max(since, 0)
 
-    def _will_retry(self, step: AnyStep, event: StepSettled) -> bool:
+    def _will_retry(self, step: Step, event: StepSettled) -> bool:
         if step.retry is None or event.outcome is not Outcome.SOFT or event.source in NO_RETRY:
             return False
         return self.run.tries.get(step.step_id, 0) < step.retry.attempts

@@ -8,7 +8,7 @@ segment is always finished before a later one starts.
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from penstock.flows.definition import Step, StepKind
+from penstock.flows.definition import Step
 
 
 class Segments:
@@ -55,7 +55,7 @@ class Segments:
 def _cut(steps: Iterable[Step]) -> Iterator[list[Step]]:
     segment: list[Step] = []
     for step in steps:
-        if step.kind is not StepKind.AGENT:
+        if not step.is_agent_work:
             if segment:
                 yield segment
             yield [step]

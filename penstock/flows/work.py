@@ -32,7 +32,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_ends import failed, usage_of
 from penstock.engine.task_state import TaskState
-from penstock.flows.definition import AnyStep
+from penstock.flows.definition import Step
 from penstock.flows.project.library import FlowLibrary, promised_ids, source_of
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runner import FlowRunner, RunContext
@@ -42,7 +42,7 @@ from penstock.flows.runs.report import flow_result, unbegun
 from penstock.flows.runs.run import Run
 from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
 from penstock.flows.steps.step_context import StepContext
-from penstock.flows.steps.step_runner import StepRunner
+from penstock.flows.steps.table import StepRunner
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
@@ -259,7 +259,7 @@ def _started_event(start: RunStart, command: str) -> FlowNotified:
     return FlowNotified(kind="flow_started", body=body)
 
 
-def _card(step: AnyStep) -> dict[str, str]:
+def _card(step: Step) -> dict[str, str]:
     agent = getattr(step, "agent", None)
     optional = {"agent": agent} if agent else {}
-    return {"id": step.step_id, "type": step.kind.value} | optional
+    return {"id": step.step_id, "type": step.kind} | optional

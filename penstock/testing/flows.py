@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.core.diagnostics import Diagnostic, errors_of
+from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.checks.flow import check_flow
 from penstock.flows.project.library import (
     FlowSource,
     matches,

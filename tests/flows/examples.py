@@ -4,44 +4,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.events.flow_events import Outcome
-from penstock.flows.definition import (
-    AgentDecision,
-    AgentStep,
-    AnyStep,
-    Flow,
-    FlowRef,
-    Fork,
-    LoopDecision,
-    Shell,
-)
+from penstock.flows.definition import Flow, Step
+from penstock.flows.steps.agent import AgentStep
+from penstock.flows.steps.agent_decision import AgentDecision
+from penstock.flows.steps.flow_ref import FlowRef
+from penstock.flows.steps.fork import Fork
+from penstock.flows.steps.loop_decision import LoopDecision
+from penstock.flows.steps.shell import Shell
 
 Answers = Mapping[str, Any]
 """What a visit `step/n`, or every visit of a step, comes to: an outcome, or a router's targets."""
 
 
-def agent(step_id: str, *blocked_by: str, **fields: Any) -> AnyStep:
+def agent(step_id: str, *blocked_by: str, **fields: Any) -> Step:
     return AgentStep(step_id=step_id, agent="scout", blocked_by=blocked_by, **fields)
 
 
-def shell(step_id: str, **fields: Any) -> AnyStep:
+def shell(step_id: str, **fields: Any) -> Step:
     return Shell(step_id=step_id, command="make", **fields)
 
 
-def ref(step_id: str, **fields: Any) -> AnyStep:
+def ref(step_id: str, **fields: Any) -> Step:
     return FlowRef(step_id=step_id, path=f"{step_id}.yaml", **fields)
 
 
-def fork(step_id: str, *targets: str, **fields: Any) -> AnyStep:
+def fork(step_id: str, *targets: str, **fields: Any) -> Step:
     branches = {each: each for each in targets}
     return Fork(step_id=step_id, question="Which?", branches=branches, options=targets, **fields)
 
 
-def decision(step_id: str, *targets: str, **fields: Any) -> AnyStep:
+def decision(step_id: str, *targets: str, **fields: Any) -> Step:
     branches = {each: each for each in targets}
     return AgentDecision(step_id=step_id, agent="judge", task="Which?", branches=branches, **fields)
 
 
-def loop(step_id: str, again: str, out: str) -> AnyStep:
+def loop(step_id: str, again: str, out: str) -> Step:
     return LoopDecision(
         step_id=step_id, agent="judge", task="Again?", loop_target=again, exit_target=out
     )

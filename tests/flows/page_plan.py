@@ -4,7 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.core.events.flow_events import Outcome
-from penstock.flows.definition import AgentStep, AnyStep, Conditional, Flow, Fork, Shell, StepKind
+from penstock.flows.definition import Flow, Step
+from penstock.flows.steps.agent import AgentStep
+from penstock.flows.steps.conditional import Conditional
+from penstock.flows.steps.fork import Fork
+from penstock.flows.steps.shell import Shell
 
 Jump = tuple[str, str, list[str]]
 """Why, from where, and where to."""
@@ -145,12 +149,12 @@ class PagePlan:
         self.said.append(status)
 
 
-def segments(steps: Iterable[AnyStep]) -> list[list[str]]:
+def segments(steps: Iterable[Step]) -> list[list[str]]:
     """P1: consecutive agent steps; every other step alone; `end: true` closes a segment."""
     found: list[list[str]] = []
     is_open = False
     for step in steps:
-        is_agent = step.kind is StepKind.AGENT
+        is_agent = step.is_agent_work
         if is_open and is_agent:
             found[-1].append(step.step_id)
         else:
@@ -180,14 +184,14 @@ class Dice:
 def any_flow(dice: Dice) -> Flow:
     """Return a flow of some steps that lead anywhere."""
     ids = [f"s{number}" for number in range(2 + dice.below(8))]
-    steps: list[AnyStep] = []
+    steps: list[Step] = []
     for step_id in ids:
-        agents = [each.step_id for each in steps if each.kind is StepKind.AGENT]
+        agents = [each.step_id for each in steps if each.is_agent_work]
         steps.append(_any_step(dice, step_id, ids, agents))
     return Flow(name="n", description="d", steps=tuple(steps), max_concurrent=1 + dice.below(4))
 
 
-def _any_step(dice: Dice, step_id: str, ids: list[str], agents: list[str]) -> AnyStep:
+def _any_step(dice: Dice, step_id: str, ids: list[str], agents: list[str]) -> Step:
     error = dice.pick(ids) if dice.below(2) else None
     more: dict[str, Any] = {
         "step_id": step_id,
@@ -212,7 +216,7 @@ def _any_step(dice: Dice, step_id: str, ids: list[str], agents: list[str]) -> An
             return AgentStep(agent="a", blocked_by=blockers, **more)
 
 
-def any_end(dice: Dice, step: AnyStep) -> tuple[Outcome, list[str]]:
+def any_end(dice: Dice, step: Step) -> tuple[Outcome, list[str]]:
     """Return how a visit may end, and where it may lead."""
     if isinstance(step, Conditional):
         return Outcome.SUCCESS, [dice.pick([step.present, step.absent])]

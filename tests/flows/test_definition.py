@@ -1,13 +1,17 @@
 """What a step is, by its kind."""
 
-from penstock.flows.definition import ROUTERS, Flow, StepKind
-from tests.flows.examples import W3, W4, flow
+import pytest
+
+from penstock.flows.definition import Flow, Route
+from penstock.flows.steps.table import KINDS
+from tests.flows.examples import W3, W4, agent, decision, flow, fork, loop
+from tests.flows.texts import step_of
 
 
-def test_a_router_is_what_says_which_step_is_next() -> None:
+def test_forks_conditionals_and_decisions_are_routers() -> None:
     """A step of type fork, conditional, agent-, agent-loop- or code-decision."""
     names = {"fork", "conditional", "agent-decision", "agent-loop-decision", "code-decision"}
-    assert {StepKind(each) for each in names} == ROUTERS
+    assert {name for name, kind in KINDS.items() if kind.step.is_router} == names
     assert [step.is_router for step in W4] == [True, False, False, False]
 
 
@@ -15,3 +19,42 @@ def test_steps_are_found_by_their_ids_in_the_order_of_the_file() -> None:
     found: Flow = flow(*W3)
     assert list(found.by_id) == ["plan", "build", "docs", "notes", "check", "repair"]
     assert found.by_id["build"] is W3[1]
+
+
+def test_a_step_yields_its_jumps_with_the_field_that_names_each() -> None:
+    assert list(agent("a", on_complete="b", on_error="c").routes()) == [
+        Route("on_complete", "b"),
+        Route("on_error", "c"),
+    ]
+    assert [route.field for route in loop("l", "a", "b").routes()] == ["loop_target", "exit_target"]
+    assert list(decision("d", "x").routes()) == [Route("branches", "x", "x", is_limited=True)]
+    assert (agent("a").branches, fork("f", "a").branches) == ({}, {"a": "a"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "branches"),
+    [
+        ("id: a, agent: x", [""]),
+        ("id: a, agent: x, on_error: a", ["", "on_error"]),
+        ("id: a, command: make, on_error: a", ["", "on_error"]),
+        ("id: a, check: b, present: a, absent: a", ["present", "absent"]),
+        ("id: a, agent: x, task: t, branches: {yes: a, no: b}", ["yes", "no"]),
+        ("id: a, type: code-decision, branches: {yes: a, no: b}", ["yes", "no"]),
+        ("id: a, question: q, branches: {A: a, B: b}", ["A", "B"]),
+        ("id: a, question: q, branches: {A: a, B: b}, multiSelect: true", ["A", "B", "A, B"]),
+        (
+            "id: a, agent: x, task: t, loop_target: a, exit_target: b, max_iterations: 2",
+            ["exit", "loop", "cap"],
+        ),
+    ],
+)
+def test_a_step_may_end_by_each_branch_once_and_by_all_options_together(
+    fields: str, branches: list[str]
+) -> None:
+    """Multi-select each alone and all together; exit at once, once around, to the cap."""
+    assert [each.branch for each in step_of(fields).choices()] == branches
+
+
+def test_a_branch_that_is_called_cap_is_a_branch() -> None:
+    step = step_of("id: a, agent: x, task: t, branches: {cap: a, no: b}")
+    assert not step.choices()[0].is_cap

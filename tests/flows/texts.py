@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.reading.flow import ParsedFlow, read_flow
+from penstock.flows.parsed import ParsedFlow
+from penstock.flows.reading.flow import read_flow
 
 TOP = "name: demo\ndescription: d\nsteps:\n"
 """Three lines; the first step is on line 4."""

@@ -3,9 +3,9 @@
 from penstock.chat.message import NewRun
 from penstock.core.events.flow_events import Output
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.definition import Code
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.modules import ModuleLoader
+from penstock.flows.steps.code import Code
 from tests.kit.project import ProjectFolder
 
 FLOW = """

@@ -13,8 +13,8 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.flow_events import StepSettled
 from penstock.core.ids import LogId
 from penstock.flows.code.reading import read_module
-from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.project.modules import ModuleLoader
+from penstock.flows.steps.step_context import CodeEnvironment
 from penstock.models.scripted import ScriptedModel
 from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner
@@ -42,7 +42,7 @@ def modules(machine_code: Path) -> Iterator[ModuleLoader]:
 @pytest.fixture
 def code_environment(sandbox: Sandbox, modules: ModuleLoader) -> CodeEnvironment:
     """Return what code steps run in."""
-    return CodeEnvironment(sandbox=sandbox, modules=modules)
+    return CodeEnvironment(sandbox=sandbox, load=modules.load)
 
 
 def place_of(

@@ -16,7 +16,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.prompt import DATA_IS_NOT_ORDERS
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.core.text import one_line
-from penstock.flows.definition import AgentStep, AnyStep, Flow
+from penstock.flows.definition import Flow, Step
 from penstock.flows.runs.fork_choice import ForkChoice
 from penstock.flows.runs.loops import LoopCounters
 from penstock.flows.runs.run import Run
@@ -147,7 +147,7 @@ class Materials(Struct, kw_only=True):
 
 
 def brief(
-    step: AnyStep,
+    step: Step,
     agent: Agent,
     task: TaskOf | None,
     *,
@@ -172,7 +172,7 @@ def brief(
     return replace(
         result,
         inputs={name: value for name, value in inputs.items() if name not in named},
-        output=getattr(step, "output", None) or result.output,
+        output=step.output or result.output,
         choice=choice_of(step, run),
     )
 
@@ -193,12 +193,12 @@ def brief_call(
     return replace(result, inputs=rest), values.take_missing()
 
 
-def choice_of(step: AnyStep, run: Run) -> ForkChoice | None:
+def choice_of(step: Step, run: Run) -> ForkChoice | None:
     """Return the fork that led to this step, or None."""
-    return run.choices.get(step.step_id) if isinstance(step, AgentStep) else None
+    return run.choices.get(step.step_id) if step.is_agent_work else None
 
 
-def wired(step: AnyStep, values: TemplateValues) -> dict[str, str]:
+def wired(step: Step, values: TemplateValues) -> dict[str, str]:
     """Return the inputs of a step as texts, as agents receive them."""
     return {name: shown(values.value(text)) for name, text in step.inputs.items()}
 

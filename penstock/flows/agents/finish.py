@@ -9,7 +9,6 @@ from msgspec import Struct
 from penstock.core.envelope import Json
 from penstock.core.events.flow_events import FileUse, Output, StepResult, StepStatus
 from penstock.core.json_values.schema import Problem, Schema
-from penstock.flows.definition import LoopDecision
 from penstock.manifest.fields import quoted
 
 DONE = "Finished."
@@ -149,18 +148,6 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
 def compiled(contract: FinishContract) -> FinishContract:
     """Return an equal contract from the cache, with its schemas already compiled."""
     return contract
-
-
-def loop_branches(step: LoopDecision) -> tuple[str, ...]:
-    """Return the answers that the agent of a loop may choose: step ids or `loop` and `exit`."""
-    return tuple(dict.fromkeys((step.loop_target, step.exit_target, AGAIN, OUT)))
-
-
-def loop_target(step: LoopDecision, branch: str) -> str:
-    """Return the step that an answer means. A step whose id is `loop` or `exit` wins."""
-    if branch in {step.loop_target, step.exit_target}:
-        return branch
-    return step.loop_target if branch == AGAIN else step.exit_target
 
 
 def merged(agent: Sequence[Output], step: Sequence[Output]) -> tuple[Output, ...]:

@@ -6,8 +6,7 @@ from itertools import islice
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.context import AgentCard
 from penstock.flows.checks.view import INPUTS, FlowView
-from penstock.flows.definition import AgentDecision, AgentStep, Fork, LoopDecision
-from penstock.flows.reading.steps import ParsedStep
+from penstock.flows.parsed import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import ValueSource, parse
@@ -20,16 +19,16 @@ def check_agents(view: FlowView) -> Iterator[Diagnostic]:
     """Yield findings about the agents of a flow."""
     for parsed in view.steps:
         step = parsed.step
-        if not isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork) or not step.agent:
+        if not step.agent:
             continue
         card = view.card(step)
-        if not isinstance(step, Fork) and step.model is not None:
+        if step.model is not None:
             yield from _ignored_level(
                 view, parsed, step.model, None if card is None else card.thinking
             )
         if card is None:
             yield _unknown(view, parsed, step.agent)
-        elif not isinstance(step, Fork):
+        elif not step.asks_person:
             yield from _unwired(parsed, card)
             yield from _unused(parsed, card, step.task or "")
 

@@ -14,9 +14,8 @@ from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
-from penstock.flows.definition import Code, FlowRef, Step
-from penstock.flows.reading.flow import ParsedFlow
-from penstock.flows.reading.steps import ParsedStep
+from penstock.flows.definition import Step
+from penstock.flows.parsed import ParsedFlow, ParsedStep
 from penstock.manifest.template import parse
 
 FLOW = "flow.yaml"
@@ -96,7 +95,7 @@ class CheckContext(Struct, frozen=True, kw_only=True):
 
 def stems(step: Step, around: CheckContext) -> list[str]:
     """Return the possible paths of a module, best first. Only a target has its suffix."""
-    target = step.target if isinstance(step, Code) else None
+    target = step.target
     folder, name = posixpath.split(around.file)
     if target is not None:
         candidates = [posixpath.join(folder, target), target]
@@ -114,13 +113,13 @@ def stems(step: Step, around: CheckContext) -> list[str]:
 
 def places(step: Step, around: CheckContext) -> list[str]:
     """Return the possible files of a step's module, best first."""
-    if not isinstance(step, Code):
+    if not step.runs_module:
         return []
     suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
     return [f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes]
 
 
-def module_of(step: Code, around: CheckContext) -> str | None:
+def module_of(step: Step, around: CheckContext) -> str | None:
     """Return the file of a step's module, or None."""
     return next((each for each in places(step, around) if around.has_file(each)), None)
 
@@ -155,9 +154,9 @@ class ResolvedRef(Struct, frozen=True, kw_only=True):
 def follow(steps: Iterable[ParsedStep], around: CheckContext) -> dict[str, ResolvedRef]:
     """Resolve every flow-ref of a flow, by step id."""
     return {
-        each.step_id: _followed(each, each.step.path, around)
+        each.step_id: _followed(each, each.step.path_written or "", around)
         for each in steps
-        if isinstance(each.step, FlowRef)
+        if each.step.is_nested
     }
 
 

@@ -3,23 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.reachability import (
-    ABSENT,
-    BRANCHES,
-    LOOP_TARGET,
-    ON_COMPLETE,
-    ON_ERROR,
-    PRESENT,
-    Route,
-    branches_of,
-)
 from penstock.flows.checks.view import FlowView
-from penstock.flows.definition import AnyStep, Conditional, Fork, LoopDecision
-from penstock.flows.reading.steps import ParsedStep
+from penstock.flows.definition import BRANCHES, ON_ERROR, Route, Step
+from penstock.flows.parsed import ParsedStep
 from penstock.manifest.fields import quoted
 
-PLAIN = frozenset({ON_COMPLETE, ON_ERROR, PRESENT, ABSENT})
-"""Jumps without a limit of their own."""
 TOGETHER = (
     "put both branches into one run of agent steps, or close the first with on_complete "
     "or end: true"
@@ -32,9 +20,7 @@ def check_loops(view: FlowView) -> Iterator[Diagnostic]:
     for parsed in view.steps:
         for route in view.ways.routes(parsed.step):
             yield from _check_route(view, parsed, route)
-        if isinstance(parsed.step, LoopDecision):
-            yield from _check_loop_target(view, parsed, parsed.step)
-        elif parsed.step.is_router and not isinstance(parsed.step, Conditional):
+        if parsed.step.has_branches:
             yield from _check_count(view, parsed)
             yield from _check_falls(view, parsed)
 
@@ -43,7 +29,7 @@ def _check_route(view: FlowView, parsed: ParsedStep, route: Route) -> Iterator[D
     ways, step = view.ways, parsed.step
     is_back = ways.is_back(route.target, step.step_id)
     place = parsed.node.at(route.field).key_place
-    if route.field in PLAIN and is_back and ways.is_unbounded(route.target, step.step_id):
+    if not route.is_limited and is_back and ways.is_unbounded(route.target, step.step_id):
         message = (
             f'{route.field} of {parsed.label} leads back to "{route.target}" '
             "and nothing bounds the loop"
@@ -59,20 +45,9 @@ def _check_route(view: FlowView, parsed: ParsedStep, route: Route) -> Iterator[D
         )
 
 
-def _check_loop_target(
-    view: FlowView, parsed: ParsedStep, step: LoopDecision
-) -> Iterator[Diagnostic]:
-    target = step.loop_target
-    if target not in view.by_id or view.ways.is_back(target, step.step_id):
-        return
-    if not view.ways.leads_back(target, step.step_id):
-        message = f'loop_target "{target}" of {parsed.label} comes later and nothing leads back'
-        yield parsed.warning("loop-target-forward", message, parsed.node.at(LOOP_TARGET).key_place)
-
-
 def _check_count(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
     """Yield branches that lead back without a limit, and limits without effect."""
-    step, branches = parsed.step, branches_of(parsed.step)
+    step, branches = parsed.step, parsed.step.branches
     back = [
         name
         for name, target in branches.items()
@@ -84,7 +59,7 @@ def _check_count(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
         yield parsed.warning(
             "max-iterations-unused", message, parsed.node.at(COUNT).key_place, advice
         )
-    for name in back if COUNT not in parsed.node.value and not isinstance(step, Fork) else ():
+    for name in back if COUNT not in parsed.node.value and not step.limits_loops else ():
         message = (
             f'branch {quoted(name)} of {parsed.label} leads back to "{branches[name]}" '
             f"without {COUNT}"
@@ -96,7 +71,7 @@ def _check_count(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
 def _check_falls(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
     """Yield each branch after which another branch of the same router runs, too."""
     names: dict[str, str] = {}
-    for name, target in branches_of(parsed.step).items():
+    for name, target in parsed.step.branches.items():
         if target in view.by_id:
             names.setdefault(target, name)
     for target, name in names.items():
@@ -114,13 +89,11 @@ def _check_falls(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
             break
 
 
-def _builds_on(view: FlowView, segment: Sequence[AnyStep], ran: Sequence[AnyStep]) -> bool:
+def _builds_on(view: FlowView, segment: Sequence[Step], ran: Sequence[Step]) -> bool:
     """Whether a segment uses what ran before it: it waits for it, or reads its results."""
     before = {step.step_id for step in ran}
     for step in segment:
-        used = {*step.blocked_by, *view.reads.get(step.step_id, ())}
-        if isinstance(step, Conditional):
-            used |= {step.check, step.check.rpartition(".")[0]}
+        used = {*step.blocked_by, *view.reads.get(step.step_id, ()), *step.tested}
         if before & used:
             return True
     return False

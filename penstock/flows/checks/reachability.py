@@ -14,37 +14,16 @@ single operations. Relies on `Segments` and on the same rules for jumps as `runs
 changed in one must change in the other.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
-from penstock.flows.definition import (
-    AgentDecision,
-    AnyStep,
-    CodeDecision,
-    Conditional,
-    Fork,
-    LoopDecision,
-)
+from penstock.flows.definition import ON_COMPLETE, ON_ERROR, Route, Step
 from penstock.flows.segments import Segments
-
-ON_COMPLETE, ON_ERROR = "on_complete", "on_error"
-PRESENT, ABSENT = "present", "absent"
-LOOP_TARGET, EXIT_TARGET, BRANCHES = "loop_target", "exit_target", "branches"
-
 
 Graph = Sequence[Sequence[int]]
 """Node -> the nodes it leads to."""
-
-
-class Route(Struct, frozen=True):
-    """A jump that a step may make."""
-
-    field: str
-    target: str
-    branch: str = ""
-    """Name of the branch, if the jump is one."""
 
 
 class SegmentEntry(Struct):
@@ -53,39 +32,17 @@ class SegmentEntry(Struct):
     segment: int
     active: int
     """Bits of the steps that it activates."""
-    steps: tuple[AnyStep, ...]
+    steps: tuple[Step, ...]
     falls: bool = False
     """Control may continue with the next segment."""
     is_bound: bool = False
     """A loop through this entry is limited, or a person is asked in each iteration."""
 
 
-def routes_of(step: AnyStep) -> Iterator[Route]:
-    """Yield the jumps that a step declares, including those to steps that do not exist."""
-    if step.on_complete is not None:
-        yield Route(ON_COMPLETE, step.on_complete)
-    if step.on_error is not None:
-        yield Route(ON_ERROR, step.on_error)
-    if isinstance(step, Conditional):
-        yield Route(PRESENT, step.present)
-        yield Route(ABSENT, step.absent)
-    elif isinstance(step, LoopDecision):
-        yield Route(LOOP_TARGET, step.loop_target)
-        yield Route(EXIT_TARGET, step.exit_target)
-    else:
-        for name, target in branches_of(step).items():
-            yield Route(BRANCHES, target, name)
-
-
-def branches_of(step: AnyStep) -> Mapping[str, str]:
-    """Return the branches of a fork or a decision; empty for other kinds."""
-    return step.branches if isinstance(step, Fork | AgentDecision | CodeDecision) else {}
-
-
 class Reachability:
     """Answers which steps of a flow may run after which."""
 
-    def __init__(self, steps: Sequence[AnyStep]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         self.segments = Segments(steps)
         self.order = {step.step_id: number for number, step in enumerate(steps)}
         self._members = [
@@ -109,7 +66,7 @@ class Reachability:
         for number, entry in enumerate(self._entries):
             self._of_segment.setdefault(entry.segment, []).append(number)
 
-    def routes(self, step: AnyStep) -> Sequence[Route]:
+    def routes(self, step: Step) -> Sequence[Route]:
         """Return the jumps of a step that a run can make. Their targets exist."""
         return self._routes[step.step_id]
 
@@ -141,9 +98,9 @@ class Reachability:
         is_bound = self._entries[number].is_bound
         return not is_bound and self._is_within(number, step_id, self._after_unbound)
 
-    def falls_from(self, target: str) -> Iterator[tuple[Sequence[AnyStep], Sequence[AnyStep]]]:
+    def falls_from(self, target: str) -> Iterator[tuple[Sequence[Step], Sequence[Step]]]:
         """Yield the segments that run after a jump without another jump, with the steps before."""
-        entry, ran = self._entries[self._jumps[target]], list[AnyStep]()
+        entry, ran = self._entries[self._jumps[target]], list[Step]()
         while entry.falls and not entry.steps[0].is_router:
             ran += entry.steps
             if entry.segment + 1 == len(self._members):
@@ -219,14 +176,14 @@ class Reachability:
     def _bit(self, step_id: str) -> int:
         return 1 << self.order[step_id]
 
-    def _possible_routes(self, step: AnyStep) -> Iterator[Route]:
-        for route in routes_of(step):
+    def _possible_routes(self, step: Step) -> Iterator[Route]:
+        for route in step.routes():
             if route.target not in self.order:
                 continue
             if route.field != ON_COMPLETE or not self.waits(route.target, step.step_id):
                 yield route
 
-    def _dependents_of(self, steps: Sequence[AnyStep]) -> dict[str, int]:
+    def _dependents_of(self, steps: Sequence[Step]) -> dict[str, int]:
         """Return for each step the bits of the step and of everything that depends on it."""
         # Blockers come before the steps they block, so in reverse order dependents are done first.
         dependents: dict[str, int] = {}
@@ -242,21 +199,21 @@ class Reachability:
         steps = (step for step in self._members[segment] if reached & self._bit(step.step_id))
         return self._entry(segment, tuple(steps))
 
-    def _entry(self, segment: int, steps: tuple[AnyStep, ...]) -> SegmentEntry:
+    def _entry(self, segment: int, steps: tuple[Step, ...]) -> SegmentEntry:
         return SegmentEntry(
             segment=segment,
             active=sum(self._bit(step.step_id) for step in steps),
             steps=steps,
             falls=all(step.step_id in self._falling for step in steps),
-            is_bound=any(map(_bounds, steps)),
+            is_bound=any(step.limits_loops for step in steps),
         )
 
-    def _may_fall(self, step: AnyStep) -> bool:
+    def _may_fall(self, step: Step) -> bool:
         """Whether control may continue with the next segment after this step."""
         fields = {route.field for route in self.routes(step)}
         if not step.is_router:
             return ON_COMPLETE not in fields and not step.is_last
-        targets = (target for target in branches_of(step).values() if target in self.order)
+        targets = (target for target in step.branches.values() if target in self.order)
         is_forced = any(self.is_back(target, step.step_id) for target in targets)
         return not fields - {ON_ERROR} or (step.max_iterations is not None and is_forced)
 
@@ -285,7 +242,7 @@ class Reachability:
         by_segment: dict[int, tuple[int, int]] = {}
         for members in self._members:
             for step in members:
-                if isinstance(step, Fork) and step.is_multiple:
+                if step.is_multiple:
                     targets = {name for name in step.branches.values() if name in self.order}
                     own = sum(1 << self._jumps[name] for name in targets)
                     waiting = sum(1 << number for number in set(self._held(targets)))
@@ -300,12 +257,6 @@ class Reachability:
                 for route in self.routes(step):
                     if route.field == ON_COMPLETE:
                         yield self._jumps[route.target]
-
-
-def _bounds(step: AnyStep) -> bool:
-    """Whether a loop through the step is limited, or a person is asked in each iteration."""
-    is_capped = step.max_iterations is not None
-    return isinstance(step, LoopDecision | Fork) or (step.is_router and is_capped)
 
 
 def components(graph: Graph) -> Iterator[list[int]]:

@@ -8,7 +8,6 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.text import cut
 from penstock.flows.checks.context import CheckContext, RefTarget, ResolvedRef, follow
 from penstock.flows.checks.view import FlowView
-from penstock.flows.definition import FlowRef
 from penstock.manifest.fields import quoted
 
 PATH = "path"
@@ -22,7 +21,7 @@ def check_refs(view: FlowView) -> Iterator[Diagnostic]:
     """Yield findings about flow-ref steps."""
     for ref in view.subflows.values():
         step, place = ref.step, ref.step.node.at(PATH).key_place
-        path = quoted(step.step.path) if isinstance(step.step, FlowRef) else ""
+        path = quoted(step.step.path_written or "")
         match ref.leads:
             case RefTarget.OUTSIDE:
                 message = f"path of {step.label} leaves the project: {path}"

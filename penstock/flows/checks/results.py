@@ -6,13 +6,10 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.events.flow_events import STANDARD_FIELDS
 from penstock.core.text import cut
 from penstock.flows.checks.view import FlowView, TemplateUse
-from penstock.flows.definition import Conditional
-from penstock.flows.reading.steps import ParsedStep
+from penstock.flows.parsed import ParsedStep
 from penstock.manifest.authored_kinds import meant
-from penstock.manifest.fields import quoted
 from penstock.manifest.template import Placeholder, ValueSource
 
-CHECK = "check"
 LIST_CHARACTERS = 500
 """Limit on the names listed in a finding."""
 
@@ -25,18 +22,16 @@ def check_results(view: FlowView) -> Iterator[Diagnostic]:
                 yield from _check_ref(view, written, ref)
     for parsed in view.steps:
         yield from _check_order(view, parsed)
-        if isinstance(parsed.step, Conditional) and parsed.step.check:
-            yield from _check_tested(view, parsed, parsed.step.check)
 
 
 def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterator[Diagnostic]:
     """Yield a finding if the result or its field does not exist."""
     step, names = written.step, ref.names
-    if unknown := _unknown(view, names):
+    if unknown := unknown_result(view, names):
         message = f'template in {step.label} refers to unknown step "{unknown}"'
-        near = meant(_near(view, unknown))
+        near = meant(nearest_result(view, unknown))
         yield step.warning("template-unknown-step", message, view.place(written, ref), near)
-    elif fields := _lacking(view, names):
+    elif fields := lacking(view, names):
         message = f'"{names[1]}" is not an output of step "{names[0]}"'
         advice = meant(view.near(names[1], fields)) or cut(
             f"known: {', '.join(fields)}", LIST_CHARACTERS
@@ -44,7 +39,7 @@ def _check_ref(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iterat
         yield step.warning("template-unknown-field", message, view.place(written, ref), advice)
 
 
-def _unknown(view: FlowView, names: Sequence[str]) -> str | None:
+def unknown_result(view: FlowView, names: Sequence[str]) -> str | None:
     """Return the id of the missing result, or None if it may exist."""
     first = names[0]
     subflow = view.subflows.get(first)
@@ -59,7 +54,8 @@ def _unknown(view: FlowView, names: Sequence[str]) -> str | None:
     return None if is_field else ".".join(names[:2])
 
 
-def _near(view: FlowView, unknown: str) -> str | None:
+def nearest_result(view: FlowView, unknown: str) -> str | None:
+    """Return the most similar id of a result."""
     first, _, rest = unknown.partition(".")
     if rest and first in view.subflows:
         near = view.near(rest, view.subflows[first].brings or ())
@@ -67,7 +63,7 @@ def _near(view: FlowView, unknown: str) -> str | None:
     return view.near(unknown, view.results)
 
 
-def _lacking(view: FlowView, names: Sequence[str]) -> Mapping[str, None]:
+def lacking(view: FlowView, names: Sequence[str]) -> Mapping[str, None]:
     """Return the known fields of a step if the named field is not one of them, else nothing."""
     step = view.by_id.get(names[0])
     if step is None or len(names) == 1:
@@ -89,16 +85,3 @@ def _check_order(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
             advice = f"add blockedBy: [{source}]"
         own = None if source == parsed.step_id else advice
         yield parsed.warning("template-order", message, view.place(written, ref), own)
-
-
-def _check_tested(view: FlowView, parsed: ParsedStep, check: str) -> Iterator[Diagnostic]:
-    """Yield a finding if a conditional tests something that does not exist."""
-    place = parsed.node.at(CHECK).key_place
-    step_id, _, field = (check, "", "") if check in view.by_id else check.rpartition(".")
-    step_id = step_id or check
-    if unknown := _unknown(view, [*step_id.split("."), *([field] if field else [])]):
-        message = f"check of {parsed.label} refers to unknown step {quoted(unknown)}"
-        yield parsed.warning("check-unknown-step", message, place, meant(_near(view, unknown)))
-    elif field and _lacking(view, [step_id, field]):
-        message = f'"{field}" is not an output of step "{step_id}"; its full output is tested'
-        yield parsed.warning("check-unknown-field", message, place)

@@ -3,28 +3,24 @@
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.reachability import BRANCHES, Route, branches_of, routes_of
 from penstock.flows.checks.view import FlowView
-from penstock.flows.definition import Fork, StepKind
-from penstock.flows.reading.steps import ParsedStep, option_items
+from penstock.flows.definition import BRANCHES, Route
+from penstock.flows.parsed import ParsedStep
 from penstock.manifest.authored_kinds import Item, meant, named_items
 from penstock.manifest.fields import quoted
 
 UNKNOWN = "unknown-step"
-OPTIONS = "options"
 BAD_BLOCKED_BY = "bad-blocked-by"
 BLOCKED_BY = "blockedBy"
 
 
 def check_targets(view: FlowView) -> Iterator[Diagnostic]:
-    """Yield jumps to unknown steps, and problems with branches and options."""
+    """Yield jumps to unknown steps, and decisions with only one branch."""
     for parsed in view.steps:
-        for route in routes_of(parsed.step):
+        for route in parsed.step.routes():
             if route.target and route.target not in view.by_id:
                 yield _unknown(view, parsed, route)
         yield from _check_branches(parsed)
-        if isinstance(parsed.step, Fork) and OPTIONS in parsed.node.value:
-            yield from _check_options(view, parsed, parsed.step)
 
 
 def _unknown(view: FlowView, parsed: ParsedStep, route: Route) -> Diagnostic:
@@ -40,23 +36,9 @@ def _unknown(view: FlowView, parsed: ParsedStep, route: Route) -> Diagnostic:
 
 def _check_branches(parsed: ParsedStep) -> Iterator[Diagnostic]:
     """Yield a warning for a decision with only one branch."""
-    if len(branches_of(parsed.step)) == 1 and not isinstance(parsed.step, Fork):
+    if len(parsed.step.branches) == 1 and not parsed.step.asks_person:
         message = f"{parsed.label} has one branch only"
         yield parsed.warning("single-branch", message, parsed.node.at(BRANCHES).key_place)
-
-
-def _check_options(view: FlowView, parsed: ParsedStep, fork: Fork) -> Iterator[Diagnostic]:
-    for option, place in option_items(parsed.node):
-        if option not in fork.branches:
-            message = f"option {quoted(option)} of {parsed.label} has no branch"
-            near = meant(view.near(option, fork.branches)) or "add it under branches"
-            yield parsed.error("option-without-branch", message, place, near)
-    options = set(fork.options)
-    for name in fork.branches:
-        if name not in options:
-            message = f"branch {quoted(name)} of {parsed.label} is not among its options"
-            place = parsed.node.at(BRANCHES, name).key_place
-            yield parsed.warning("branch-without-option", message, place)
 
 
 def check_blocked_by(view: FlowView) -> Iterator[Diagnostic]:
@@ -70,7 +52,7 @@ def check_blocked_by(view: FlowView) -> Iterator[Diagnostic]:
                 yield _unknown_blocker(view, parsed, item)
             elif order[blocker.step_id] > order[parsed.step_id]:
                 yield _later_blocker(parsed, item, lines[blocker.step_id])
-            elif blocker.step.kind is not StepKind.AGENT:
+            elif not blocker.step.is_agent_work:
                 yield _other_kind(parsed, item, blocker.step.kind)
 
 
@@ -89,7 +71,7 @@ def _later_blocker(parsed: ParsedStep, item: Item, line: int) -> Diagnostic:
     return parsed.error(BAD_BLOCKED_BY, message, place, f'move "{name}" before {own}')
 
 
-def _other_kind(parsed: ParsedStep, item: Item, kind: StepKind) -> Diagnostic:
+def _other_kind(parsed: ParsedStep, item: Item, kind: str) -> Diagnostic:
     name, place = item
     article = "an" if kind.startswith("a") else "a"
     message = f'{BLOCKED_BY} of {parsed.label} names "{name}", which is {article} {kind} step'

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic, nearest
 from penstock.core.text import cut
-from penstock.flows.checks.reachability import branches_of
 from penstock.flows.checks.view import FlowView, TemplateUse
-from penstock.flows.definition import AnyStep, Fork, LoopDecision, Shell
+from penstock.flows.definition import Step
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import FOUND_CHARACTERS
 from penstock.manifest.template import (
@@ -32,7 +31,7 @@ def check_templates(view: FlowView) -> Iterator[Diagnostic]:
         for ref in written.template.refs:
             yield from _check_ref(view, written, ref)
         yield from _check_single(view, written)
-        if isinstance(written.step.step, Shell) and not written.is_input:
+        if written.step.step.is_shell_text and not written.is_input:
             yield from _check_quotes(view, written)
 
 
@@ -89,7 +88,7 @@ def _check_named(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iter
     if named is None:
         code, near = "template-unknown-step", meant(view.near(name, view.by_id))
         message = f'template in {written.step.label} refers to unknown step "{name}"'
-    elif ref.kind is ValueSource.FORK and not isinstance(named.step, Fork):
+    elif ref.kind is ValueSource.FORK and not named.step.asks_person:
         code, message = "template-not-fork", f'"{name}" is not a fork step'
     elif ref.kind is ValueSource.LOOP and not _loops(view, named.step):
         code, message = "template-not-loop", f'"{name}" is not a loop step'
@@ -98,11 +97,11 @@ def _check_named(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iter
     yield written.step.warning(code, message, view.place(written, ref), near)
 
 
-def _loops(view: FlowView, step: AnyStep) -> bool:
+def _loops(view: FlowView, step: Step) -> bool:
     """Whether a step counts iterations."""
-    known = (each for each in branches_of(step).values() if each in view.by_id)
+    known = (each for each in step.branches.values() if each in view.by_id)
     is_back = any(view.ways.is_back(each, step.step_id) for each in known)
-    return isinstance(step, LoopDecision) or step.max_iterations is not None or is_back
+    return step.counts_visits or step.max_iterations is not None or is_back
 
 
 def _check_single(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:

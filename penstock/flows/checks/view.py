@@ -7,35 +7,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import nearest
-from penstock.core.events.flow_events import STANDARD_FIELDS
 from penstock.flows.checks.context import AgentCard, CheckContext, ResolvedRef, follow
 from penstock.flows.checks.reachability import Reachability
-from penstock.flows.definition import (
-    AgentDecision,
-    AgentStep,
-    AnyStep,
-    Code,
-    Fork,
-    LoopDecision,
-    Shell,
-    StepKind,
-)
-from penstock.flows.reading.flow import ParsedFlow
-from penstock.flows.reading.steps import ParsedStep, StepNode
+from penstock.flows.definition import Step
+from penstock.flows.parsed import ParsedFlow, ParsedStep, StepNode
 from penstock.manifest.template import BrokenPlaceholder, Placeholder, Template, ValueSource, parse
 from penstock.manifest.yaml_document import SourceRange
 
 INPUTS = "inputs"
-TEXTS: Mapping[StepKind, Sequence[str]] = {
-    StepKind.AGENT: ("task",),
-    StepKind.FORK: ("question", "task"),
-    StepKind.AGENT_DECISION: ("task",),
-    StepKind.LOOP_DECISION: ("task",),
-    StepKind.FLOW_REF: ("path",),
-    StepKind.SHELL: ("command",),
-}
-"""Fields with templates, in addition to the values of `inputs`."""
-SHELL_OUTPUTS = ("exitCode", "stderr")
 MOST_COMPARED = 20_000
 """Limit on name comparisons for suggestions, over the whole check."""
 _LITERAL_BLOCK = "|"
@@ -126,13 +105,11 @@ class FlowView:
         self._compared += len(names)
         return nearest(name, names)
 
-    def card(self, step: AnyStep) -> AgentCard | None:
+    def card(self, step: Step) -> AgentCard | None:
         """Return the card of a step's agent, if it has a known one."""
-        if isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork):
-            return self.around.agents.get(step.agent or "")
-        return None
+        return self.around.agents.get(step.agent or "")
 
-    def fields_of(self, step: AnyStep) -> Mapping[str, None] | None:
+    def fields_of(self, step: Step) -> Mapping[str, None] | None:
         """Return the readable fields of a step's result; None if they cannot be known."""
         if step.step_id not in self._fields:
             fields = self._readable(step)
@@ -154,25 +131,16 @@ class FlowView:
             column=content.column + offset - line_start,
         )
 
-    def _readable(self, step: AnyStep) -> Sequence[str] | None:
-        match step:
-            case AgentStep() | AgentDecision() | LoopDecision():
-                card = self.card(step)
-                own = [each.name for each in getattr(step, "outputs", ())]
-                return None if card is None else [*STANDARD_FIELDS, *card.outputs, *own]
-            case Shell():
-                return [*STANDARD_FIELDS, *SHELL_OUTPUTS]
-            case Code():
-                return [*STANDARD_FIELDS, *(each.name for each in step.outputs)]
-            case _:
-                return None if step.step_id in self.subflows else STANDARD_FIELDS
+    def _readable(self, step: Step) -> Sequence[str] | None:
+        card = self.card(step)
+        return step.result_fields(None if card is None else card.outputs)
 
     def _sign(self, place: SourceRange) -> str:
         lines = self.read.lines
         line = lines[place.line - 1] if place.line <= len(lines) else ""
         return line[place.column - 1 : place.column]
 
-    def _linked(self, step: AnyStep) -> AnyStep:
+    def _linked(self, step: Step) -> Step:
         """Return the step with only those blockers that come before it."""
         before = self._numbers[step.step_id]
         known = (each for each in step.blocked_by if self._numbers.get(each, before) < before)
@@ -184,7 +152,7 @@ class FlowView:
 
 
 def _templates(step: ParsedStep) -> Iterator[TemplateUse]:
-    for key in TEXTS.get(step.step.kind, ()):
+    for key in step.step.expands:
         if isinstance((node := step.node.at(key)).value, str):
             yield TemplateUse(step, key, node, parse(node.value))
     for name in step.step.inputs:

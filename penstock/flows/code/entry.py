@@ -24,11 +24,11 @@ from penstock.core.json_values.json_text import canonical, compact
 from penstock.core.json_values.schema import Schema
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import WRITTEN, CheckContext, module_of, stems
-from penstock.flows.code.steps import CodeEnvironment, CodeVisit, InvokerWith
-from penstock.flows.definition import Code, CodeDecision
 from penstock.flows.project.files import command_of
 from penstock.flows.project.modules import RunFiles
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
+from penstock.flows.steps.step_context import CodeEnvironment, InvokerWith
 from penstock.manifest.fields import found, quoted
 from penstock.resources.hosts import read_patterns
 from penstock.tools.invocation import NestedCalls
@@ -57,7 +57,7 @@ async def enter(
     if path is None:
         return failed("code_node", _missing(step, around))
     beside = RunFiles(texts, posixpath.dirname(path))
-    loaded = await asyncio.to_thread(code_environment.modules.load, path, beside)
+    loaded = await asyncio.to_thread(code_environment.load, path, beside)
     if loaded.script is None:
         return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
     try:
@@ -168,7 +168,7 @@ def _missing(step: Code, around: CheckContext) -> str:
 
 def _spec(step: Code) -> ToolSpec:
     return ToolSpec(
-        tool_id=f"{step.kind.value}:{step.step_id}",
+        tool_id=f"{step.kind}:{step.step_id}",
         description=f"The handler of step {step.step_id!r}.",
         input_schema=ANY_INPUT,
         timeout_ms=step.timeout,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.context import SUFFIXES
-from penstock.flows.project.modules import ReadModule
+from penstock.flows.steps.step_context import LoadModule
 from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.graph import RefusedImport, target
 from penstock.sandbox.reading.modules import ScriptReference, load
@@ -64,7 +64,7 @@ export default async ({ input, about, signalMs }) => {
 """
 
 
-def open_reader(cache: Path | None) -> ReadModule:
+def open_reader(cache: Path | None) -> LoadModule:
     """Return a reader of modules with a cache for compiled scripts."""
     return partial(read_module, scanner=open_scanner(cache))
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from penstock.core.text import one_line
 from penstock.flows.checks.context import WRITTEN, CheckContext, module_of, stems
 from penstock.flows.code.entry import type_of
-from penstock.flows.definition import Code, CodeDecision, Flow
+from penstock.flows.definition import Flow
+from penstock.flows.steps.code import Code, CodeDecision
 from penstock.manifest.template import Placeholder, parse
 
 DRAFT = ".default"

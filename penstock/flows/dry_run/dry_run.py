@@ -38,7 +38,7 @@ from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
-from penstock.flows.definition import Flow, FlowRef
+from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import (
     DryRun,
     DryRunContext,
@@ -183,7 +183,7 @@ class DryRunner:
         step = self._flow.by_id[event.step_id]
         if event.outcome is Outcome.SUCCESS:
             self._results[event.step_id] = event.result
-        if isinstance(step, FlowRef):
+        if step.is_nested:
             has_failed = event.outcome is not Outcome.SUCCESS
             for choice in self._chooser.choices[event.step_id]:
                 if choice.fails is has_failed:

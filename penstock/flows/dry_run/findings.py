@@ -4,26 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from penstock.core.diagnostics import Diagnostic, in_file_order
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.reachability import (
-    ABSENT,
-    BRANCHES,
-    EXIT_TARGET,
-    LOOP_TARGET,
-    ON_ERROR,
-    PRESENT,
-)
 from penstock.flows.checks.view import FlowView
-from penstock.flows.definition import LoopDecision
-from penstock.flows.dry_run.choices import CAP, EXIT, LOOP
 from penstock.flows.dry_run.dry_run import MOST_STARTS
 from penstock.flows.dry_run.outcome import DryRun, EmptyTemplate, ReachedBranch
-from penstock.flows.reading.flow import ParsedFlow
-from penstock.flows.reading.steps import ParsedStep
+from penstock.flows.parsed import ParsedFlow, ParsedStep
 from penstock.manifest.template import ValueSource, parse
 from penstock.manifest.yaml_document import SourceRange
 
 _MOST_STEPS_NAMED = 8
-_OF_LOOPS = {EXIT: EXIT_TARGET, LOOP: LOOP_TARGET, CAP: "max_iterations"}
 
 
 def dry_findings(read: ParsedFlow, dry: DryRun) -> Sequence[Diagnostic]:
@@ -56,11 +44,8 @@ def _why(dry: DryRun) -> str | None:
 
 
 def _place(step: ParsedStep, walked: ReachedBranch) -> SourceRange | None:
-    keys: tuple[str, ...] = (BRANCHES, walked.branch)
-    if walked.branch in {PRESENT, ABSENT, ON_ERROR} and walked.branch in step.node.value:
-        keys = (walked.branch,)
-    elif isinstance(step.step, LoopDecision):
-        keys = (_OF_LOOPS[walked.branch],)
+    choices = (choice for choice in step.step.choices() if choice.branch == walked.branch)
+    keys = next((choice.keys for choice in choices), ())
     node = step.node
     for key in keys:
         if not isinstance(node.value, dict) or key not in node.value:

@@ -11,8 +11,7 @@ tests/flows/dry_run/test_path_chooser.py.
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 
-from penstock.flows.definition import AnyStep, Flow, LoopDecision
-from penstock.flows.dry_run.choices import Choice, choices_of
+from penstock.flows.definition import Choice, Flow, Step
 from penstock.flows.segments import Segments
 
 Edge = tuple[str, Choice]
@@ -34,7 +33,7 @@ class PathChooser:
 
     def __init__(self, flow: Flow, *, sees_all: bool) -> None:
         self._map = _Map(flow)
-        self.choices = {step.step_id: choices_of(step) for step in flow.steps}
+        self.choices = {step.step_id: step.choices() for step in flow.steps}
         every = ((each, choice) for each, some in self.choices.items() for choice in some)
         self.unseen: dict[Edge, None] = dict.fromkeys(every if sees_all else ())
         """In file order."""
@@ -84,7 +83,7 @@ class PathChooser:
         """Record that an outcome occurred."""
         self.unseen.pop((step_id, choice), None)
 
-    def choose(self, step: AnyStep, possible: Collection[Choice] | None = None) -> Choice:
+    def choose(self, step: Step, possible: Collection[Choice] | None = None) -> Choice:
         """Choose the outcome of a visit among the possible ones."""
         choices = self.choices[step.step_id] if possible is None else tuple(possible)
         chosen = self._choose(step, choices)
@@ -95,7 +94,7 @@ class PathChooser:
             self.see(step.step_id, chosen)
         return chosen
 
-    def _choose(self, step: AnyStep, choices: Sequence[Choice]) -> Choice:
+    def _choose(self, step: Step, choices: Sequence[Choice]) -> Choice:
         step_id = step.step_id
         # Once a run repeats a loop to its limit, it does so until the limit: a mixture would never
         # reach it.
@@ -117,7 +116,7 @@ class PathChooser:
         towards_end = [each for each in choices if not (each.fails or each.is_cap)]
         return min(towards_end, key=lambda each: self._map.distance(step, each, {END})[0])
 
-    def _towards_unseen(self, step: AnyStep, choices: Sequence[Choice]) -> Choice | None:
+    def _towards_unseen(self, step: Step, choices: Sequence[Choice]) -> Choice | None:
         goals = {each for each, _ in self.unseen} - self._hopeless
         if not goals:
             return None
@@ -137,7 +136,7 @@ class _Map:
         self._order = {step.step_id: number for number, step in enumerate(flow.steps)}
         self._next = {step.step_id: self._after(step) for step in flow.steps}
         self._everywhere = {
-            step.step_id: [t for each in choices_of(step) for t in self.targets(step, each)]
+            step.step_id: [t for each in step.choices() for t in self.targets(step, each)]
             for step in flow.steps
         }
         self._reached = self._from({each.step_id for each in self._segments.all[0]})
@@ -151,7 +150,7 @@ class _Map:
                 queue += self._everywhere[step_id]
         return reached
 
-    def targets(self, step: AnyStep, choice: Choice) -> Iterable[str]:
+    def targets(self, step: Step, choice: Choice) -> Iterable[str]:
         """Return the steps that an outcome may lead to."""
         if not choice.targets:
             return self._next[step.step_id]
@@ -161,16 +160,14 @@ class _Map:
         if not (is_bound and is_back):
             return choice.targets
         # At its bound a loop takes its exit; other steps fall through.
-        at_bound = (
-            (step.exit_target,) if isinstance(step, LoopDecision) else self._next[step.step_id]
-        )
+        at_bound = step.exit_targets or self._next[step.step_id]
         return (*choice.targets, *at_bound)
 
     def may_reach(self, step_id: str) -> bool:
         """Whether some path leads from the start to a step."""
         return step_id in self._reached
 
-    def distance(self, step: AnyStep, choice: Choice, goals: Collection[str]) -> tuple[int, str]:
+    def distance(self, step: Step, choice: Choice, goals: Collection[str]) -> tuple[int, str]:
         """Return the distance to the nearest of some steps by an outcome, and that step."""
         queue = deque((each, 0) for each in self.targets(step, choice))
         seen = set[str]()
@@ -183,7 +180,7 @@ class _Map:
                 queue.extend((each, far + 1) for each in self._everywhere[current])
         return _FAR, END
 
-    def _after(self, step: AnyStep) -> tuple[str, ...]:
+    def _after(self, step: Step) -> tuple[str, ...]:
         """Return what may follow when control continues after a step."""
         waiting = tuple(self._segments.blocked_by(step.step_id))
         if step.on_complete is not None:

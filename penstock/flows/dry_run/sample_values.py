@@ -10,8 +10,7 @@ from penstock.agents.agent import Agent
 from penstock.core.call import FINISH
 from penstock.core.envelope import Json
 from penstock.core.events.flow_events import Output, StepStatus, ValueType
-from penstock.flows.definition import Flow, Fork, LoopDecision, Step
-from penstock.flows.dry_run.choices import EXIT, Choice
+from penstock.flows.definition import Choice, Flow, Step
 from penstock.models.model import ModelRequest
 from penstock.models.pattern_text import matches, text_for
 from penstock.models.scripted import ScriptedReply, call
@@ -72,12 +71,5 @@ def finish_reply(step: Step, choice: Choice, request: ModelRequest) -> ScriptedR
     status = StepStatus.ERROR if choice.fails else StepStatus.COMPLETE
     values |= {"status": status.value, "summary": SAMPLE, "files": []}
     if "branch" in parameters["properties"] and not choice.fails:
-        values["branch"] = _branch(step, choice)
+        values["branch"] = step.answer(choice)
     return call(FINISH, **values)
-
-
-def _branch(step: Step, choice: Choice) -> str | list[str]:
-    if isinstance(step, LoopDecision):
-        return step.exit_target if choice.branch == EXIT else step.loop_target
-    is_multiple = isinstance(step, Fork) and step.is_multiple
-    return list(choice.options) if is_multiple else choice.options[0]

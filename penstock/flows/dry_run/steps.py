@@ -11,10 +11,7 @@ from penstock.core.limits import World
 from penstock.engine.bus import Bus
 from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent
 from penstock.flows.agents.briefing import Materials
-from penstock.flows.checks.reachability import PRESENT
-from penstock.flows.code.steps import CodeSteps
-from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
-from penstock.flows.dry_run.choices import SUCCESS, Choice
+from penstock.flows.definition import SUCCESS, Choice, Flow, Step
 from penstock.flows.dry_run.path_chooser import PathChooser
 from penstock.flows.dry_run.sample_values import (
     SAMPLE,
@@ -23,12 +20,11 @@ from penstock.flows.dry_run.sample_values import (
     values_of,
     without_patterns,
 )
-from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
-from penstock.flows.steps.shell import ShellSteps
-from penstock.flows.steps.step_context import StepContext, VisitResult
-from penstock.flows.steps.step_runner import StepRunner
+from penstock.flows.steps.conditional import PRESENT
+from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
+from penstock.flows.steps.table import KINDS, StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.store.blobs.blobs import open_blobs
@@ -61,7 +57,7 @@ class SimulatedTools(Struct, frozen=True):
     world: World
     invoker: Invoker
 
-    def agent_sessions(self, step: AnyStep, choice: Choice) -> AgentSessions:
+    def agent_sessions(self, step: Step, choice: Choice) -> AgentSessions:
         """Return agent sessions whose agents cause a choice."""
 
         def reply(request: ModelRequest) -> ScriptedReply:
@@ -74,11 +70,18 @@ class SimulatedTools(Struct, frozen=True):
         )
         return AgentSessions(environment, self.invoker, world=self.world, bus=Bus())
 
-    def steps(self, step: AnyStep, choice: Choice) -> StepRunner:
+    def steps(self, step: Step, choice: Choice) -> StepRunner:
         """Return a StepRunner whose agents cause a choice."""
-        code = CodeSteps(None, lambda tool: self.invoker)
-        shell = ShellSteps(None, self.invoker.threads)
-        return StepRunner(self.agent_sessions(step, choice), code, shell, self.world)
+        return StepRunner(self.step_tools(step, choice))
+
+    def step_tools(self, step: Step, choice: Choice) -> StepTools:
+        """Return tools for visits without a project, with agents that cause a choice."""
+        return StepTools(
+            agent_sessions=self.agent_sessions(step, choice),
+            invoker=self.invoker,
+            world=self.world,
+            invoker_with=lambda tool: self.invoker,
+        )
 
 
 def simulated_tools(get_agent: GetAgent, world: World) -> SimulatedTools:
@@ -94,13 +97,8 @@ class SimulatedSteps(StepRunner):
         self, tools: SimulatedTools, run: Run, chooser: PathChooser, *, until: float
     ) -> None:
         first = run.flow.steps[0]
-        super().__init__(
-            tools.agent_sessions(first, SUCCESS),
-            CodeSteps(None, lambda tool: tools.invoker),
-            ShellSteps(None, tools.invoker.threads),
-            tools.world,
-        )
-        self._tools = tools
+        super().__init__(tools.step_tools(first, SUCCESS))
+        self._simulated = tools
         self._run = run
         self._chooser = chooser
         self._until = until
@@ -110,9 +108,9 @@ class SimulatedSteps(StepRunner):
         """Chosen outcomes of flow-ref steps, by frame."""
         self.is_late = False
 
-    async def visit(self, step: AnyStep, context: StepContext) -> VisitResult:
+    async def visit(self, step: Step, context: StepContext) -> VisitResult:
         """Return the outcome that the chooser picks."""
-        if self._tools.world.clock.monotonic() >= self._until:
+        if self._simulated.world.clock.monotonic() >= self._until:
             self.is_late = True
             return VisitResult(ended=_TOO_LATE)
         if context.run is not self._run:
@@ -120,7 +118,7 @@ class SimulatedSteps(StepRunner):
                 return VisitResult(ended=_FAILS)
             return await self._play(step, context, self._chooser_of(context.run.flow).choose(step))
         limit = step.max_iterations
-        if step.kind is StepKind.LOOP_DECISION and limit is not None and context.visit > limit:
+        if step.counts_visits and limit is not None and context.visit > limit:
             capped = next(each for each in self._chooser.choices[step.step_id] if each.is_cap)
             self._chooser.see(step.step_id, capped)
             return await self._play(step, context, capped)
@@ -128,49 +126,28 @@ class SimulatedSteps(StepRunner):
             step, context, self._chooser.choose(step, self._possible(step, context))
         )
 
-    async def _play(self, step: AnyStep, context: StepContext, choice: Choice) -> VisitResult:
-        match step:
-            case Conditional():
-                result = StepResult(summary=choice.branch, branch=choice.branch)
-                return VisitResult(ended=_succeeded(result), route=RouteTaken(choice.targets))
-            case Shell() | Code() if choice.fails:
-                return VisitResult(ended=_FAILS)
-            case Shell():
-                values = context.run.values(step.config)
-                values.text(step.command)
-                context.warn_of_missing(values, step.step_id)
-                return VisitResult(
-                    ended=_succeeded(_sample_result({"exitCode": 0, "stderr": SAMPLE}))
-                )
-            case Code():
-                return self._coded(step, context, choice)
-            case AgentStep():
-                step = replace(step, outputs=without_patterns(step.outputs))
-            case _:
-                pass
-        return await self._tools.steps(step, choice).visit(step, context)
-
-    def _coded(self, step: Code, context: StepContext, choice: Choice) -> VisitResult:
-        values = context.run.values()
-        for text in step.inputs.values():
-            values.value(text)
-        context.warn_of_missing(values, step.step_id)
-        result = _sample_result(values_of(step.outputs))
+    async def _play(self, step: Step, context: StepContext, choice: Choice) -> VisitResult:
+        simulate = KINDS[step.kind].simulate
+        if simulate is None:
+            step = replace(step, outputs=without_patterns(step.outputs))
+            return await self._simulated.steps(step, choice).visit(step, context)
+        if choice.fails:
+            return VisitResult(ended=_FAILS)
+        result = _sample_result(simulate(step, context, values_of))
         if not choice.targets:
             return VisitResult(ended=_succeeded(result))
         route = context.run.loops.route(step, choice.targets)
         return VisitResult(ended=_succeeded(replace(result, branch=choice.branch)), route=route)
 
-    def _possible(self, step: AnyStep, context: StepContext) -> tuple[Choice, ...]:
+    def _possible(self, step: Step, context: StepContext) -> tuple[Choice, ...]:
         """Return the possible outcomes. A step that never ran cannot be `present`."""
         choices = self._chooser.choices[step.step_id]
-        if not isinstance(step, Conditional):
+        if not step.tested:
             return choices
-        checked = context.run.results.get(step.check) or context.run.results.get(
-            step.check.rpartition(".")[0]
-        )
-        is_there = checked is not None and checked.status != "skipped"
-        return choices if is_there else tuple(each for each in choices if each.branch != PRESENT)
+        results = (context.run.results.get(name) for name in step.tested)
+        checked = next((result for result in results if result is not None), None)
+        has_run = checked is not None and checked.status != "skipped"
+        return choices if has_run else tuple(each for each in choices if each.branch != PRESENT)
 
     def _reference(self, context: StepContext) -> Choice:
         """Return the chosen outcome of the flow-ref step that a nested visit belongs to."""

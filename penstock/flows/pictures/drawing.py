@@ -7,7 +7,7 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.flows.definition import AnyStep, Flow, Step
+from penstock.flows.definition import Flow, Step
 from penstock.flows.pictures.graph import followed, jumps, only_known
 from penstock.flows.segments import Segments
 
@@ -52,7 +52,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
     step_id: str
     box: Box
-    step: AnyStep | None
+    step: Step | None
 
     @property
     def caption(self) -> str:
@@ -175,12 +175,12 @@ def _node_width(flow: Flow, missing: Sequence[str]) -> float:
     return max(LEAST_WIDTH, min(max(*names, *captions), MOST_LETTERS) * LETTER + 28)
 
 
-def _caption(step: AnyStep | None) -> str:
+def _caption(step: Step | None) -> str:
     if step is None:
         return MISSING
-    said = getattr(step, "agent", None) or step.kind.value
+    worker = step.agent or step.kind
     most = f", at most {step.max_iterations}" if step.max_iterations is not None else ""
-    return f"{said}{most}{', then the end' if step.is_last else ''}"
+    return f"{worker}{most}{', then the end' if step.is_last else ''}"
 
 
 def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
@@ -202,7 +202,7 @@ def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
 
 
 def _in_a_row(
-    steps: Sequence[tuple[str, AnyStep | None]], width: float, y: float, each_width: float
+    steps: Sequence[tuple[str, Step | None]], width: float, y: float, each_width: float
 ) -> list[Node]:
     """Place steps side by side, centred."""
     whole = len(steps) * each_width + (len(steps) - 1) * _GAP

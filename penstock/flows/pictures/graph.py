@@ -5,19 +5,9 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from penstock.flows.checks.reachability import Reachability
-from penstock.flows.definition import (
-    AgentDecision,
-    AnyStep,
-    CodeDecision,
-    Conditional,
-    Flow,
-    Fork,
-    LoopDecision,
-)
+from penstock.flows.definition import ON_ERROR, Flow, Step
 from penstock.flows.segments import Segments
 
-ON_ERROR = "on_error"
-"""Label of the jump after a failure."""
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"})
 
 
@@ -58,17 +48,9 @@ class _Ids:
         return self.of(step_id) if is_there else f"{self.of(step_id)}[{_quoted(step_id)}]"
 
 
-def jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
+def jumps(step: Step) -> Iterator[tuple[str, str]]:
     """Yield the jumps of a step: label and target."""
-    match step:
-        case Fork() | AgentDecision() | CodeDecision():
-            yield from step.branches.items()
-        case Conditional():
-            yield from (("present", step.present), ("absent", step.absent))
-        case LoopDecision():
-            yield from (("loop", step.loop_target), ("exit", step.exit_target))
-        case _:
-            pass
+    yield from ((route.name, route.target) for route in step.decisions())
     if step.on_complete is not None:
         yield "on_complete", step.on_complete
     if step.on_error is not None:
@@ -99,8 +81,8 @@ def only_known(flow: Flow) -> Flow:
     return replace(flow, steps=tuple(steps))
 
 
-def _shape(step: AnyStep) -> str:
-    label = _quoted(f"{step.step_id}: {step.kind.value}")
+def _shape(step: Step) -> str:
+    label = _quoted(f"{step.step_id}: {step.kind}")
     return f"{{{label}}}" if step.is_router else f"[{label}]"
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from html import escape
 
-from penstock.flows.definition import Flow
+from penstock.flows.definition import ON_ERROR, Flow
 from penstock.flows.pictures.drawing import (
     LETTER,
     SMALL,
@@ -15,7 +15,6 @@ from penstock.flows.pictures.drawing import (
     drawing,
     fitted,
 )
-from penstock.flows.pictures.graph import ON_ERROR
 
 _REFUSED = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"

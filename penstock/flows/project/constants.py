@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.reading.kinds import CONFIG
+from penstock.flows.steps.fields import CONFIG
 from penstock.manifest.fields import Invalid, Node, found
 from penstock.manifest.files import NOWHERE, UnreadReason, read_bounded
 from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml

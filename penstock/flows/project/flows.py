@@ -19,6 +19,7 @@ from penstock.core.late import late
 from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext, places
 from penstock.flows.definition import Flow, RunInput
+from penstock.flows.parsed import ParsedFlow
 from penstock.flows.project.files import (
     BUILT_IN,
     BUILT_IN_HOME,
@@ -42,7 +43,7 @@ from penstock.flows.project.library import (
     unknown_flow,
 )
 from penstock.flows.project.modules import ModuleLoader
-from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
+from penstock.flows.reading.flow import flow_of, read_flow
 from penstock.manifest.files import walk
 from penstock.resources.project.globs import glob
 
@@ -244,7 +245,7 @@ def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
 def _findings(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
     """Return all findings for a flow."""
     # `late`: the checks take memory that a server without new flows never needs.
-    check: CheckFlow = late("penstock.flows.checks.flow:check_flow")
+    check: CheckFlow = late("penstock.flows.checking:check_flow")
     return check(read, around)
 
 

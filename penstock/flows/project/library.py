@@ -19,7 +19,7 @@ from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.checks.context import is_literal, resolve
-from penstock.flows.definition import AnyStep, Flow, FlowRef
+from penstock.flows.definition import Flow, Step
 from penstock.flows.reading.flow import flow_of
 from penstock.manifest.files import shown
 from penstock.resources.project.globs import glob
@@ -196,11 +196,12 @@ def _literal_targets(text: str, path: str, text_at: TextAt) -> Iterator[str]:
             yield target
 
 
-def _leads_to(step: AnyStep, path: str, text_at: TextAt) -> str | None:
+def _leads_to(step: Step, path: str, text_at: TextAt) -> str | None:
     """Return the path that a literal reference leads to; None if it is not literal or dangling."""
-    if not isinstance(step, FlowRef) or not is_literal(step.path):
+    path_written = step.path_written if step.is_nested else None
+    if path_written is None or not is_literal(path_written):
         return None
-    places = resolve(step.path, posixpath.dirname(path))
+    places = resolve(path_written, posixpath.dirname(path))
     return next((place for place in places if text_at(place) is not None), None)
 
 

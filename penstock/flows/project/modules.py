@@ -7,13 +7,11 @@ from pathlib import Path
 
 from penstock.core.late import late
 from penstock.flows.checks.context import CheckContext, CodeFault, module_of
-from penstock.flows.definition import Code, Flow
+from penstock.flows.definition import Flow
 from penstock.flows.project.files import FlowFile, FlowRoot
+from penstock.flows.steps.step_context import LoadModule
 from penstock.sandbox.reading.folder import Files, Folder, ReadFailure
 from penstock.sandbox.script import LoadResult
-
-ReadModule = Callable[[str, Files], LoadResult]
-"""Compiles a module to a script, or returns its problems. `Files` are the files beside it."""
 
 
 class RunFiles:
@@ -60,10 +58,10 @@ class ModuleLoader:
     The lock also covers the first use: opening the reader loads the parser, which must happen once.
     """
 
-    def __init__(self, open_reader: Callable[[], ReadModule]) -> None:
+    def __init__(self, open_reader: Callable[[], LoadModule]) -> None:
         self._open_reader = open_reader
         """Called when the first module is loaded."""
-        self._read: ReadModule | None = None
+        self._read: LoadModule | None = None
         self._lock = threading.Lock()
 
     def load(self, path: str, files: Files) -> LoadResult:
@@ -100,7 +98,7 @@ class ModuleLoader:
         around = FlowRoot(file.root).around(file, CheckContext())
         texts: dict[str, str] = {}
         for step in flow.steps:
-            path = module_of(step, around) if isinstance(step, Code) else None
+            path = module_of(step, around) if step.runs_module else None
             if path is not None:
                 folder = posixpath.dirname(path)
                 recording = _RecordingFiles(Folder(file.root / folder))
@@ -114,8 +112,8 @@ class ModuleLoader:
 def module_loader(cache: Path | None) -> ModuleLoader:
     """Return a loader that caches its scripts in a folder. It loads the parser on first use."""
 
-    def opened() -> ReadModule:
-        make: Callable[[Path | None], ReadModule] = late("penstock.flows.code.reading:open_reader")
+    def opened() -> LoadModule:
+        make: Callable[[Path | None], LoadModule] = late("penstock.flows.code.reading:open_reader")
         return make(cache)
 
     return ModuleLoader(opened)

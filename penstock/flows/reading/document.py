@@ -6,7 +6,6 @@ from penstock.agents.folders import MOST_BYTES
 from penstock.manifest.fields import found
 from penstock.manifest.yaml_document import (
     FENCE,
-    LINE_END,
     Document,
     SourceMap,
     SourceRange,
@@ -75,12 +74,6 @@ def parse_flow(text: str | bytes, file: str) -> Document:
     if is_several or not document.is_read or not isinstance(document.value, dict):
         document.value = None
     return document
-
-
-def source_lines(text: str | bytes) -> list[str]:
-    """Return the lines of a text as YAML counts them."""
-    decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return LINE_END.split(decoded.removeprefix("\ufeff"))
 
 
 def _decoded(text: str | bytes, document: Document) -> str | None:

@@ -1,22 +1,22 @@
 """Parses a flow from its text, with the places of its parts and all problems in the text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
+from penstock.core.diagnostics import has_error
 from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
-from penstock.flows.reading.document import parse_flow, source_lines
+from penstock.flows.parsed import ParsedFlow, ParsedStep
+from penstock.flows.reading.document import parse_flow
 from penstock.flows.reading.inputs import RunInputs
-from penstock.flows.reading.kinds import CONFIG, LenientBoolean
-from penstock.flows.reading.steps import ParsedStep, read_steps
+from penstock.flows.reading.steps import read_steps
+from penstock.flows.steps.fields import CONFIG, LenientBoolean
 from penstock.manifest.authored_kinds import AuthoredInteger, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node
 from penstock.manifest.files import NOWHERE
 from penstock.manifest.kinds import Text
-from penstock.manifest.yaml_document import Document, SourceRange
+from penstock.manifest.yaml_document import SourceRange
 
 WHAT = "the flow"
 MOST_AT_ONCE = 64
@@ -43,41 +43,6 @@ FIELDS = (
 )
 STEPS, NO_EFFECT = "steps", "auto_end"
 KNOWN = (*(each.key for each in FIELDS), STEPS, NO_EFFECT)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParsedFlow:
-    """A parsed flow, with the problems of its text."""
-
-    document: Document
-    source: str | bytes = field(repr=False)
-    steps: Sequence[ParsedStep] = ()
-    """The steps that are mappings, including broken ones."""
-    flow: Flow | None = None
-    """None if there is an error."""
-    inputs: Sequence[str] = ()
-    """Names of the typed inputs."""
-
-    @property
-    def file(self) -> str:
-        """Name of the file in findings."""
-        return self.document.file
-
-    @property
-    def findings(self) -> list[Diagnostic]:
-        """Problems of the text alone."""
-        return in_file_order(self.document.problems)
-
-    @property
-    def text(self) -> str:
-        """The text. Bytes that are not UTF-8 are replaced."""
-        source = self.source
-        return source if isinstance(source, str) else source.decode(errors="replace")
-
-    @cached_property
-    def lines(self) -> Sequence[str]:
-        """The lines of the text."""
-        return source_lines(self.source)
 
 
 def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:

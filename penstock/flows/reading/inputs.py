@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import RunInput
-from penstock.flows.reading.kinds import IgnoredValue
+from penstock.flows.steps.fields import IgnoredValue
 from penstock.manifest.authored_kinds import (
     IDENTIFIER,
     VALUE_TYPE,

@@ -5,23 +5,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from penstock.core.diagnostics import Diagnostic, Severity, nearest
-from penstock.flows.definition import AnyStep, StepKind
-from penstock.flows.reading.step_fields import (
-    ALWAYS,
-    CLASSES,
-    FIELDS_OF,
-    KNOWN,
-    StepField,
-    inferred,
-    owners,
-)
-from penstock.manifest.authored_kinds import Item, meant, named_items, warn
+from penstock.core.diagnostics import nearest
+from penstock.flows.parsed import ParsedStep, StepNode, label, place_of, step_node
+from penstock.flows.steps.fields import COMMON, StepField
+from penstock.flows.steps.table import FIELDS_OF, KINDS, KNOWN, inferred, owners
+from penstock.manifest.authored_kinds import meant, warn
 from penstock.manifest.fields import OWN, WRONG, Node, found, quoted
-from penstock.manifest.yaml_document import SourceRange
 
 MOST_STEPS = 1000
 MOST_FOREIGN = 100
@@ -30,77 +19,6 @@ LONGEST_ID = 64
 STEP_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLANK: dict[str, Any] = {"branches": {}, "max_iterations": None}
 """Placeholders for required fields that are missing; for other fields it is an empty text."""
-
-
-class StepNode(Node, kw_only=True):
-    """A value inside a step. Messages name it by the step's id."""
-
-    step_id: str = ""
-
-    @property
-    def name(self) -> str:
-        """Return the path as authors read it: `steps.look.outputs[0].type`."""
-        first = f".{self.step_id}" if self.step_id else f"[{self.path[1]}]"
-        rest = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.path[2:])
-        return f"steps{first}{''.join(rest)}"
-
-    def at(self, *keys: str | int) -> "StepNode":
-        """Return a value inside this one, or None as its value."""
-        return step_node(Node.at(self, *keys), self.step_id)
-
-
-class ParsedStep(Struct, frozen=True, kw_only=True):
-    """A parsed step, and the places of its parts."""
-
-    step: AnyStep
-    """A step without a valid id has `#` and its number as its id."""
-    node: StepNode
-    is_whole: bool = True
-    """Its kind is known, and its id is unique."""
-
-    @property
-    def step_id(self) -> str:
-        """The id, unique among all parsed steps."""
-        return self.step.step_id
-
-    @property
-    def is_named(self) -> bool:
-        """Whether other steps can refer to it."""
-        return not self.step_id.startswith("#")
-
-    @property
-    def label(self) -> str:
-        """Name of the step in messages."""
-        return label(self.node)
-
-    @property
-    def place(self) -> SourceRange:
-        """Place of its id."""
-        return place_of(self.node)
-
-    def error(
-        self, code: str, message: str, at: SourceRange | None = None, suggestion: str | None = None
-    ) -> Diagnostic:
-        """Return an error at a place, by default at the id."""
-        warning = self.warning(code, message, at, suggestion)
-        return replace(warning, severity=Severity.ERROR)
-
-    def warning(
-        self, code: str, message: str, at: SourceRange | None = None, suggestion: str | None = None
-    ) -> Diagnostic:
-        """Return a warning at a place, by default at the id."""
-        place = at or self.place
-        return Diagnostic(
-            code=code,
-            message=message,
-            file=self.node.document.file,
-            line=place.line,
-            column=place.column,
-            severity=Severity.WARNING,
-            suggestion=suggestion,
-            end_line=place.line,
-            end_column=place.end_column,
-        )
 
 
 def read_steps(node: Node) -> Sequence[ParsedStep]:
@@ -128,39 +46,6 @@ def read_steps(node: Node) -> Sequence[ParsedStep]:
     return steps
 
 
-def step_node(node: Node, step_id: str) -> StepNode:
-    """Return the node as a StepNode."""
-    return StepNode(
-        document=node.document,
-        home=node.home,
-        what=node.what,
-        value=node.value,
-        path=node.path,
-        step_id=step_id,
-    )
-
-
-def label(node: Node) -> str:
-    """Return the name of a step in messages."""
-    step_id = node.value.get("id")
-    if isinstance(step_id, str) and step_id:
-        return f"step {quoted(step_id)}"
-    return f"step {int(node.path[1]) + 1}"
-
-
-def place_of(node: Node) -> SourceRange:
-    """Return the place of a step's id, or of the step if it has none."""
-    return node.at("id").key_place if "id" in node.value else node.place
-
-
-def option_items(node: StepNode) -> list[Item]:
-    """Return the options of a fork with their places. A text that is a branch name is not split."""
-    options, branches = node.at("options"), node.value.get("branches")
-    if isinstance(options.value, str) and isinstance(branches, dict) and options.value in branches:
-        return [(options.value, options.key_place)]
-    return named_items(options)
-
-
 def _step(item: Node, lines: dict[str, int]) -> ParsedStep:
     step_id = _step_id(item)
     node = step_node(item, step_id)
@@ -173,18 +58,11 @@ def _step(item: Node, lines: dict[str, int]) -> ParsedStep:
     kind, key, is_known = _kind(node)
     values = _values(node, kind, key) if is_known else {}
     rows = FIELDS_OF[kind].values()
-    needed = {each.attribute: _blank(each) for each in rows if kind in each.needed_by}
-    if kind is StepKind.FORK:
-        values["options"] = tuple(text for text, _ in option_items(node)) or tuple(
-            values.get("branches", ())
-        )
+    blanks = {row.attribute: _BLANK.get(row.attribute, "") for row in rows if row.is_needed}
+    KINDS[kind].complete(node, values)
     unique = f"#{node.path[1]}" if is_double or not step_id else step_id
-    step = CLASSES[kind](step_id=unique, **{**needed, **values})
+    step = KINDS[kind].step(step_id=unique, **{**blanks, **values})
     return ParsedStep(step=step, node=node, is_whole=is_known and not is_double)
-
-
-def _blank(row: StepField) -> Any:
-    return _BLANK.get(row.attribute, "")
 
 
 def _step_id(item: Node) -> str:
@@ -206,7 +84,7 @@ def _step_id(item: Node) -> str:
     return ""
 
 
-def _kind(node: StepNode) -> tuple[StepKind, str, bool]:
+def _kind(node: StepNode) -> tuple[str, str, bool]:
     """Return the kind of a step, the key it was inferred from, and whether it is known."""
     kind, key = inferred(node.value)
     if "type" not in node.value:
@@ -215,19 +93,19 @@ def _kind(node: StepNode) -> tuple[StepKind, str, bool]:
     if not isinstance(word.value, str):
         word.wrong_type("a step type")
         return kind, "", False
-    if word.value in set(StepKind):
-        return StepKind(word.value), "", True
-    near = nearest(word.value, StepKind)
+    if word.value in KINDS:
+        return word.value, "", True
+    near = nearest(word.value, KINDS)
     word.refuse(
         "unknown-type",
         f"unknown step type {quoted(word.value)} in {label(node)}",
         at=word.key_place,
-        suggestion=meant(near) or f"known: {', '.join(StepKind)}",
+        suggestion=meant(near) or f"known: {', '.join(KINDS)}",
     )
     return kind, "", False
 
 
-def _values(node: StepNode, kind: StepKind, key: str) -> dict[str, Any]:
+def _values(node: StepNode, kind: str, key: str) -> dict[str, Any]:
     """Parse the fields of a step, by attribute. Problems are reported."""
     rows = FIELDS_OF[kind]
     _warn_foreign(node, kind)
@@ -235,7 +113,7 @@ def _values(node: StepNode, kind: StepKind, key: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, row in rows.items():
         value_given = node.value.get(name)
-        if kind in row.needed_by and (value_given in (None, {}, []) or _is_blank(value_given)):
+        if row.is_needed and (value_given in (None, {}, []) or _is_blank(value_given)):
             message = f'{label(node)} of type {kind} needs "{name}"'
             node.refuse("missing-step-field", message, at=place_of(node), suggestion=hint)
         elif name in node.value:
@@ -259,15 +137,15 @@ def _warn_weak(node: StepNode, row: StepField) -> None:
         warn(node, "no-effect", f'"{row.key}" is accepted and has no effect')
 
 
-def _warn_foreign(node: StepNode, kind: StepKind) -> None:
+def _warn_foreign(node: StepNode, kind: str) -> None:
     """Warn about fields of other kinds, and unknown ones."""
-    keys = (key for key in node.value if key not in ALWAYS and key not in FIELDS_OF[kind])
+    keys = (key for key in node.value if key not in COMMON and key not in FIELDS_OF[kind])
     for key in islice((key for key in keys if not key.startswith(OWN)), MOST_FOREIGN):
         if others := owners(key):
             message = f'field "{key}" does nothing in {label(node)} of type {kind}'
             suggestion = f"it belongs to {', '.join(others)}"
             warn(node.at(key), "field-of-other-type", message, suggestion)
             continue
-        near = nearest(key, (*ALWAYS, *FIELDS_OF[kind])) or nearest(key, KNOWN)
+        near = nearest(key, (*COMMON, *FIELDS_OF[kind])) or nearest(key, KNOWN)
         message = f"unknown field {quoted(key)} in {label(node)}"
         warn(node.at(key), "unknown-field", message, meant(near))

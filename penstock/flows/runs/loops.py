@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from penstock.flows.definition import Flow, LoopDecision, Step
+from penstock.flows.definition import Flow, Step
 
 
 class RouteTaken(Struct, frozen=True):
@@ -37,17 +37,17 @@ class LoopCounters:
         """Whether the target is the step itself or comes before it in the file."""
         return self._order[target] <= self._order[step.step_id]
 
-    def begin(self, step: LoopDecision, visit: int) -> RouteTaken | None:
+    def begin(self, step: Step, visit: int) -> RouteTaken | None:
         """Record a visit of a loop step. Return its exit if the limit is reached, else None."""
         self._round[step.step_id] = visit
         if step.max_iterations is not None and visit > step.max_iterations:
-            return RouteTaken((step.exit_target,), visit, is_forced=True)
+            return RouteTaken(step.exit_targets, visit, is_forced=True)
         return None
 
     def route(self, step: Step, targets: Sequence[str]) -> RouteTaken:
         """Apply the limit of a decision or a fork to the targets that were chosen."""
         back = [target for target in targets if self.leads_back(step, target)]
-        if isinstance(step, LoopDecision) or not back or step.max_iterations is None:
+        if step.counts_visits or not back or step.max_iterations is None:
             return RouteTaken(tuple(targets))
         taken = self._taken.get(step.step_id, 0)
         if taken < step.max_iterations:
@@ -60,14 +60,14 @@ class LoopCounters:
     def settle(self, step: Step, visit: int, targets: Sequence[str]) -> None:
         """Record the targets that a router led to."""
         is_back = any(self.leads_back(step, target) for target in targets)
-        if isinstance(step, LoopDecision):
-            is_repeated = is_back and step.loop_target in targets
+        if step.counts_visits:
+            is_repeated = is_back and not set(targets).isdisjoint(step.loop_targets)
             self._round[step.step_id] = visit + is_repeated
         elif is_back:
             self._taken[step.step_id] = self._taken.get(step.step_id, 0) + 1
 
     def iteration(self, step_id: str) -> int:
         """Return the current iteration of a router, from 1."""
-        if isinstance(self._flow.by_id[step_id], LoopDecision):
+        if self._flow.by_id[step_id].counts_visits:
             return self._round.get(step_id, 1)
         return 1 + self._taken.get(step_id, 0)

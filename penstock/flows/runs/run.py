@@ -19,7 +19,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.flows.definition import AgentStep, AnyStep, Flow, FlowRef, Fork, LoopDecision
+from penstock.flows.definition import Flow, Step
 from penstock.flows.runs.fork_choice import A_PERSON, ForkAnswer, ForkChoice
 from penstock.flows.runs.loops import LoopCounters
 from penstock.flows.runs.plan import Aborted, Jumped, Notice, Plan, Skipped
@@ -85,7 +85,7 @@ class Run:
         visit = self.plan.start(event.step_id)
         self.between_tries.discard(event.step_id)
         step = self.flow.by_id[event.step_id]
-        if isinstance(step, LoopDecision):
+        if step.counts_visits:
             self.loops.begin(step, visit)
 
     def settle(self, event: StepSettled) -> Sequence[Notice]:
@@ -101,9 +101,9 @@ class Run:
         self.choices.pop(event.step_id, None)
         self.results[event.step_id] = event.result
         self.newest = event.step_id
-        if isinstance(step, AgentStep) or _is_of_agent(step, event.result):
+        if step.is_agent_work or _is_of_agent(step, event.result):
             self.newest_agent = event.step_id
-        if event.answer is not None and isinstance(step, Fork):
+        if event.answer is not None and step.asks_person:
             self._choose(step, event)
         if step.is_router:
             self.loops.settle(step, event.visit, event.targets)
@@ -153,7 +153,7 @@ class Run:
         self.results[result_id] = result
         self.visits_inside[result_id] = visits
 
-    def _choose(self, fork: Fork, event: StepSettled) -> None:
+    def _choose(self, fork: Step, event: StepSettled) -> None:
         answer = event.answer or ""
         self.forks[fork.step_id] = ForkAnswer(answer, event.notes)
         choice = ForkChoice(
@@ -190,6 +190,6 @@ class Run:
         return notices
 
 
-def _is_of_agent(step: AnyStep, result: StepResult) -> bool:
+def _is_of_agent(step: Step, result: StepResult) -> bool:
     """Whether the step is a flow-ref whose result comes from an agent."""
-    return isinstance(step, FlowRef) and result.finish is not None
+    return step.is_nested and result.finish is not None

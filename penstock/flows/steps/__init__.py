@@ -1,1 +1,1 @@
-"""Visits of steps: their context, the work of each kind of step, and the events about them."""
+"""Kinds of steps: one file each. What a visit needs, and the events about it."""

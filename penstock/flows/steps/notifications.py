@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from penstock.core.events.flow_events import FlowNotified
-from penstock.flows.definition import AnyStep, Fork, LoopDecision
+from penstock.flows.definition import Step
 from penstock.flows.runs.costs import STEP_WAITS
 from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, Skipped
 from penstock.flows.steps.step_context import VisitResult
 
 
-def route_events(step: AnyStep, visited: VisitResult) -> Iterator[FlowNotified]:
+def route_events(step: Step, visited: VisitResult) -> Iterator[FlowNotified]:
     """Yield the events for a decision made without a person, and for an iteration it starts."""
     route = visited.route
-    if isinstance(step, Fork) and visited.is_left_to_agent and visited.answer is not None:
+    if visited.is_left_to_agent and visited.answer is not None:
         body = {
             "forkId": step.step_id,
             "agentName": visited.decided_by,
@@ -27,11 +27,11 @@ def route_events(step: AnyStep, visited: VisitResult) -> Iterator[FlowNotified]:
         }
         yield FlowNotified(kind="flow_auto_decision", body=body)
     # The iteration of a loop step is reported when its visit starts.
-    if route.iteration and not isinstance(step, LoopDecision):
+    if route.iteration and not step.counts_visits:
         yield iteration_event(step, route)
 
 
-def iteration_event(step: AnyStep, route: RouteTaken) -> FlowNotified:
+def iteration_event(step: Step, route: RouteTaken) -> FlowNotified:
     """Return the event for one iteration of a loop, or of a branch that leads back."""
     body = {
         "stepId": step.step_id,

@@ -1,4 +1,4 @@
-"""Shell steps: run a command in the project's folder.
+"""The kind `shell`: runs a command in the project's folder.
 
 Guarantees: a value from a run never becomes shell text. Each template in a command is replaced by
 a reference to a variable (`${PS_1}`), and the value goes into the environment of the command. A
@@ -9,24 +9,38 @@ Relies on authors leaving the variables unevaluated: `eval "$PS_1"` in a command
 Tests: tests/flows/steps/test_shell.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from msgspec import field
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import Interrupted, NotPermitted
-from penstock.core.events.flow_events import Outcome, StepResult, StepStatus
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.events.flow_events import (
+    STANDARD_FIELDS,
+    Outcome,
+    Output,
+    StepResult,
+    StepStatus,
+)
 from penstock.core.limits import MIB
-from penstock.engine.ledger import Ledger
-from penstock.flows.definition import Shell
+from penstock.flows.checks.view import FlowView
+from penstock.flows.definition import Step
+from penstock.flows.parsed import ParsedStep
 from penstock.flows.runs.values import TemplateValues
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.fields import AFTERWARDS, CONFIG, FLAG, TEXT, needed, step_field
+from penstock.flows.steps.kind import Sample, StepKind
+from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
+from penstock.manifest.authored_kinds import AuthoredInteger
 from penstock.manifest.template import Placeholder, parse, shown
 from penstock.resources.project.access import OPEN
-from penstock.resources.project.files import ProjectFiles
 from penstock.sandbox.processes.shell import ShellEnd
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 from penstock.tools.shell import ShellRun, check_on, run_in_project
-from penstock.tools.threads import Threads
 
+SHELL_SECONDS = 1800
 VALUE_BYTES = 100_000
 """Limit for one value passed in a variable, and for the command itself. Linux refuses a single
 argument or variable of 128 KiB."""
@@ -34,65 +48,83 @@ ALL_BYTES = 1_000_000
 """Limit for all values of one command together."""
 STREAM_BYTES = MIB
 SHELL = "shell"
+COMMAND = "command"
+EXIT_CODE, STDERR = "exitCode", "stderr"
+"""Fields of the result, in addition to the standard ones."""
 OFF_HERE = "shell steps are switched off in this project: set shell = true under [flows]"
 Filled = tuple[str, Mapping[str, str]]
 """A command, and the variables that replace its templates."""
 
 
-class ShellSteps:
-    """Runs the commands of shell steps in the project's folder."""
+class Shell(Step, frozen=True, kw_only=True):
+    """Runs a command of the operating system."""
 
-    def __init__(self, folder: ProjectFolder | None, threads: Threads) -> None:
-        self._folder = folder
-        self._threads = threads
+    kind: ClassVar[str] = "shell"
+    expands: ClassVar[tuple[str, ...]] = (COMMAND,)
+    is_shell_text: ClassVar[bool] = True
 
-    @property
-    def why_off(self) -> str:
-        """Reason why commands are not available; empty if they are."""
-        if self._folder is None:
-            return NO_PROJECT
-        return "" if self._folder.shell.is_on else OFF_HERE
+    command: str
+    timeout: int = SHELL_SECONDS
+    """Seconds."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    is_idempotent: bool = False
 
-    async def run(
-        self, step: Shell, frame: CallPath, filled: Filled, *, ledger: Ledger
-    ) -> VisitOutcome:
-        """Run a command and return its outcome.
+    def result_fields(self, of_agent: Sequence[str] | None) -> Sequence[str] | None:
+        """Return the standard fields and those of the ended command."""
+        del of_agent
+        return (*STANDARD_FIELDS, EXIT_CODE, STDERR)
 
-        The command is recorded as a call before it starts. After a crash, `ledger.start` raises
-        Interrupted unless the step is idempotent: no process can know how far the command came.
-        """
-        if self._folder is None:
-            return failed("shell_off", self.why_off, is_hard=True)
-        if fault := _fault(filled):
-            return failed("shell_value", fault)
-        text, variables = filled
-        run = ShellRun(
-            text=text,
-            seconds=step.timeout,
-            most_bytes=STREAM_BYTES,
-            task=ledger.task.task_id,
-            environment={
-                **variables,
-                "PENSTOCK_RUN_ID": ledger.task.task_id,
-                "PENSTOCK_STEP_ID": step.step_id,
-            },
-        )
-        call = Call(CallPath(f"{frame}/{SHELL}"), SHELL, {"command": text})
-        try:
-            check_on(self._folder.shell)
-            await ledger.start(call, again=step.is_idempotent)
-            end = await run_in_project(run, self._files(), self._folder.shell, self._threads)
-        except Interrupted as error:
-            return failed("interrupted", str(error))
-        except NotPermitted as error:
-            return failed("shell_off", str(error), is_hard=True)
-        except (OSError, ValueError) as error:
-            return failed("shell_exit", f"the command did not start: {error}")
-        return _ended(step, end)
 
-    def _files(self) -> ProjectFiles:
-        assert self._folder is not None  # noqa: S101  `run` returned before otherwise
-        return self._folder.files(OPEN)
+async def _visit(step: Shell, context: StepContext, tools: StepTools) -> VisitResult:
+    values = context.run.values(step.config)
+    filled = with_variables(step.command, values)
+    context.warn_of_missing(values, step.step_id)
+    return VisitResult(ended=await run_command(step, filled, context, tools))
+
+
+def why_off(folder: ProjectFolder | None) -> str:
+    """Return why commands are not available; empty if they are."""
+    if folder is None:
+        return NO_PROJECT
+    return "" if folder.shell.is_on else OFF_HERE
+
+
+async def run_command(
+    step: Shell, filled: Filled, context: StepContext, tools: StepTools
+) -> VisitOutcome:
+    """Run a command and return its outcome.
+
+    The command is recorded as a call before it starts. After a crash, `ledger.start` raises
+    Interrupted unless the step is idempotent: no process can know how far the command came.
+    """
+    if (folder := tools.project) is None:
+        return failed("shell_off", why_off(None), is_hard=True)
+    if fault := _fault(filled):
+        return failed("shell_value", fault)
+    (text, variables), ledger = filled, context.ledger
+    run = ShellRun(
+        text=text,
+        seconds=step.timeout,
+        most_bytes=STREAM_BYTES,
+        task=ledger.task.task_id,
+        environment={
+            **variables,
+            "PENSTOCK_RUN_ID": ledger.task.task_id,
+            "PENSTOCK_STEP_ID": step.step_id,
+        },
+    )
+    call = Call(CallPath(f"{context.frame}/{SHELL}"), SHELL, {COMMAND: text})
+    try:
+        check_on(folder.shell)
+        await ledger.start(call, again=step.is_idempotent)
+        end = await run_in_project(run, folder.files(OPEN), folder.shell, tools.invoker.threads)
+    except Interrupted as error:
+        return failed("interrupted", str(error))
+    except NotPermitted as error:
+        return failed("shell_off", str(error), is_hard=True)
+    except (OSError, ValueError) as error:
+        return failed("shell_exit", f"the command did not start: {error}")
+    return _ended(step, end)
 
 
 def with_variables(command: str, values: TemplateValues) -> Filled:
@@ -135,7 +167,7 @@ def _ended(step: Shell, end: ShellEnd) -> VisitOutcome:
         status=StepStatus.COMPLETE if is_good else StepStatus.ERROR,
         summary=summary,
         full_output=end.stdout,
-        outputs={"exitCode": end.code, "stderr": end.stderr},
+        outputs={EXIT_CODE: end.code, STDERR: end.stderr},
     )
     if is_good:
         return VisitOutcome(outcome=Outcome.SUCCESS, result=result)
@@ -149,3 +181,38 @@ def _summary(step: Shell, end: ShellEnd) -> str:
     if end.refusals:
         return f"changes were refused: {' '.join(end.refusals)}"
     return f"exit code {end.code}" if end.code >= 0 else f"killed by signal {-end.code}"
+
+
+def _simulate(step: Shell, context: StepContext, sample: Sample) -> Mapping[str, Any]:
+    values = context.run.values(step.config)
+    values.text(step.command)
+    context.warn_of_missing(values, step.step_id)
+    return sample([Output(name=STDERR)]) | {EXIT_CODE: 0}
+
+
+def _check(step: Shell, parsed: ParsedStep, view: FlowView) -> Iterator[Diagnostic]:
+    """Yield a switched-off shell once for each flow, and commands whose failure ends the flow."""
+    first = next(each for each in view.steps if each.step.kind == step.kind)
+    if first is parsed and not view.around.has_shell:
+        message = "shell steps are switched off in this project"
+        advice = "set shell = true under [flows] in penstock.toml"
+        yield parsed.warning("shell-off", message, suggestion=advice)
+    if step.on_error is None:
+        message = f"shell {parsed.label} has no on_error: a failing command ends the flow"
+        yield parsed.warning("shell-without-on-error", message)
+
+
+KIND = StepKind(
+    step=Shell,
+    fields=(
+        needed(step_field(COMMAND, TEXT)),
+        step_field("timeout", AuthoredInteger(low=1, high=86_400)),
+        step_field("config", CONFIG),
+        step_field("idempotent", FLAG, "is_idempotent"),
+        *AFTERWARDS,
+    ),
+    visit=_visit,
+    simulate=_simulate,
+    check=_check,
+    implied_by=COMMAND,
+)

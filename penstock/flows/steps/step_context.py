@@ -1,20 +1,56 @@
-"""Context of a visit, and its result."""
+"""A visit of a step: what it needs, its context, and its result."""
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
 from penstock.core.call import CallPath
 from penstock.core.events.flow_events import FlowNotified, StepSettled
+from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
+from penstock.flows.agents.agent_sessions import AgentSessions
 from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import TemplateValues
 from penstock.flows.runs.visit_outcome import VisitOutcome
 from penstock.flows.runs.warnings import warn
+from penstock.sandbox.reading.folder import Files
+from penstock.sandbox.script import LoadResult, Sandbox
+from penstock.tools.invoker import Invoker
+from penstock.tools.resources import ProjectFolder
+from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.tool import Tool
 
 NOWHERE = RouteTaken(())
+NO_BINDINGS = Bindings()
+InvokerWith = Callable[[Tool], Invoker]
+"""Returns an invoker for all tools of the project and the passed one."""
+LoadModule = Callable[[str, Files], LoadResult]
+"""Compiles a module to a script, or returns its problems. `Files` are the files beside it."""
+
+
+class CodeEnvironment(Struct, frozen=True, kw_only=True):
+    """What code steps need to run."""
+
+    sandbox: Sandbox
+    load: LoadModule
+    usual: Bindings = NO_BINDINGS
+    """Bindings of every script of the project."""
+
+
+class StepTools(Struct, frozen=True, kw_only=True):
+    """What visits work with: the parts of a runtime that steps of some kind use."""
+
+    agent_sessions: AgentSessions
+    invoker: Invoker
+    world: World
+    invoker_with: InvokerWith
+    code_environment: CodeEnvironment | None = None
+    """None: no project folder, so modules cannot run."""
+    project: ProjectFolder | None = None
+    """None: no project folder, so commands cannot run."""
 
 
 class VisitResult(Struct, frozen=True, kw_only=True):

@@ -181,7 +181,7 @@ async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
 def step_part(step: Step) -> dict[str, str]:
     """Return a step for a list."""
     agent = getattr(step, "agent", None)
-    return {"id": step.step_id, "type": step.kind.value} | ({"agent": agent} if agent else {})
+    return {"id": step.step_id, "type": step.kind} | ({"agent": agent} if agent else {})
 
 
 async def _write(context: ServerContext, path: str, content: str, status: int) -> Response:

@@ -10,11 +10,8 @@ from penstock.flows.agents.finish import (
     FinishContract,
     RejectedFinish,
     compiled,
-    loop_branches,
-    loop_target,
     merged,
 )
-from penstock.flows.definition import LoopDecision
 
 PLAIN = {"status": "complete", "summary": "done", "files": []}
 DECISION = FinishContract(branches=("a", "b"))
@@ -173,26 +170,6 @@ def test_an_undeclared_branch_is_dropped() -> None:
     assert isinstance(judged, AcceptedFinish)
     assert judged.result.branch is None
     assert judged.undeclared == ("branch",)
-
-
-@pytest.mark.parametrize(
-    ("again", "out", "answer", "wanted"),
-    [
-        ("draft", "publish", "draft", "draft"),
-        ("draft", "publish", "publish", "publish"),
-        ("draft", "publish", "loop", "draft"),
-        ("draft", "publish", "exit", "publish"),
-        ("exit", "loop", "exit", "exit"),
-        ("exit", "loop", "loop", "loop"),
-    ],
-)
-def test_a_loop_takes_the_steps_or_the_words_for_them(
-    again: str, out: str, answer: str, wanted: str
-) -> None:
-    """An id that is spelled `loop` or `exit` means that step."""
-    step = LoopDecision(step_id="l", agent="j", task="?", loop_target=again, exit_target=out)
-    assert answer in loop_branches(step)
-    assert loop_target(step, answer) == wanted
 
 
 def test_an_equal_contract_is_not_compiled_again() -> None:

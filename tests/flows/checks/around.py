@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow
 from tests.flows.texts import TOP, finding_lines
 

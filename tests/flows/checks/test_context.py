@@ -9,6 +9,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentInput, AgentProfile
 from penstock.agents.folders import load_agents
 from penstock.core.events.flow_events import Output
+from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import (
     AgentCard,
     CheckContext,
@@ -19,9 +20,8 @@ from penstock.flows.checks.context import (
     module_of,
     resolve,
 )
-from penstock.flows.checks.flow import check_flow
-from penstock.flows.definition import Code
 from penstock.flows.reading.flow import read_flow
+from penstock.flows.steps.code import Code
 from tests.flows.checks.around import SEED, beside
 from tests.flows.texts import TOP, read
 

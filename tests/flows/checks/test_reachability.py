@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.flows.checks.reachability import (
-    Graph,
-    Reachability,
-    Route,
-    branches_of,
-    components,
-    routes_of,
-)
+from penstock.flows.checks.reachability import Graph, Reachability, components
 from penstock.flows.runs.plan import Plan
 from tests.flows.examples import (
     EXAMPLES,
@@ -26,10 +19,8 @@ from tests.flows.examples import (
     W10,
     W11,
     agent,
-    decision,
     flow,
     fork,
-    loop,
     ref,
 )
 from tests.flows.planned import run
@@ -78,16 +69,6 @@ def test_on_complete_is_no_jump_to_what_waits_anyway() -> None:
     ways = Reachability(steps)
     assert ways.routes(steps[0]) == ()
     assert ways.may_precede("a", "c")
-
-
-def test_the_jumps_of_a_step() -> None:
-    assert list(routes_of(agent("a", on_complete="b", on_error="c"))) == [
-        Route("on_complete", "b"),
-        Route("on_error", "c"),
-    ]
-    assert [each.field for each in routes_of(loop("l", "a", "b"))] == ["loop_target", "exit_target"]
-    assert list(routes_of(decision("d", "x"))) == [Route("branches", "x", "x")]
-    assert (branches_of(agent("a")), branches_of(fork("f", "a"))) == ({}, {"a": "a"})
 
 
 def test_what_runs_behind_a_jump_without_another_one() -> None:

@@ -7,8 +7,9 @@ import pytest
 from penstock.core.events.flow_events import Output, ValueType
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code.templates import drafts, missing_drafts
-from penstock.flows.definition import Code, CodeDecision, Flow
+from penstock.flows.definition import Flow
 from penstock.flows.project.modules import ModuleLoader, RunFiles
+from penstock.flows.steps.code import Code, CodeDecision
 
 DECIDE = CodeDecision(
     step_id="route",

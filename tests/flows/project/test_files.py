@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.agent_profile import Tier
+from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.flow import check_flow
 from penstock.flows.project.files import FlowRoot, command_of, file_at, find_flows, read_flow_file
 from tests.flows.texts import TOP, finding_lines
 

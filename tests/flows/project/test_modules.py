@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from penstock.core.events.flow_events import Output
-from penstock.flows.definition import Code, Flow
+from penstock.flows.definition import Flow
 from penstock.flows.project.files import file_at
-from penstock.flows.project.modules import ModuleLoader, ReadModule, RunFiles, module_loader
+from penstock.flows.project.modules import ModuleLoader, RunFiles, module_loader
+from penstock.flows.steps.code import Code
+from penstock.flows.steps.step_context import LoadModule
 from penstock.sandbox.reading.folder import ReadFailure
 from penstock.sandbox.script import LoadResult
 
@@ -58,9 +60,9 @@ def test_texts_are_files_of_one_folder() -> None:
 
 
 def test_what_reads_modules_is_opened_once_and_not_before_it_is_wanted() -> None:
-    opened: list[ReadModule] = []
+    opened: list[LoadModule] = []
 
-    def open_reader() -> ReadModule:
+    def open_reader() -> LoadModule:
         opened.append(lambda path, files: LoadResult())
         return opened[0]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.agents.folders import MOST_BYTES
-from penstock.flows.reading.document import parse_flow, source_lines
+from penstock.flows.reading.document import parse_flow
 from penstock.flows.reading.flow import read_flow
 from tests.flows.texts import findings_of
 
@@ -123,8 +123,3 @@ def test_a_byte_order_mark_and_windows_lines_change_nothing() -> None:
     assert '4 warning unknown-field: unknown field "naem" in the flow; did you mean "name"?' in (
         findings_of(text)
     )
-
-
-def test_lines_are_counted_as_yaml_counts_them() -> None:
-    assert source_lines("a\r\nb\u2028c\nd") == ["a", "b", "c", "d"]
-    assert source_lines(b"\xef\xbb\xbfa\xff") == ["a\ufffd"]

@@ -2,17 +2,13 @@
 
 import pytest
 
-from penstock.flows.definition import (
-    AgentStep,
-    Code,
-    CodeDecision,
-    Conditional,
-    Fork,
-    LoopDecision,
-    Shell,
-    StepRetry,
-)
-from penstock.flows.reading.steps import option_items
+from penstock.flows.definition import StepRetry
+from penstock.flows.steps.agent import AgentStep
+from penstock.flows.steps.code import Code, CodeDecision
+from penstock.flows.steps.conditional import Conditional
+from penstock.flows.steps.fork import Fork, option_items
+from penstock.flows.steps.loop_decision import LoopDecision
+from penstock.flows.steps.shell import Shell
 from tests.flows.texts import attributes, finding_lines, findings_of_step, read, step_of
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from penstock.flows.definition import AgentDecision, Fork, LoopDecision
 from penstock.flows.runs.loops import LoopCounters, RouteTaken
+from penstock.flows.steps.agent_decision import AgentDecision
+from penstock.flows.steps.fork import Fork
+from penstock.flows.steps.loop_decision import LoopDecision
 from tests.flows.examples import W6, W7, agent, flow
 
 DECISION = AgentDecision(

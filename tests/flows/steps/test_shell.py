@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.chat.message import NewRun
 from penstock.core.envelope import Envelope
@@ -10,6 +11,7 @@ from penstock.flows.definition import Flow
 from penstock.flows.runs.loops import LoopCounters
 from penstock.flows.runs.values import TemplateValues
 from penstock.flows.steps.shell import with_variables
+from tests.flows.checks.around import PLAIN, found_in
 from tests.kit.project import ProjectFolder
 
 pytestmark = pytest.mark.programs
@@ -144,3 +146,21 @@ async def test_a_command_that_the_system_does_not_start_is_a_soft_failure(
         "the command did not start: [Errno 7] Argument list too long" in (envelope.output["reason"])
     )
     assert result(envelope)["visits"] == 2
+
+
+SHELLS = (
+    "- {id: s, command: make}\n- {id: t, command: make, on_error: z}\n- {id: z, agent: scout}\n"
+)
+ALONE = (
+    '4 warning shell-without-on-error: shell step "s" has no on_error: a failing command '
+    "ends the flow"
+)
+OFF = (
+    "4 warning shell-off: shell steps are switched off in this project; set shell = true "
+    "under [flows] in penstock.toml"
+)
+
+
+@pytest.mark.parametrize(("has_shell", "wanted"), [(True, [ALONE]), (False, [OFF, ALONE])])
+def test_a_shell_step_is_switched_on_and_may_fail(has_shell: bool, wanted: list[str]) -> None:
+    assert found_in(SHELLS, replace(PLAIN, has_shell=has_shell)) == wanted

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.core.clock import SystemClock
+from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow
 from tests.flows.checks.around import PLAIN, SEED, beside, found_in
 from tests.flows.texts import TOP, finding_lines

@@ -5,7 +5,6 @@ from itertools import islice
 
 from penstock.core.diagnostics import Diagnostic, in_file_order
 from penstock.flows.checks.agents import check_agents
-from penstock.flows.checks.code import check_code
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.loops import check_loops
 from penstock.flows.checks.refs import check_refs
@@ -13,10 +12,19 @@ from penstock.flows.checks.results import check_results
 from penstock.flows.checks.step_references import check_blocked_by, check_targets
 from penstock.flows.checks.templates import check_templates
 from penstock.flows.checks.view import FlowView
-from penstock.flows.reading.flow import ParsedFlow
+from penstock.flows.parsed import ParsedFlow
+from penstock.flows.steps.table import KINDS
 
 MOST_FINDINGS = 1000
 """Limit per check."""
+
+
+def check_kinds(view: FlowView) -> Iterator[Diagnostic]:
+    """Yield the findings that only steps of one kind have."""
+    for parsed in view.steps:
+        yield from KINDS[parsed.step.kind].check(parsed.step, parsed, view)
+
+
 CHECKS = (
     check_agents,
     check_blocked_by,
@@ -25,7 +33,7 @@ CHECKS = (
     check_templates,
     check_results,
     check_refs,
-    check_code,
+    check_kinds,
 )
 
 

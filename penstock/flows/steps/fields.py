@@ -1,14 +1,15 @@
-"""Kinds of fields that only flows have."""
+"""Fields of steps in flow files: how each is parsed. Kinds of steps list the fields they have."""
 
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.flows.definition import StepRetry
-from penstock.manifest.authored_kinds import AuthoredInteger, part, warn_unknown
-from penstock.manifest.fields import Invalid, Node
-from penstock.manifest.kinds import Boolean
+from penstock.manifest.authored_kinds import AuthoredInteger, Names, Outputs, part, warn_unknown
+from penstock.manifest.fields import Invalid, Kind, Node
+from penstock.manifest.kinds import Boolean, Text
 
 TRIES, SECONDS = (1, 10), (0, 3600)
 
@@ -94,3 +95,50 @@ CONFIG = MappingOf(
     fits=is_plain,
     item_wanted="text, a number or a boolean",
 )
+MOST_ITERATIONS = 1000
+TEXT = Text(wanted="text")
+STEP_ID = Text(wanted="a step id")
+AGENT_NAME = Text(wanted="an agent name")
+FLAG = Boolean()
+COMMON = ("id", "type")
+"""Fields of every step; they are read first."""
+
+
+class StepField(Struct, frozen=True, kw_only=True):
+    """A field that steps of a kind may have."""
+
+    key: str
+    attribute: str
+    """Attribute of the step; empty for a field without effect."""
+    value: Kind
+    is_needed: bool = False
+    new_name: str = ""
+    """The current name, if this key is an old one."""
+
+
+def step_field(key: str, value: Kind, attribute: str | None = None) -> StepField:
+    """Return a field. The attribute has the name of the key unless it is given."""
+    return StepField(key=key, value=value, attribute=key if attribute is None else attribute)
+
+
+def needed(field: StepField) -> StepField:
+    """Return the field as one that steps must have."""
+    return replace(field, is_needed=True)
+
+
+BLOCKED_BY = step_field(
+    "blockedBy", Names(wanted="a list of step ids", item_wanted="a step id"), "blocked_by"
+)
+AGENT = step_field("agent", AGENT_NAME)
+TASK = step_field("task", TEXT)
+MODEL = step_field("model", Text(wanted="a model name"))
+MAX_ITERATIONS = step_field("max_iterations", AuthoredInteger(low=1, high=MOST_ITERATIONS))
+BRANCHES = step_field("branches", TARGETS)
+OUTPUTS = step_field("outputs", Outputs())
+INPUTS = step_field("inputs", TEXTS)
+ON_COMPLETE = step_field("on_complete", STEP_ID)
+ON_ERROR = step_field("on_error", STEP_ID)
+END = step_field("end", FLAG, "is_last")
+RETRY = step_field("retry", RetryKind())
+AFTERWARDS = (ON_COMPLETE, ON_ERROR, END, RETRY)
+"""Fields of steps that work and do not decide: where control goes, and how often to try."""

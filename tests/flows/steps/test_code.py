@@ -1,10 +1,13 @@
-"""The modules of code steps, and the commands of shell steps."""
+"""The kinds `code` and `code-decision`: their modules, and runs without a sandbox."""
 
 import pytest
 from msgspec.structs import replace
 
 from penstock.flows.checks.context import CheckContext, CodeFault
-from tests.flows.checks.around import PLAIN, codes_in, found_in
+from penstock.flows.steps.code import NO_SANDBOX
+from penstock.models.scripted import ScriptedModel
+from tests.flows.checks.around import codes_in, found_in
+from tests.kit.flows import by_task, run_flow
 
 FLAT = CheckContext(file="flows/dom/apply.yaml", command="dom:apply")
 FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
@@ -71,19 +74,6 @@ def test_a_module_that_cannot_run_is_an_error() -> None:
     assert codes_in("- {id: c, type: code}\n", replace(FOLDER, has_file=lambda _: True)) == []
 
 
-SHELLS = (
-    "- {id: s, command: make}\n- {id: t, command: make, on_error: z}\n- {id: z, agent: scout}\n"
-)
-ALONE = (
-    '4 warning shell-without-on-error: shell step "s" has no on_error: a failing command '
-    "ends the flow"
-)
-OFF = (
-    "4 warning shell-off: shell steps are switched off in this project; set shell = true "
-    "under [flows] in penstock.toml"
-)
-
-
-@pytest.mark.parametrize(("has_shell", "wanted"), [(True, [ALONE]), (False, [OFF, ALONE])])
-def test_a_shell_step_is_switched_on_and_may_fail(has_shell: bool, wanted: list[str]) -> None:
-    assert found_in(SHELLS, replace(PLAIN, has_shell=has_shell)) == wanted
+async def test_without_a_sandbox_a_code_step_fails_and_says_so() -> None:
+    envelope = await run_flow("  - {id: count, type: code}", ScriptedModel(by_task({})))
+    assert envelope.output["results"]["count"]["summary"] == NO_SANDBOX

@@ -1,9 +1,21 @@
-"""Retries."""
+"""Fields of steps: which attribute a key sets, and which fields a step must have."""
 
 import pytest
 
 from penstock.flows.definition import StepRetry
+from penstock.flows.steps.fields import AGENT, END, needed, step_field
 from tests.flows.texts import findings_of_step, step_of
+
+
+def test_a_field_sets_the_attribute_of_its_name_unless_it_names_another() -> None:
+    assert (AGENT.key, AGENT.attribute) == ("agent", "agent")
+    assert (END.key, END.attribute) == ("end", "is_last")
+    assert not step_field("reads", AGENT.value, "").attribute
+
+
+def test_a_kind_can_require_a_field_that_others_leave_optional() -> None:
+    assert needed(AGENT).is_needed
+    assert not AGENT.is_needed
 
 
 @pytest.mark.parametrize(
