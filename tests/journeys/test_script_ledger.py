@@ -175,7 +175,7 @@ async def test_l11_another_path_is_legal_and_is_told(project: ProjectFolder) -> 
     (told,) = await stage.notes("script.diverged")
     assert (told.level, told.message) == (
         "warning",
-        "recorded before, and not asked for again: look",
+        "recorded in an earlier entry, but not requested again: look",
     )
 
 

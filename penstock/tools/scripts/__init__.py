@@ -1,1 +1,1 @@
-"""Tools that are scripts: from a manifest to the bridge that one entry of it holds."""
+"""Tools that are scripts: their manifests, and the host calls that they may make."""

@@ -6,7 +6,7 @@ the script.
 
 Schemas that scripts pass are bounded, because the host checks values against them and nothing can
 interrupt it: references that double at each of thirty levels, or a pattern that tries every
-combination, would block the event loop. So a schema is measured with its references written out,
+combination, would block the event loop. So a schema is measured with its references replaced,
 its patterns run in linear time (`is_trusted=False`), and its size times the size of the value is
 bounded. Proof: tests/tools/scripts/test_arguments.py.
 """
@@ -19,14 +19,14 @@ from penstock.core.json_values.schema import Problem, Schema
 
 MOST_CHARACTERS = 1_000_000
 MOST_SCHEMA_CHARACTERS = 65_536
-"""Of a schema as JSON, with what it refers to in the place of each reference."""
+"""Most characters of a schema as JSON, with each reference replaced by its target."""
 MOST_WORK = 2_000_000_000
-"""Characters of the schema times those of the value: about a second."""
+"""Characters of the schema times characters of the value. Checking that much takes about 1 s."""
 _REFERENCES = ("$ref", "$dynamicRef")
 
 
 def text(arguments: Any, name: str, *, least: int = 1, most: int = MOST_CHARACTERS) -> str:
-    """Return a member that must be a text. Raises TypeError."""
+    """Return a required text. Lone surrogates are replaced: they cannot be stored as UTF-8."""
     value = arguments.get(name)
     if not isinstance(value, str) or not least <= len(value) <= most:
         raise TypeError(f"{name} must be a text of {least} to {most} characters")
@@ -34,25 +34,26 @@ def text(arguments: Any, name: str, *, least: int = 1, most: int = MOST_CHARACTE
 
 
 def optional_text(arguments: Any, name: str, *, most: int = MOST_CHARACTERS) -> str | None:
-    """Return a member that may be left out, or empty. Raises TypeError."""
+    """Return a text that may be absent or empty."""
     return None if arguments.get(name) is None else text(arguments, name, least=0, most=most)
 
 
 def number(arguments: Any, name: str, least: float, most: float) -> float:
-    """Return a member that must be a number in its range. Raises TypeError."""
+    """Return a required number within its range, both ends included."""
     value = arguments.get(name)
+    # In Python `True` is an int, and NaN fails every comparison.
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise TypeError(f"{name} must be a number from {least:g} to {most:g}")
     return value
 
 
 def optional_number(arguments: Any, name: str, least: float, most: float) -> float | None:
-    """Return a number that may be left out. Raises TypeError."""
+    """Return a number that may be absent."""
     return None if arguments.get(name) is None else number(arguments, name, least, most)
 
 
 def items(arguments: Any, name: str) -> list[Any]:
-    """Return a member that must be a list; an empty one when it is left out. Raises TypeError."""
+    """Return a list; an empty one if it is absent."""
     value = arguments.get(name, [])
     if not isinstance(value, list | tuple):
         raise TypeError(f"{name} must be a list")
@@ -60,15 +61,15 @@ def items(arguments: Any, name: str) -> list[Any]:
 
 
 def mapping(arguments: Any, name: str) -> dict[str, Any]:
-    """Return a member that must be an object; an empty one when it is left out."""
+    """Return an object; an empty one if it is absent."""
     value = arguments.get(name, {})
     if not isinstance(value, dict):
         raise TypeError(f"{name} must be an object")
     return value
 
 
-class GivenSchema:
-    """A schema of a script, compiled. Raises TypeError for what is none, or too large."""
+class ScriptSchema:
+    """A compiled schema of a script. Raises TypeError if it is invalid or too large."""
 
     def __init__(self, schema: Any) -> None:
         if not isinstance(schema, dict):
@@ -84,41 +85,42 @@ class GivenSchema:
         if self._characters * len(compact(value)) > MOST_WORK:
             raise TypeError(
                 f"a schema of {self._characters} characters is too large for so large a value: "
-                "check it in the script, or give less"
+                "check it in the script, or pass a smaller value"
             )
         return self._schema.problems(value)
 
 
 def _unfolded(schema: Mapping[str, Any]) -> int:
-    """Return about how many characters a schema has without references."""
+    """Return roughly how many characters a schema has with its references replaced."""
+    # Stopping at the limit also ends a schema that refers to itself.
     count, waiting = 0, [schema]
     while waiting:
-        each: Any = waiting.pop()
-        match each:
+        part: Any = waiting.pop()
+        match part:
             case dict():
-                count += sum(len(name) + 4 for name in each)
-                waiting += each.values()
-                refs = (each.get(name) for name in _REFERENCES)
+                count += sum(len(name) + 4 for name in part)
+                waiting += part.values()
+                refs = (part.get(name) for name in _REFERENCES)
                 waiting += [_target(schema, ref) for ref in refs if isinstance(ref, str)]
             case list():
-                count += len(each) + 2
-                waiting += each
+                count += len(part) + 2
+                waiting += part
             case _:
-                count += len(str(each)) + 2
+                count += len(str(part)) + 2
         if count > MOST_SCHEMA_CHARACTERS:
             raise TypeError(
-                f"a schema that a script gives has at most {MOST_SCHEMA_CHARACTERS} characters, "
-                "each reference written out, and does not refer to itself"
+                f"a schema of a script has at most {MOST_SCHEMA_CHARACTERS} characters, "
+                "with each reference replaced, and does not refer to itself"
             )
     return count
 
 
 def _target(schema: Any, ref: str) -> Any:
-    """Return what a reference leads to; the compiler says so if that is nothing."""
+    """Return the target of a reference; None if there is none, which the compiler reports."""
     if not ref.startswith("#") or ref[1:2] not in {"", "/"}:
-        raise TypeError(f"a schema that a script gives refers by #/… alone, found {ref!r:.80}")
-    found = schema
+        raise TypeError(f"a schema of a script may refer to #/… only, found {ref!r:.80}")
+    target = schema
     for part in ref.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        target = target.get(name) if isinstance(target, dict) else None
+    return target

@@ -1,4 +1,4 @@
-"""What a manifest declares of the world around its script."""
+"""The bindings of a script: the secrets, values, hosts and limits that its manifest declares."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,17 +11,20 @@ from penstock.resources.hosts import HostPattern
 
 
 class Bindings(Struct, frozen=True, kw_only=True):
-    """What a manifest declares of the world around its script."""
+    """What a script may reach, and its limits.
+
+    Apart from the tools that use it: a server reads it at its start and loads those late.
+    """
 
     vault: Sequence[VaultKey] = ()
     state: Sequence[StateBinding] = ()
     egress: tuple[HostPattern, ...] = ()
     timeout_ms: int = 60_000
-    """Where a manifest says nothing; what holds is in the tool's spec."""
+    """Default of the project. The timeout of a tool is in its spec."""
     memory_mb: int | None = None
     log_bytes: int | None = None
     nested_calls: int | None = None
-    """Of all three, None is what the project's limits say."""
+    """For these three, None means the limit of the project."""
     runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     context: Json = field(default_factory=lambda: MappingProxyType({}))
     """Additional members of `task.getContext`."""

@@ -29,7 +29,7 @@ from penstock.tools.scripts.recording import Recording, refused
 
 _LETTERS = re.compile(r"YYYY|MM|DD|HH|mm|ss")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-"""Without brackets inside: of many that are never closed each would be followed to the end."""
+"""No brackets inside: otherwise a pattern of a million `[` would take quadratic time."""
 _WORDS = {
     "year": "YYYY",
     "month": "MM",
@@ -44,7 +44,7 @@ ERROR_LEVELS = {"warn": "warning", "warning": "warning", "error": "error"}
 
 
 def format_timestamp(arguments: Any) -> str:
-    """Return seconds since 1970 as the format says. Raises TypeError."""
+    """Format seconds since 1970 for `flo.time.formatUnixTimestamp`. Raises TypeError."""
     seconds = arguments.get("seconds")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds % 1:
         raise TypeError("seconds must be an integer")
@@ -62,8 +62,8 @@ def format_timestamp(arguments: Any) -> str:
         "ss": f"{moment.second:02}",
     }
     if "[" in pattern:
-        return _BRACKETS.sub(lambda found: parts[_token(found[1])], pattern)
-    return _LETTERS.sub(lambda found: parts[found[0]], pattern)
+        return _BRACKETS.sub(lambda token: parts[_token(token[1])], pattern)
+    return _LETTERS.sub(lambda token: parts[token[0]], pattern)
 
 
 def _token(word: str) -> str:
@@ -118,12 +118,12 @@ class Host:
 
     @property
     def seed(self) -> bytes:
-        """The seed of the script's randomness, equal in every entry."""
+        """The seed of the script's randomness, the same in every entry."""
         return self._invocation.ledger.seed(self._invocation.call.path)
 
     @property
     def begins_ms(self) -> int:
-        """What the script's clock shows first, in milliseconds since 1970."""
+        """The first time on the script's clock, in milliseconds since 1970."""
         return self._recording.begins_ms
 
     def ask(self, name: str, arguments: Any) -> Answer:
@@ -132,7 +132,9 @@ class Host:
         most = self._invocation.inside.world.limits.host_calls
         try:
             if self._asked > most:
-                raise BudgetExceeded(f"one script asked its host more than {most} times")
+                raise BudgetExceeded(
+                    f"one script made more than {most} host calls (limits.host_calls)"
+                )
             call = self._calls.get(name)
             if call is None:
                 raise NotAvailable(f"flo.{name} is not available in this version")
@@ -162,6 +164,7 @@ class Host:
     def print(self, level: str, text: str) -> None:
         """Write a line of the console into the log, unless an earlier entry did."""
         self._lines += 1
+        # Redacted before it is compared: an earlier entry stored the redacted line.
         text = self._invocation.caller.secrets.text(text)
         payload, severity = {"level": level, "text": text}, ERROR_LEVELS.get(level, "info")
         note = NoteEmitted(event_type=CONSOLE, payload=payload, level=severity)
@@ -188,10 +191,11 @@ class Host:
         A script that returned should have repeated all recorded host calls; otherwise it is warned.
         """
         ledger, path = self._invocation.ledger, self._invocation.call.path
+        # A script may return while a question is open: `Promise.race` does not wait for the loser.
         withdraw(ledger.held, ledger.task, below=path)
         if returned and (unasked := self._recording.unasked()):
             names = ", ".join(sorted(set(unasked)))
-            self.warn(DIVERGED, f"recorded before, and not asked for again: {names}")
+            self.warn(DIVERGED, f"recorded in an earlier entry, but not requested again: {names}")
 
     def _was_printed(self, line: NoteEmitted) -> bool:
         if self._invocation.attempt == 1:

@@ -1,4 +1,11 @@
-"""`callTool`, `sleep` and `timer`: host calls that reach other tools, or wait."""
+"""`callTool`, `sleep` and `timer`: host calls that reach other tools, or wait.
+
+Guarantees that a tool call inside a script passes the invoker like any other call, that every
+outcome is an envelope, and that a recorded call is not made again. Calls that run at the same time
+are bounded (`limits.nested_in_flight`), and so is their number per attempt of the script
+(`limits.nested_calls`), which includes what earlier entries recorded. Proof:
+tests/tools/scripts/test_host_calls.py.
+"""
 
 import asyncio
 from typing import Any
@@ -41,15 +48,15 @@ class ToolCalls:
 
     def call_tool(self, arguments: Any) -> Answer:
         """Call another tool through the invoker. Every outcome is an envelope."""
-        tool_id, given = text(arguments, "tool_id"), arguments.get("input", {})
+        tool_id, tool_input = text(arguments, "tool_id"), arguments.get("input", {})
         wait = arguments.get("wait", True)
         if not isinstance(wait, bool):
             raise TypeError("wait must be true or false")
-        if not isinstance(given, dict):
+        if not isinstance(tool_input, dict):
             refused = invalid(tool_id, [Problem("", "must be an object")])
             return self._recording.fresh(wire(refused.envelope()))
         try:
-            call = self._invocation.nested(tool_id, given)
+            call = self._invocation.nested(tool_id, tool_input)
         except DepthExceeded as error:
             return self._recording.fresh(wire(error.envelope()))
         if self._recording.step is not None:
@@ -58,9 +65,12 @@ class ToolCalls:
         outcome = self._recording.outcome(call.path)
         if outcome is not None:
             return self._recording.recorded(call.path, wire(outcome))
+        # Counted after the look into the record: replayed calls are in `recording.nested` already.
         self._made += 1
         if self._made > self._most:
-            spent = BudgetExceeded(f"one script made more than {self._most} calls inside")
+            spent = BudgetExceeded(
+                f"one script made more than {self._most} tool calls (limits.nested_calls)"
+            )
             envelope = spent.envelope()
             return HostCallResult(value=wire(envelope), at_ms=self._note(call, envelope))
         if self._invocation.spec.effect is not Effect.WRITE:
@@ -92,6 +102,7 @@ class ToolCalls:
         if _STRENGTH[effect] <= _STRENGTH[own] or tool_id in self._warned:
             return
         self._warned.add(tool_id)
+        # Earlier entries stored their warnings; the order of first calls is the same in each entry.
         warned_before = invocation.ledger.task.notes.get((invocation.call.path, STRONGER), 0)
         if len(self._warned) > warned_before:
             text = f'"{tool_id}" has the effect {effect}, "{invocation.spec.tool_id}" claims {own}'

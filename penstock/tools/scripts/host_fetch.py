@@ -28,10 +28,10 @@ from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refused
 
 FETCH = "fetch"
-CUT = "this request was cut in the middle: it may or may not have happened"
+CUT = "this request was interrupted; it may or may not have reached its host"
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 FAILED = 400
-"""A status from here on is asked for again when the call is tried again."""
+"""From this status on, a retry of the call sends the request again."""
 MOST_MS = 3_600_000
 _MOST_TEXT = 16 * 1024 * 1024
 Content = str | bytes | FilePath
@@ -50,7 +50,7 @@ Body = str | bytes | tuple[FormPart, ...] | None
 
 
 class FetchArguments(Struct, frozen=True, kw_only=True):
-    """A request as the script wants it."""
+    """A request of a script, checked."""
 
     url: str
     method: str
@@ -62,7 +62,7 @@ class FetchArguments(Struct, frozen=True, kw_only=True):
 
 
 def read_fetch(arguments: Any) -> FetchArguments:
-    """Return what is to be sent. Raises TypeError."""
+    """Check the arguments of a fetch. Raises TypeError."""
     ms = optional_number(arguments, "timeout_ms", 0, MOST_MS)
     return FetchArguments(
         url=text(arguments, "url"),
@@ -76,7 +76,7 @@ def read_fetch(arguments: Any) -> FetchArguments:
 
 
 class NetAccess(Struct, frozen=True, kw_only=True):
-    """The one way out, and what a tool may reach by it."""
+    """The network access of a tool."""
 
     egress: Egress
     asker: EgressCaller
@@ -92,50 +92,53 @@ class FetchCalls:
         self._access = access
         self._limits = invocation.inside.world.limits
         self._places = asyncio.Semaphore(self._limits.nested_in_flight)
-        """Each has a connection, and the process has only so many for all."""
+        """Each request has a connection, and a process has a limited number of them."""
 
     def fetch(self, arguments: Any) -> Answer:
-        """Send a request; what is recorded of it is not sent again."""
-        wanted = read_fetch(arguments)
-        if not wanted.is_recorded:
-            return self._unrecorded(wanted)
-        effect = Effect.READ if wanted.method in READS else Effect.WRITE
+        """Send a request, or return its recorded response."""
+        request = read_fetch(arguments)
+        if not request.is_recorded:
+            return self._unrecorded(request)
+        effect = Effect.READ if request.method in READS else Effect.WRITE
         path = self._recording.place(FETCH, _shape(arguments), effect, _went_well)
-        found = self._recording.find(path, has_bytes=True)
-        if found is not None:
-            return found
-        return self._recording.live(path, self._recorded(path, wanted, effect))
+        recorded = self._recording.find(path, has_bytes=True)
+        if recorded is not None:
+            return recorded
+        return self._recording.live(path, self._recorded(path, request, effect))
 
-    async def _unrecorded(self, wanted: FetchArguments) -> HostCallResult:
+    async def _unrecorded(self, request: FetchArguments) -> HostCallResult:
         try:
             async with self._places:
-                return self._recording.fresh(await self._answer(wanted))
+                return self._recording.fresh(await self._answer(request))
         except (CallError, TypeError) as error:
             return refused(error, self._recording.now())
 
     async def _recorded(
-        self, path: CallPath, wanted: FetchArguments, effect: Effect
+        self, path: CallPath, request: FetchArguments, effect: Effect
     ) -> HostCallResult:
         async with self._places:
-            return await self._sent(path, wanted, effect)
+            return await self._sent(path, request, effect)
 
-    async def _sent(self, path: CallPath, wanted: FetchArguments, effect: Effect) -> HostCallResult:
+    async def _sent(
+        self, path: CallPath, request: FetchArguments, effect: Effect
+    ) -> HostCallResult:
         try:
             if effect is Effect.WRITE:
                 await self._start(path)
-            answer = await self._answer(wanted)
+            answer = await self._answer(request)
         except (CallError, TypeError) as error:
             return self._recording.refuse(path, FETCH, error)
         except asyncio.CancelledError:
             if effect is Effect.WRITE and not self._may_repeat:
                 self._recording.refuse(path, FETCH, Interrupted(CUT))
             raise
-        if effect is Effect.WRITE:  # it happened: the script is to know
+        # A write has happened, so the script gets its response even beyond the limit of a record.
+        if effect is Effect.WRITE:
             return self._recording.settle(path, FETCH, answer)
         return self._recording.settle_read(path, FETCH, answer)
 
     async def _start(self, path: CallPath) -> None:
-        """Note that something is about to be sent. Raises Interrupted after a crash in it."""
+        """Record that the request starts. Raises Interrupted if a crash interrupted it before."""
         await self._invocation.ledger.start(Call(path, FETCH, {}), again=self._may_repeat)
 
     @property
@@ -143,9 +146,9 @@ class FetchCalls:
         spec = self._invocation.spec
         return spec.idempotent or spec.effect is not Effect.WRITE
 
-    async def _answer(self, wanted: FetchArguments) -> dict[str, Any]:
+    async def _answer(self, request: FetchArguments) -> dict[str, Any]:
         access = self._access
-        answer = await access.egress.fetch(await self._request(wanted), access.asker)
+        answer = await access.egress.fetch(await self._request(request), access.asker)
         clean = access.secrets.text
         return {
             "status": answer.status,
@@ -154,39 +157,41 @@ class FetchCalls:
             "body": access.secrets.bytes(answer.body),
         }
 
-    async def _request(self, wanted: FetchArguments) -> Request:
-        headers = wanted.headers
+    async def _request(self, request: FetchArguments) -> Request:
+        headers = request.headers
         body: str | bytes | tuple[str | bytes, ...] | None
-        if not isinstance(wanted.body, tuple):
-            body = wanted.body
+        if not isinstance(request.body, tuple):
+            body = request.body
         else:
+            # From the seed of the call: the same in each entry, and not known to the script.
             boundary = self._invocation.ledger.seed(self._invocation.call.path).hex()[:32]
             kind = f"multipart/form-data; boundary={boundary}"
-            own = [each for each in headers if each[0].lower() != "content-type"]
-            headers = (*own, ("content-type", kind))
-            read = [await self._read(part.content) for part in wanted.body]
-            body = tuple(multipart(wanted.body, read, boundary))
+            # A content type of the script would name another boundary.
+            kept = [pair for pair in headers if pair[0].lower() != "content-type"]
+            headers = (*kept, ("content-type", kind))
+            contents = [await self._read(part.content) for part in request.body]
+            body = tuple(multipart(request.body, contents, boundary))
         return Request(
-            url=wanted.url,
-            method=wanted.method,
+            url=request.url,
+            method=request.method,
             headers=headers,
             body=body,
-            redirect=wanted.redirect,
-            seconds=wanted.seconds,
+            redirect=request.redirect,
+            seconds=request.seconds,
         )
 
     async def _read(self, content: Content) -> str | bytes:
-        """Return the content of a part; only now a file is read."""
+        """Return the content of a part. Files are read here, when the form is sent."""
         if not isinstance(content, FilePath):
             return content
         return await self._invocation.workspace.read(content, most=self._limits.file_bytes)
 
 
 def multipart(
-    parts: Sequence[FormPart], read: Sequence[str | bytes], boundary: str
+    parts: Sequence[FormPart], contents: Sequence[str | bytes], boundary: str
 ) -> Iterator[Any]:
-    """Yield a form as it is sent (RFC 7578); `read` holds the contents, files read."""
-    for part, content in zip(parts, read, strict=True):
+    """Yield the parts of a form (RFC 7578). `contents` are those of `parts`, with files read."""
+    for part, content in zip(parts, contents, strict=True):
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_quoted(part.name)}"'
         if part.filename is not None:
             kind = _line(part.mime_type or "application/octet-stream")
@@ -198,7 +203,7 @@ def multipart(
 
 
 def _shape(arguments: Any) -> dict[str, Any]:
-    """Return what tells one request from another; bytes count by what they are."""
+    """Return the identity of a request, with a hash in place of each attachment."""
     shape = {name: value for name, value in arguments.items() if name != "attachments"}
     attached = items(arguments, "attachments")
     return shape | {"attachments": [sha256(each).hexdigest() for each in attached]}
@@ -216,10 +221,10 @@ def _header(pair: Any) -> tuple[str, str]:
     return text(named, "name"), text(named, "value", least=0)
 
 
-def _redirect(said: Any) -> Redirect:
-    if said not in list(Redirect):
-        raise TypeError(f"redirect must be one of {', '.join(Redirect)}, found {said!r:.80}")
-    return Redirect(said)
+def _redirect(value: Any) -> Redirect:
+    if value not in list(Redirect):
+        raise TypeError(f"redirect must be one of {', '.join(Redirect)}, found {value!r:.80}")
+    return Redirect(value)
 
 
 def _body(arguments: Any) -> Body:
@@ -234,9 +239,9 @@ def _body(arguments: Any) -> Body:
         case "bytes":
             return _attachment(body, attached)
         case "form":
-            return tuple(_part(each, attached) for each in items(body, "parts"))
-        case found:
-            raise TypeError(f"a body is a text, bytes or a form, found {found!r:.80}")
+            return tuple(_part(part, attached) for part in items(body, "parts"))
+        case kind:
+            raise TypeError(f"a body is a text, bytes or a form, found {kind!r:.80}")
 
 
 def _part(part: Any, attached: Sequence[Any]) -> FormPart:
@@ -265,12 +270,13 @@ def _attachment(holder: Any, attached: Sequence[Any]) -> bytes:
     number = holder.get("attachment")
     is_number = isinstance(number, int) and not isinstance(number, bool)
     if not is_number or not 0 <= number < len(attached) or type(attached[number]) is not bytes:
-        raise TypeError("there are no such bytes")
-    found: bytes = attached[number]
-    return found
+        raise TypeError(f"a body names an attachment that was not sent: {number!r:.80}")
+    content: bytes = attached[number]
+    return content
 
 
 def _quoted(name: str) -> str:
+    # As browsers do: a line end or a quote in a name would end the header.
     return name.replace("\r", "%0D").replace("\n", "%0A").replace('"', "%22")
 
 

@@ -37,7 +37,7 @@ READ = "fs.readBytes"
 
 
 class VaultAccess(Struct, frozen=True, kw_only=True):
-    """The vault, and what of it a tool may reach."""
+    """The vault, and the keys that a manifest declares."""
 
     vault: Vault
     declared: Sequence[VaultKey]
@@ -46,7 +46,7 @@ class VaultAccess(Struct, frozen=True, kw_only=True):
 
 
 class VaultCalls:
-    """`vault.get` and `vault.handle`: the names are recorded alone, so each entry asks again."""
+    """`vault.get` and `vault.handle`. Each entry reads the secret again."""
 
     def __init__(self, invocation: Invocation, recording: Recording, access: VaultAccess) -> None:
         self._invocation = invocation
@@ -54,11 +54,11 @@ class VaultCalls:
         self._access = access
 
     def get(self, arguments: Any) -> Answer:
-        """Return the secret; from now on it is taken out of everything that is shown."""
+        """Return the secret. It is redacted from now on."""
         return self._given(self._scope(arguments), text(arguments, "key"), is_handle=False)
 
     def handle(self, arguments: Any) -> Answer:
-        """Return a placeholder for the secret, which only `fetch` replaces."""
+        """Return a placeholder for the secret; only `fetch` replaces it by the secret."""
         return self._given(self._scope(arguments), text(arguments, "key"), is_handle=True)
 
     async def _given(self, scope: Scope, key: str, *, is_handle: bool) -> HostCallResult:
@@ -80,12 +80,12 @@ class VaultCalls:
                 return Scope(ScopeKind.PROFILE, self._invocation.caller.profile.profile_id)
             case "shared":
                 return Scope(ScopeKind.SHARED, text(arguments, "scope_id"))
-            case found:
-                raise TypeError(f"scope must be profile or shared, found {found!r:.80}")
+            case scope:
+                raise TypeError(f"scope must be profile or shared, found {scope!r:.80}")
 
 
 class StateAccess(Struct, frozen=True, kw_only=True):
-    """The State, and what of it a tool may reach."""
+    """The store of values, and the prefixes that a manifest declares."""
 
     state: State
     declared: Sequence[StateBinding]
@@ -93,7 +93,7 @@ class StateAccess(Struct, frozen=True, kw_only=True):
 
 
 class StateCalls:
-    """`state.get`, `list`, `put`, `patch`, `append`, `delete`."""
+    """`state.get`, `state.list`, `state.put`, `state.patch`, `state.append`, `state.delete`."""
 
     def __init__(self, invocation: Invocation, recording: Recording, access: StateAccess) -> None:
         self._invocation = invocation
@@ -108,19 +108,20 @@ class StateCalls:
         return self._recording.find(path) or self._recording.live(path, self._got(path, scope, key))
 
     def list(self, arguments: Any) -> Answer:
-        """Return values whose keys begin with a prefix, a part at a time."""
+        """Return one page of the values whose keys begin with a prefix."""
         prefix = read_key(arguments, self._limits, "key_prefix")
         scope, limit = self._scope(arguments, prefix), read_limit(arguments)
         cursor = optional_text(arguments, "cursor") or ""
         path = self._recording.place("state.list", arguments, Effect.READ)
-        if (found := self._recording.find(path)) is not None:
-            return found
+        if (recorded := self._recording.find(path)) is not None:
+            return recorded
 
         async def listed() -> HostCallResult:
             page = await self._access.state.page(scope, prefix, limit=limit, cursor=cursor)
-            told = {"entries": [entry_to_wire(each) for each in page.entries]}
-            more = {"next_cursor": page.next_cursor} if page.next_cursor is not None else {}
-            return self._recording.settle_read(path, "state.list", told | more)
+            result: dict[str, Any] = {"entries": [entry_to_wire(entry) for entry in page.entries]}
+            if page.next_cursor is not None:
+                result["next_cursor"] = page.next_cursor
+            return self._recording.settle_read(path, "state.list", result)
 
         return self._recording.live(path, listed())
 
@@ -147,6 +148,7 @@ class StateCalls:
 
     def _change(self, verb: StateVerb, arguments: Any) -> Answer:
         scope = self._scope(arguments, read_key(arguments, self._limits))
+        # The host chooses the revision: it is part of the record, so a replay returns the same.
         revision = self._invocation.inside.world.new_id("rev")
         change = read_change(verb, scope, arguments, revision)
         if verb is not StateVerb.DELETE:
@@ -170,7 +172,7 @@ class StateCalls:
         return HostCallResult(value=result_of(change, settled.value), at_ms=settled.at_ms)
 
     def _scope(self, arguments: Any, key: str) -> Scope:
-        """Return whose value it is. Raises StateDenied when no binding covers the key."""
+        """Return the scope of a key. Raises StateDenied if no binding covers it."""
         kind = text(arguments, "scope_kind")
         for binding in self._access.declared:
             if binding.scope_kind == kind and key.startswith(binding.key_prefix):
@@ -196,15 +198,15 @@ class FileCalls:
         self._recording = recording
 
     def read_bytes(self, arguments: Any) -> Answer:
-        """Return what a file holds."""
+        """Return the content of a file, at most `limits.read_bytes`."""
         uri = text(arguments, "path")
         try:
             file = parse_path(uri)
         except ValueError as error:
             raise TypeError(str(error)) from None
         path = self._recording.place(READ, uri, Effect.READ)
-        found = self._recording.find(path, has_bytes=True)
-        return found or self._recording.live(path, self._read(path, file))
+        recorded = self._recording.find(path, has_bytes=True)
+        return recorded or self._recording.live(path, self._read(path, file))
 
     async def _read(self, path: CallPath, file: FilePath) -> HostCallResult:
         most = self._invocation.inside.world.limits.read_bytes

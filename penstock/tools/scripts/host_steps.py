@@ -1,4 +1,4 @@
-"""`task.step`: a piece of work that runs once per task, even if several scripts request it.
+"""`task.step`: work that runs once per task, even if several scripts request it.
 
 A step is identified by its key and version; the task's values (partition `task.step`) hold its
 arguments, its failures and its output. Guarantees: a settled step returns its output without
@@ -24,7 +24,7 @@ from penstock.core.json_values.json_text import canonical
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
-from penstock.tools.scripts.arguments import GivenSchema, mapping, number, text
+from penstock.tools.scripts.arguments import ScriptSchema, mapping, number, text
 from penstock.tools.scripts.recording import Recording, StepAttempt
 from penstock.tools.state import ALWAYS, TaskValues
 
@@ -34,7 +34,7 @@ ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
 MOST_WAIT_MS = 600_000
 MOST_CHARACTERS_OF_AN_ERROR = 2000
 MOST_INSIDE = 1000
-"""How many paths of host calls are stored with a step."""
+"""Most paths of host calls that are stored with a step."""
 RETRY = {
     "max_attempts": (1, 10),
     "initial_backoff_ms": (0, MOST_WAIT_MS),
@@ -60,14 +60,17 @@ class StepCalls:
         check_key(self._invocation.caller.secrets, arguments["key"], str(arguments["version"]))
         if self._invocation.ledger.step_in is not None:
             raise TypeError(
-                f"{_label(arguments)}: a step is open already; one at a time, none inside"
+                f"{_label(arguments)}: another step is open; a task runs one step at a time, "
+                "and none inside another"
             )
-        given = {each: arguments[each] for each in ARGUMENTS if each in arguments}
-        wanted = self._invocation.caller.secrets.json(given)
+        # Redacted, because they are stored: equal arguments stay equal, secrets included.
+        passed = {name: arguments[name] for name in ARGUMENTS if name in arguments}
+        identity = self._invocation.caller.secrets.json(passed)
         written = self._values.find(PARTITION, name)
-        step = _new(wanted) if written is None else written.value
-        if canonical(step["arguments"]) != canonical(wanted):
+        step = _new(identity) if written is None else written.value
+        if canonical(step["arguments"]) != canonical(identity):
             raise TypeError(f"{_label(arguments)} was used with other arguments")
+        # The callback of a settled step does not run, so its host calls are not requested again.
         self._recording.came_past(*map(CallPath, step.get("inside", ())))
         if self._failed_here(step):
             self._recording.came_past(path := CallPath(step["failed"]["path"]))
@@ -141,13 +144,14 @@ class StepCalls:
     def _failed(
         self, name: str, step: dict[str, Any], problem: str | None, error: Any
     ) -> HostCallResult:
+        # Stored before the retry: a crash between two attempts must not reset the count.
         step["failures"] += 1
         policy = _policy(step["arguments"].get("retry"))
         if step["failures"] >= policy.max_attempts:
             path = self._recording.place(SETTLE, [name, "failed"], Effect.WRITE)
-            said = self._invocation.caller.secrets.text(problem or _message(error))
+            shown = self._invocation.caller.secrets.text(problem or _message(error))
             by = [self._invocation.call.path, self._invocation.attempt]
-            step |= {"failures": 0, "failed": {"path": path, "problem": said, "by": by}}
+            step |= {"failures": 0, "failed": {"path": path, "problem": shown, "by": by}}
             self._write(name, step)
             done = self._recording.settle(path, SETTLE, None)
             return HostCallResult(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
@@ -183,8 +187,8 @@ def _label(arguments: Any) -> str:
     return f"step {json.dumps(key, ensure_ascii=False)} version {version}"
 
 
-def _new(wanted: dict[str, Any]) -> dict[str, Any]:
-    return {"arguments": wanted, "failures": 0}
+def _new(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"arguments": arguments, "failures": 0}
 
 
 def _settled(step: dict[str, Any]) -> dict[str, Any]:
@@ -192,14 +196,14 @@ def _settled(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _message(error: Any) -> str:
-    said = error.get("message") if isinstance(error, dict) else None
-    return str(said or "the step failed")[:MOST_CHARACTERS_OF_AN_ERROR]
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message or "the step failed")[:MOST_CHARACTERS_OF_AN_ERROR]
 
 
 def _policy(retry: Any) -> RetryPolicy:
-    given = mapping({"retry": {} if retry is None else retry}, "retry")
+    options = mapping({"retry": {} if retry is None else retry}, "retry")
     chosen: dict[str, Any] = {
-        name: number(given, name, *bounds) for name, bounds in RETRY.items() if name in given
+        name: number(options, name, *bounds) for name, bounds in RETRY.items() if name in options
     }
     return replace(ONCE, **chosen)
 
@@ -207,5 +211,5 @@ def _policy(retry: Any) -> RetryPolicy:
 def _problem(schema: Any, value: Any) -> str | None:
     if schema is None:
         return None
-    problems = GivenSchema(schema).problems(value)
+    problems = ScriptSchema(schema).problems(value)
     return str(problems[0]) if problems else None

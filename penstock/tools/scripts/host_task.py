@@ -22,7 +22,7 @@ from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import (
-    GivenSchema,
+    ScriptSchema,
     mapping,
     number,
     optional_number,
@@ -34,7 +34,7 @@ from penstock.tools.scripts.recording import Recording
 from penstock.tools.state import ALWAYS, MOST_SECONDS, AnyRevision, TaskValues
 
 SHARED = ""
-"""The partition of a task's values that all its tools share."""
+"""The partition that all tools of a task share."""
 EMIT = "task.emitEvent"
 TYPE_CHARACTERS, TITLE_CHARACTERS, MESSAGE_CHARACTERS = 128, 200, 4000
 WAIT = "task.waitForUserMessage"
@@ -42,14 +42,14 @@ LONGEST_WAIT_SECONDS = 365 * 24 * 3600
 
 
 class ConfigCalls:
-    """`getRuntimeConfig`: texts that the operator gives to scripts."""
+    """`getRuntimeConfig`: texts that the operator sets for scripts."""
 
     def __init__(self, recording: Recording, texts: Mapping[str, str]) -> None:
         self._recording = recording
         self._texts = texts
 
     def get(self, arguments: Any) -> HostCallResult:
-        """Return a text, or null."""
+        """Return the text of a key, or null."""
         key = text(arguments, "key").strip()
         if not key:
             raise TypeError("key must not be blank")
@@ -70,20 +70,20 @@ class ValueCalls:
         self._limits = invocation.inside.world.limits
 
     def get_shared(self, arguments: Any) -> HostCallResult:
-        """Return what any tool of the task put there."""
+        """Return a value of the shared partition."""
         return self._get("task.getState", SHARED, arguments)
 
     def put_shared(self, arguments: Any) -> HostCallResult:
-        """Put a value where every tool of the task finds it."""
+        """Store a value in the shared partition."""
         return self._put("task.putState", SHARED, arguments)
 
     def get_own(self, arguments: Any) -> HostCallResult:
-        """Return what this tool, or another one, put into its own partition."""
+        """Return a value of the partition of this tool, or of the named one."""
         partition = optional_text(arguments, "tool_id") or self._invocation.spec.tool_id
         return self._get("task.getToolState", partition, arguments)
 
     def put_own(self, arguments: Any) -> HostCallResult:
-        """Put a value into the partition of this tool."""
+        """Store a value in the partition of this tool."""
         return self._put("task.putToolState", self._invocation.spec.tool_id, arguments)
 
     def _key(self, arguments: Any) -> str:
@@ -95,8 +95,8 @@ class ValueCalls:
     def _get(self, name: str, partition: str, arguments: Any) -> HostCallResult:
         key = self._key(arguments)
         path = self._recording.place(name, [partition, key], Effect.READ)
-        if (found := self._recording.find(path)) is not None:
-            return found
+        if (recorded := self._recording.find(path)) is not None:
+            return recorded
         written = self._values.find(partition, key)
         return self._recording.settle_read(path, name, None if written is None else written.value)
 
@@ -113,8 +113,8 @@ class ValueCalls:
             raise TypeError("if_revision must be a text or null")
         shape = [partition, key, value, ttl, [] if if_revision is ALWAYS else [if_revision]]
         path = self._recording.place(name, shape, Effect.WRITE)
-        if (found := self._recording.find(path)) is not None:
-            return found
+        if (recorded := self._recording.find(path)) is not None:
+            return recorded
         written = self._values.write(partition, key, value, ttl=ttl, if_revision=if_revision)
         if isinstance(written, StateWritten):
             self._invocation.ledger.put(path, written)
@@ -124,7 +124,7 @@ class ValueCalls:
 
 
 class NoteCalls:
-    """`task.emitEvent`: what an author tells in the task's timeline."""
+    """`task.emitEvent`: events of an author in the timeline of the task."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
@@ -133,19 +133,20 @@ class NoteCalls:
         self._count = recording.counted[EMIT]
 
     def emit(self, arguments: Any) -> HostCallResult:
-        """Write an event, once however often the script is entered."""
+        """Write an event. Later entries do not write it again."""
         arguments = self._invocation.caller.secrets.json(arguments)
         note = self._read(arguments)
         path = self._recording.place(EMIT, arguments, Effect.WRITE)
-        if (found := self._recording.find(path)) is not None:
-            return found
+        if (recorded := self._recording.find(path)) is not None:
+            return recorded
+        # Earlier entries of this attempt count, too: `counted` starts with their events.
         self._count += 1
         if self._count <= self._limits.events:
             self._invocation.note(note)
         elif self._count == self._limits.events + 1:
-            said = f"more than {self._limits.events} events; the others are dropped"
+            message = f"more than {self._limits.events} events; the others are dropped"
             self._invocation.note(
-                NoteEmitted(event_type="script.events", message=said, level="warning")
+                NoteEmitted(event_type="script.events", message=message, level="warning")
             )
         return self._recording.settle(path, EMIT, None)
 
@@ -169,7 +170,7 @@ class NoteCalls:
 
 
 class PersonCalls:
-    """`task.waitForUserMessage`: words of a person, or the end of the time for them."""
+    """`task.waitForUserMessage`: waits for a message of a person, or for a timeout."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
@@ -177,13 +178,13 @@ class PersonCalls:
         self._world = invocation.inside.world
 
     def wait(self, arguments: Any) -> Answer:
-        """Open a question and park; what was answered is returned at once.
+        """Open a question and suspend. A recorded answer is returned immediately.
 
-        Raises NotPermitted if no person may be asked, even with a timeout.
+        Raises NotPermitted if the task may not ask a person, even with a timeout.
         """
         question = self._question(arguments)
-        if (found := self._recording.find(question.path)) is not None:
-            return found
+        if (recorded := self._recording.find(question.path)) is not None:
+            return recorded
         self._invocation.caller.check_may_ask(WAIT)
         return self._recording.live(question.path, self._waited(question, arguments))
 
@@ -197,7 +198,7 @@ class PersonCalls:
         if timeout:
             text(timeout, "resume_prompt")
         if schema is not None:
-            problems = GivenSchema(schema).problems(arguments.get("resume_payload"))
+            problems = ScriptSchema(schema).problems(arguments.get("resume_payload"))
             if problems and "resume_payload" in arguments:
                 raise TypeError(f"resume_payload is not valid: {problems[0]}")
         now = self._world.clock.now()
@@ -215,12 +216,11 @@ class PersonCalls:
 
     async def _waited(self, question: Question, arguments: Any) -> HostCallResult:
         answered = await ask(self._invocation.ledger, question)
-        said = _said(answered, arguments)
-        return self._recording.settle(question.path, WAIT, said)
+        return self._recording.settle(question.path, WAIT, _result(answered, arguments))
 
 
 class ContextCalls:
-    """`task.getContext` and `task.getProfile`: fresh in each entry."""
+    """`task.getContext`, which is fresh in each entry, and `task.getProfile`, which is recorded."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class ContextCalls:
         self._extra = extra
 
     def context(self, _: Any) -> HostCallResult:
-        """Return where the script runs; `resume_payload` is the newest answer to this call."""
+        """Return the ids of the task and the call; `resume_payload` is the newest answer to it."""
         invocation = self._invocation
         call, ledger = invocation.call, invocation.ledger
         context: dict[str, Any] = dict(self._extra) | {
@@ -256,18 +256,18 @@ class ContextCalls:
         return self._recording.fresh(context)
 
     def profile(self, arguments: Any) -> HostCallResult:
-        """Return who asks."""
+        """Return the profile for which the script runs."""
         profile = self._invocation.caller.profile
         name = "task.getProfile"
         path = self._recording.place(name, arguments, Effect.READ)
-        if (found := self._recording.find(path)) is not None:
-            return found
-        who = {
+        if (recorded := self._recording.find(path)) is not None:
+            return recorded
+        result = {
             "profile_id": profile.profile_id,
             "profile_kind": profile.kind,
             "permissions": profile.listed(self._invocation.inside.permissions),
         }
-        return self._recording.settle(path, name, who)
+        return self._recording.settle(path, name, result)
 
 
 def _entry(written: StateWritten) -> dict[str, Any]:
@@ -277,8 +277,8 @@ def _entry(written: StateWritten) -> dict[str, Any]:
     return entry
 
 
-def _said(answered: QuestionAnswered, arguments: Any) -> dict[str, Any]:
-    """Return the result of the wait: the given payload, or the one in the answer."""
+def _result(answered: QuestionAnswered, arguments: Any) -> dict[str, Any]:
+    """Return the result of the wait. A payload in the answer replaces the one of the script."""
     answer = answered.answer
     payload = answer if "resume_payload" in answer else arguments
     kept = {"resume_payload": payload["resume_payload"]} if "resume_payload" in payload else {}

@@ -1,4 +1,9 @@
-"""The script tools of a bundle: each manifest with its modules, ready to run or known as broken."""
+"""The script tools of a bundle: each manifest with its modules, ready to run or broken.
+
+Guarantees that every manifest becomes a tool. A tool whose manifest or script has errors is broken:
+a call of it fails with its diagnostics, and other tools are not affected. No code of a script runs
+here. Proof: tests/tools/scripts/test_manifests.py.
+"""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
@@ -24,39 +29,39 @@ from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 
 class ScriptTools:
-    """Makes the tools of a bundle."""
+    """Creates the tools of a bundle."""
 
-    def __init__(self, sandbox: Sandbox, usual: Bindings) -> None:
+    def __init__(self, sandbox: Sandbox, defaults: Bindings) -> None:
         self._sandbox = sandbox
-        self._usual = usual
-        """What holds for every manifest, or for those that say nothing else."""
+        self._defaults = defaults
+        """The bindings of a manifest that sets none itself."""
 
     def of(self, bundle: Bundle, scripts: Mapping[str, Script]) -> list[ScriptTool]:
-        """Return every tool of the bundle; one that is broken says so when it is called."""
+        """Return every tool of the bundle. A call of a broken one fails with its diagnostics."""
         return [
-            *(self._tool(each, scripts[name]) for name, each in bundle.tools.items()),
+            *(self._tool(manifest, scripts[name]) for name, manifest in bundle.tools.items()),
             *(
                 self._broken(
-                    name, found, [each for each in bundle.every_tool if each.tool_id == name]
+                    name, problems, [tool for tool in bundle.every_tool if tool.tool_id == name]
                 )
-                for name, found in bundle.broken_tools.items()
+                for name, problems in bundle.broken_tools.items()
             ),
         ]
 
     def _tool(self, manifest: ToolManifest, script: Script) -> ScriptTool:
-        bindings = bindings_of(manifest, self._usual)
-        spec = spec_of(manifest, timeout_ms=self._usual.timeout_ms)
+        bindings = bindings_of(manifest, self._defaults)
+        spec = spec_of(manifest, timeout_ms=self._defaults.timeout_ms)
         return ScriptTool(spec, script, bindings=bindings, sandbox=self._sandbox)
 
     def _broken(
-        self, tool_id: str, found: Sequence[Diagnostic], manifests: Sequence[ToolManifest]
+        self, tool_id: str, problems: Sequence[Diagnostic], manifests: Sequence[ToolManifest]
     ) -> ScriptTool:
         spec = broken_spec(tool_id, manifests)
-        return ScriptTool(spec, errors_of(found), bindings=Bindings(), sandbox=self._sandbox)
+        return ScriptTool(spec, errors_of(problems), bindings=Bindings(), sandbox=self._sandbox)
 
 
 def open_scanner(cache: Path | None) -> Scanner:
-    """Return what reads scripts; what it made of them is kept in the cache."""
+    """Return a scanner of scripts. Its results are kept in the cache folder, if there is one."""
     clock = SystemClock()
     return Scanner(TypeScript(clock, cache), Lexer(clock, cache), cache)
 
@@ -64,7 +69,7 @@ def open_scanner(cache: Path | None) -> Scanner:
 def load_tools(
     bundle: Bundle, root: Path, tools: ScriptTools, cache: Path | None
 ) -> tuple[Bundle, list[ScriptTool]]:
-    """Return the bundle as it is with its scripts, and every tool of it."""
+    """Return the bundle with the findings in its scripts, and all of its tools."""
     bundle, scripts = load_scripts(bundle, root, open_scanner(cache))
     return bundle, tools.of(bundle, scripts)
 
@@ -72,9 +77,9 @@ def load_tools(
 def load_prompt_script(
     prompts: Prompts, resolver: PromptResolver, root: Path, cache: Path | None
 ) -> tuple[Script | None, Sequence[Diagnostic], set[str]]:
-    """Return the script that is asked for a part of the prompt, what is wrong, and its files."""
+    """Return the script that resolves a prompt, its diagnostics, and its files."""
     folder = prompts.folder
-    wanted, asked = noted(
+    reference, files = tracked(
         ScriptReference(
             files=Folder(root / folder),
             folder="" if folder == "." else folder,
@@ -82,22 +87,23 @@ def load_prompt_script(
             entrypoint=resolver.entrypoint,
         )
     )
-    loaded = load(wanted, open_scanner(cache))
-    return loaded.script, (*loaded.problems, *loaded.warnings), asked()
+    loaded = load(reference, open_scanner(cache))
+    return loaded.script, (*loaded.problems, *loaded.warnings), files()
 
 
 def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, dict[str, Script]]:
-    """Read, strip and check the modules of every tool; none of their code runs.
+    """Read and check the modules of every tool; none of their code runs.
 
-    Returns the bundle with what is wrong with them, and the scripts of the tools that are whole.
+    Returns the bundle with the diagnostics, and the scripts of the tools that have no errors.
     """
     scripts: dict[str, Script] = {}
     findings: dict[str, Sequence[Diagnostic]] = {}
     reached = {*bundle.reached}
     for tool_id, manifest in bundle.tools.items():
-        wanted, asked = noted(_wanted(manifest, root))
-        loaded = load(wanted, scanner)
-        reached.update(asked())
+        reference, files = tracked(_reference(manifest, root))
+        loaded = load(reference, scanner)
+        # Also files that do not exist: when one is created, the bundle must be read again.
+        reached.update(files())
         if loaded.script is not None:
             execution = manifest.execution
             file = posixpath.join(manifest.folder, execution.script_file or "").removeprefix("./")
@@ -106,30 +112,30 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
                 engine=execution.engine,
                 file=file if execution.script_file else manifest.file,
             )
-        if found := (*loaded.problems, *loaded.warnings):
-            findings[tool_id] = found
+        if diagnostics := (*loaded.problems, *loaded.warnings):
+            findings[tool_id] = diagnostics
     return replace(bundle.with_findings(findings), reached=frozenset(reached)), scripts
 
 
-def noted(wanted: ScriptReference) -> tuple[ScriptReference, Callable[[], set[str]]]:
-    """Return the script to read, and what tells afterwards which files of the project it asked for.
+def tracked(reference: ScriptReference) -> tuple[ScriptReference, Callable[[], set[str]]]:
+    """Return a reference that tracks its reads, and a function that returns the files read.
 
-    The entry is among them, also where its name is no script's.
+    The files are relative to the project. The entry is among them even if it was never read.
     """
-    files, entry = TrackedFiles(wanted.files), wanted.entry
+    files, entry = TrackedFiles(reference.files), reference.entry
 
-    def asked() -> set[str]:
+    def names() -> set[str]:
         first = [entry] if isinstance(entry, str) else []
         return {
-            posixpath.normpath(f"{wanted.folder}/{each}").lstrip("/")
-            for each in (*files.asked, *first)
+            posixpath.normpath(f"{reference.folder}/{name}").lstrip("/")
+            for name in (*files.asked, *first)
         }
 
-    return replace(wanted, files=files), asked
+    return replace(reference, files=files), names
 
 
 def spec_of(manifest: ToolManifest, *, timeout_ms: int = 60_000) -> ToolSpec:
-    """Return what callers may know of a manifest tool; the timeout is the project's."""
+    """Return the specification of a manifest tool. `timeout_ms` is the default of the project."""
     return ToolSpec(
         tool_id=manifest.tool_id,
         description=manifest.description,
@@ -150,14 +156,15 @@ def spec_of(manifest: ToolManifest, *, timeout_ms: int = 60_000) -> ToolSpec:
     )
 
 
-def bindings_of(manifest: ToolManifest, usual: Bindings) -> Bindings:
-    """Return what the script of a manifest may reach."""
+def bindings_of(manifest: ToolManifest, defaults: Bindings) -> Bindings:
+    """Return the bindings of a manifest."""
     limits, own = manifest.limits, manifest.egress
     return replace(
-        usual,
+        defaults,
         vault=manifest.vault,
         state=manifest.state,
-        egress=usual.egress if own is None else read_patterns(own),
+        # An empty list in a manifest denies all hosts; only an absent one means the default.
+        egress=defaults.egress if own is None else read_patterns(own),
         memory_mb=limits.memory_mb,
         log_bytes=limits.log_bytes,
         nested_calls=limits.nested_calls,
@@ -165,11 +172,11 @@ def bindings_of(manifest: ToolManifest, usual: Bindings) -> Bindings:
 
 
 def broken_spec(tool_id: str, manifests: Sequence[ToolManifest] = ()) -> ToolSpec:
-    """Return the face of a tool that says what is wrong with it when it is called.
+    """Return the specification of a broken tool.
 
-    Who may call it is known, as far as its manifests can be read: there may be several.
+    Its permissions are those of all manifests with this id, as far as they can be read.
     """
-    needed = (each.requires_permissions for each in manifests)
+    needed = (manifest.requires_permissions for manifest in manifests)
     return ToolSpec(
         tool_id=tool_id,
         description="This tool is broken: `penstock check` says why.",
@@ -183,16 +190,16 @@ def broken_spec(tool_id: str, manifests: Sequence[ToolManifest] = ()) -> ToolSpe
     )
 
 
-def _wanted(manifest: ToolManifest, root: Path) -> ScriptReference:
+def _reference(manifest: ToolManifest, root: Path) -> ScriptReference:
     execution, folder = manifest.execution, manifest.folder
     entry: str | InlineScript = execution.script_file or ""
     if execution.script is not None:
-        at = execution.script_at
+        start = execution.script_at
         entry = InlineScript(
             text=execution.script,
             file=manifest.file,
-            line=at.line,
-            column=at.column,
+            line=start.line,
+            column=start.column,
             is_verbatim=execution.is_verbatim,
         )
     return ScriptReference(

@@ -1,4 +1,4 @@
-"""The record of a script's host calls: the same answers, in the same order, in each of its entries.
+"""The record of a script's host calls: each entry gets the same answers in the same order.
 
 A script runs again from its top after a crash or a wait. This module guarantees that it then sees
 what it saw before: each host call gets its recorded answer, answers arrive in the recorded order,
@@ -155,6 +155,8 @@ class Recording:
         """
         if self.step is None:
             return path
+        # Attempt 1 keeps the plain path. The first attempt whose record is missing, or is a write
+        # that went well, is where this call belongs: reads and failures are made again.
         ledger, before = self._invocation.ledger, path
         for attempt in range(1, self.step.number + 1):
             before = (
@@ -195,6 +197,7 @@ class Recording:
 
     def settle(self, path: CallPath, name: str, value: Any) -> HostCallResult:
         """Record the result of a host call, and return it for delivery."""
+        # Redacted first, so that a replay shows the script the same value as the first entry.
         now, value = self.now(), self._secrets.json(value)
         self.count(closed := _encode_bytes(value))
         self._write(path, name, Envelope.success(closed), now)
@@ -218,6 +221,7 @@ class Recording:
 
     async def change(self, path: CallPath, name: str, change: Change) -> HostCallResult:
         """Record a host call and its change of a store in one transaction."""
+        # The time is taken before the commit: it is part of the record.
         now = self.now()
         done = CallSettled(tool_id=name, envelope=Envelope.success(None), ran=False, clock_ms=now)
         made = await self._invocation.ledger.change(path, done, change)
@@ -228,6 +232,7 @@ class Recording:
 
     async def live(self, path: CallPath, work: Awaitable[HostCallResult]) -> HostCallResult:
         """Return the answer of `work` once every answer that settled before it is delivered."""
+        # None until another answer must wait for this one: most calls need no future.
         self._open[path] = None
         try:
             settled = await work
@@ -254,11 +259,14 @@ class Recording:
 
     def _count_fresh(self) -> None:
         """Count a host call that is not recorded. Raises BudgetExceeded."""
+        # From here on the script is beyond its record: its console lines are new, too.
         self.is_live = True
         self._fresh += 1
         limits = self._invocation.inside.world.limits
         if self.counted.total() + self._fresh > limits.host_calls:
-            raise BudgetExceeded(f"one script asked its host more than {limits.host_calls} times")
+            raise BudgetExceeded(
+                f"one script made more than {limits.host_calls} host calls (limits.host_calls)"
+            )
         if self._bytes > limits.recorded_bytes:
             raise self._is_full()
 

@@ -42,11 +42,11 @@ from penstock.tools.scripts.recording import Recording
 from penstock.tools.spec import ToolSpec
 
 VERSION_CHARACTERS = 16
-"""Of a script's digest: with the engine it tells whether a script changed between two entries."""
+"""Characters of a script's digest that its entries record, to detect a change between two."""
 
 
 class ScriptTool:
-    """A manifest tool. Each call is entered from the top, in a sandbox of its own."""
+    """A manifest tool. Each entry of a call runs the script from its first line."""
 
     def __init__(
         self,
@@ -63,29 +63,30 @@ class ScriptTool:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The files it is made of, by name; none of a broken one."""
+        """The names of its modules; empty if the tool is broken."""
         return tuple(self._script.modules) if isinstance(self._script, Script) else ()
 
     def with_context(self, context: Json) -> "ScriptTool":
-        """Return the tool, with more in what `flo.task.getContext` tells its script."""
+        """Return a copy of the tool with these additional members of `flo.task.getContext`."""
         bindings = replace(self._bindings, context=context)
         return ScriptTool(self.spec, self._script, bindings=bindings, sandbox=self._sandbox)
 
     def preview(self, output: Any) -> str | None:
-        """Leave it to the usual one."""
+        """Return None: the default preview applies."""
         return None
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
-        """Return what the script returns. Raises ScriptLoadError when the tool is broken."""
+        """Run the script; return its output. Raises ScriptLoadError if the tool is broken."""
         script = self._script
         if not isinstance(script, Script):
-            found = [each.to_wire() for each in script]
-            said = f'"{self.spec.tool_id}" is broken: {script[0]}'
-            raise ScriptLoadError(said, details={"diagnostics": found})
+            message = f'"{self.spec.tool_id}" is broken: {script[0]}'
+            diagnostics = [problem.to_wire() for problem in script]
+            raise ScriptLoadError(message, details={"diagnostics": diagnostics})
         version = f"{script.digest[:VERSION_CHARACTERS]} {self._sandbox.engine_for(script.engine)}"
         host = bridge_of(invocation, self._bindings, version)
         try:
             output = await self._sandbox.run(script, input, host, self._bounds(invocation))
+        # Not for signals: a suspended script continues in its next entry.
         except CallError:
             host.end(returned=False)
             raise
@@ -115,7 +116,7 @@ class ScriptTool:
 
 
 def bridge_of(invocation: Invocation, bindings: Bindings, version: str = "") -> Host:
-    """Return what a script may ask in this entry of its call; `version` names its modules."""
+    """Return the host of one entry. `version` identifies the script and its engine."""
     recording = Recording(invocation, version)
     calls = ToolCalls(invocation, recording, nested_calls=bindings.nested_calls)
     steps = StepCalls(invocation, recording)
@@ -148,7 +149,7 @@ def _task_calls(
 def _resource_calls(
     invocation: Invocation, recording: Recording, bindings: Bindings
 ) -> dict[str, HostCall]:
-    """Return the calls that reach what is set up here."""
+    """Return the calls whose resources are set up."""
     resources, secrets = invocation.inside.resources, invocation.caller.secrets
     handles = SecretHandles(_chance(invocation))
     table: dict[str, HostCall] = {}
@@ -180,7 +181,7 @@ def _resource_calls(
 
 
 def _chance(invocation: Invocation) -> Callable[[], bytes]:
-    """Return a source of bytes for handles: secret, and equal in each entry."""
+    """Return a source of bytes for handles: secret, and the same in each entry."""
     seed, number = invocation.ledger.seed(invocation.call.path), count()
 
     def next_chance() -> bytes:

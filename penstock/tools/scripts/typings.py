@@ -1,7 +1,7 @@
 """`flo.d.ts`: the globals of scripts and the tools that they reach, as TypeScript declarations.
 
-JSON Schemas become types (`SchemaTypes`). A type never refuses a value that its schema accepts: a
-schema that TypeScript cannot express, or that is nested too deeply, becomes `FloJsonValue`. Proof:
+JSON Schemas become types (`SchemaTypes`). A schema that TypeScript cannot express, or that nests
+too deeply, becomes `FloJsonValue`, so that the declarations always compile. Proof:
 tests/tools/scripts/test_typings.py.
 """
 
@@ -23,9 +23,9 @@ from penstock.tools.scripts.manifests import spec_of
 from penstock.tools.spec import ToolSpec
 
 MARK = "// flo.d.ts of penstock "
-"""What such a file begins with; one that begins otherwise is its author's own."""
+"""The first words of a generated file. A file without them belongs to its author."""
 DEEPEST = 12
-"""What lies deeper is any JSON value."""
+"""Deepest nesting of a generated type; anything deeper is `FloJsonValue`."""
 MOST_DESCRIPTION = 500
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _OF_OBJECTS = {"properties", "required", "additionalProperties"}
@@ -33,7 +33,7 @@ _OF_ARRAYS = {"items", "prefixItems"}
 
 
 class Typings:
-    """The declarations of a project's folders, each with the tools in reach of its manifests."""
+    """The declarations for the folders of a project, each with the tools that it reaches."""
 
     def __init__(
         self,
@@ -42,20 +42,17 @@ class Typings:
         others: Iterable[ToolSpec],
         version: str,
     ) -> None:
-        """`skills` are all that can be selected, `others` the tools that no manifest defines."""
-        manifests = {each.tool_id: spec_of(each) for each in bundle.every_tool if each.tool_id}
-        whole = [each for each in others if not each.is_broken]
-        self._specs = {each.tool_id: each for each in whole} | manifests
-        self._built_in = {each.tool_id for each in whole if each.kind == "builtin"}
+        """`skills` are all skills; `others` are the tools that no manifest defines."""
+        manifests = {tool.tool_id: spec_of(tool) for tool in bundle.every_tool if tool.tool_id}
+        usable = [spec for spec in others if not spec.is_broken]
+        self._specs = {spec.tool_id: spec for spec in usable} | manifests
+        self._built_in = {spec.tool_id for spec in usable if spec.kind == "builtin"}
         self._bundle = bundle
         self._skills = skills
         self._version = version
 
     def folders(self) -> list[str]:
-        """Return the folders that hold manifests of scripts, relative to the project.
-
-        `.` is the project.
-        """
+        """Return the folders with manifests of scripts, relative to the project (`.`)."""
         own = [each.folder for each in self._bundle.every_tool]
         prompts = self._bundle.prompts
         if prompts is not None and prompts.resolver is not None:
@@ -64,34 +61,34 @@ class Typings:
 
     def of(self, folders: Sequence[str]) -> str:
         """Return one file for the scripts of these folders."""
-        reached = set[str]().union(*(self._reached(each) for each in folders))
-        found = [self._specs[each] for each in sorted(reached) if each in self._specs]
-        return declare(found, self._version)
+        reached = set[str]().union(*(self._reached(folder) for folder in folders))
+        specs = [self._specs[tool_id] for tool_id in sorted(reached) if tool_id in self._specs]
+        return declare(specs, self._version)
 
     def _reached(self, folder: str) -> Iterable[str]:
-        """Yield the ids in reach of the manifests of a folder; some may not exist."""
-        tools = [each for each in self._bundle.every_tool if each.folder == folder]
+        """Yield the ids that scripts of a folder may call; some may not exist."""
+        tools = [tool for tool in self._bundle.every_tool if tool.folder == folder]
         yield from self._built_in
-        yield from (each.tool_id for each in self._specs.values() if _is_open(each))
-        for each in tools:
-            yield from each.script_tools if each.direct_call else ()
-        granted = grant([each.skill_id for each in self._near(folder, tools)], self._skills)
+        yield from (spec.tool_id for spec in self._specs.values() if _is_open(spec))
+        for tool in tools:
+            yield from tool.script_tools if tool.direct_call else ()
+        granted = grant([skill.skill_id for skill in self._near(folder, tools)], self._skills)
         yield from (*granted.tools, *granted.script_tools, *granted.inline)
 
     def _near(self, folder: str, tools: Iterable[ToolManifest]) -> list[SkillManifest]:
-        """Return the skills that are in the folder, or that bring its tools along."""
-        ids = {each.tool_id for each in tools}
+        """Return the skills in the folder, and those that grant one of its tools."""
+        ids = {tool.tool_id for tool in tools}
         return [
-            each
-            for each in self._bundle.skills.values()
-            if each.folder == folder or not ids.isdisjoint((*each.tools, *each.script_tools))
+            skill
+            for skill in self._bundle.skills.values()
+            if skill.folder == folder or not ids.isdisjoint((*skill.tools, *skill.script_tools))
         ]
 
 
 def declare(tools: Iterable[ToolSpec], version: str) -> str:
-    """Return the declarations for scripts that reach these tools."""
+    """Return the text of a `flo.d.ts` for scripts that reach these tools."""
     types = SchemaTypes()
-    lines = [_entry(each, types) for each in tools]
+    lines = [_entry(spec, types) for spec in tools]
     head = f"{MARK}{version}, written by `penstock types`: changes are lost.\n\n"
     tool_map = f"\n// ---- the tools in reach\n\ninterface FloToolMap {{\n{''.join(lines)}}}\n"
     named = types.declarations()
@@ -99,35 +96,36 @@ def declare(tools: Iterable[ToolSpec], version: str) -> str:
 
 
 class SchemaTypes:
-    """The types of many schemas; referenced types get unique names."""
+    """The types of many schemas. Types that schemas refer to get unique names."""
 
     def __init__(self) -> None:
         self._named: dict[str, str] = {}
 
     def of(self, schema: Any, name: str, indent: str = "") -> str:
-        """Return the type of a schema; what it refers to is named after `name`."""
+        """Return the type of a schema. The names of its referenced types start with `name`."""
         return _Schema(schema, name, self._named).whole(indent)
 
     def declarations(self) -> str:
-        """Return what was referred to, as declarations."""
+        """Return the declarations of all referenced types."""
         return "".join(f"type {name} = {text};\n" for name, text in self._named.items())
 
 
 def doc_comment(text: Any, indent: str) -> str:
-    """Return a description as the comment that editors show, or nothing."""
+    """Return a description as a doc comment, which editors show; an empty text if there is none."""
     if not isinstance(text, str) or not text.strip():
         return ""
+    # `*/` would end the comment, and the rest of the description would be code.
     safe = cut(one_line(text), MOST_DESCRIPTION).replace("*/", "*\\/")
     return f"{indent}/** {safe} */\n"
 
 
 def member(name: str) -> str:
-    """Return the name of a member as it is written."""
+    """Return the name of a member as TypeScript source: quoted unless it is an identifier."""
     return name if _NAME.fullmatch(name) else json.dumps(name)
 
 
 def _entry(spec: ToolSpec, types: SchemaTypes) -> str:
-    given = types.of(spec.input_schema, f"{spec.tool_id}_input", "    ")
+    tool_input = types.of(spec.input_schema, f"{spec.tool_id}_input", "    ")
     if spec.output_schema is not None:
         output = types.of(spec.output_schema, f"{spec.tool_id}_output", "    ")
     elif spec.kind == "builtin" and spec.tool_id in known_outputs():
@@ -136,7 +134,7 @@ def _entry(spec: ToolSpec, types: SchemaTypes) -> str:
         output = "FloJsonValue"
     return (
         f"{doc_comment(spec.description, '  ')}  {member(spec.tool_id)}: {{\n"
-        f"    input: {given};\n    output: {output};\n  }};\n"
+        f"    input: {tool_input};\n    output: {output};\n  }};\n"
     )
 
 
@@ -147,7 +145,7 @@ def _is_open(spec: ToolSpec) -> bool:
 class _Type(Struct, frozen=True):
     text: str
     is_unit: bool = True
-    """A sign beside it means all of it."""
+    """It needs no parentheses next to an operator such as `[]` or `&`."""
 
     def __str__(self) -> str:
         return self.text if self.is_unit else f"({self.text})"
@@ -172,11 +170,12 @@ class _Schema:
         self._named = named
         self._has_tuples = '"prefixItems"' in json.dumps(root)
         self._names: dict[str, str] = {}
-        """The name of what each reference points to."""
+        """For each reference, the name of its type."""
         self._waiting: list[tuple[str, Any]] = []
 
     def whole(self, indent: str) -> str:
-        """Return the type; everything that it refers to is declared by then."""
+        """Return the type, and declare all types that it refers to."""
+        # A worklist instead of recursion: a type may refer to itself, by any number of steps.
         text = self._type(self._root, indent, 0).text
         while self._waiting:
             name, schema = self._waiting.pop()
@@ -192,23 +191,25 @@ class _Schema:
         return _joined(" & ", parts) if parts else _JSON
 
     def _parts(self, schema: Json, indent: str, depth: int) -> Iterator[_Type]:
-        """Yield everything that a value is at once."""
+        """Yield the types that a value has at the same time; they are joined by `&`."""
         if isinstance(schema.get("$ref"), str):
             yield self._reference(schema["$ref"])
         yield self._own(schema, indent, depth)
         for key in ("anyOf", "oneOf"):
             if isinstance(schema.get(key), list):
-                yield _either(self._type(each, indent, depth + 1) for each in schema[key])
+                yield _either(self._type(choice, indent, depth + 1) for choice in schema[key])
         if isinstance(schema.get("allOf"), list):
-            yield from (self._type(each, indent, depth + 1) for each in schema["allOf"])
+            yield from (self._type(part, indent, depth + 1) for part in schema["allOf"])
 
     def _own(self, schema: Json, indent: str, depth: int) -> _Type:
-        """Return the type from the schema itself."""
+        """Return the type without references and combinations."""
         if "const" in schema:
             return _literal(schema["const"])
         if isinstance(schema.get("enum"), list):
             return _joined(" | ", map(_literal, schema["enum"]))
         kinds = schema.get("type")
+        # Strictly, a schema without `type` accepts other kinds of values, too. Authors who list
+        # `properties` mean objects.
         if kinds is None:
             if _OF_OBJECTS & schema.keys():
                 kinds = "object"
@@ -249,6 +250,7 @@ class _Schema:
             mark = "" if name in required else "?"
             text = self._type(value, inner, depth + 1).text
             lines.append(f"{about}{inner}{member(name)}{mark}: {text};\n")
+        # `any`: TypeScript requires that declared members fit the type of the index signature.
         if not is_closed:
             lines.append(f"{inner}[key: string]: any;\n")
         return _Type(f"{{\n{''.join(lines)}{indent}}}")
@@ -257,71 +259,72 @@ class _Schema:
         return doc_comment(schema.get("description"), indent) if isinstance(schema, Mapping) else ""
 
     def _reference(self, ref: str) -> _Type:
-        """Return the name of what is referred to, which is declared once."""
+        """Return the name of a referenced type. It is declared once."""
         if ref not in self._names:
-            found = _target(self._root, ref)
-            if found is None or self._is_circular(ref):
+            target = _target(self._root, ref)
+            if target is None or self._is_circular(ref):
                 return _JSON
             name = self._names[ref] = self._new_name(ref)
             self._named[name] = ""
-            self._waiting.append((name, found))
+            self._waiting.append((name, target))
         return _Type(self._names[ref])
 
     def _is_circular(self, ref: str) -> bool:
-        """Whether a type would be made of itself, without a member or an item between.
+        """Whether a type refers to itself without a member or an item in between.
 
-        Where there are tuples, an item is not enough: what they spread is looked into at once.
+        TypeScript refuses such a type. With tuples an item is not enough: TypeScript resolves the
+        element types of a tuple, and of arrays spread into it, immediately.
         """
         seen: set[str] = set()
         waiting = list(_bare(_target(self._root, ref), is_deep=self._has_tuples))
         while waiting:
-            each = waiting.pop()
-            if each == ref:
+            reference = waiting.pop()
+            if reference == ref:
                 return True
-            if each not in seen:
-                seen.add(each)
-                waiting += _bare(_target(self._root, each), is_deep=self._has_tuples)
+            if reference not in seen:
+                seen.add(reference)
+                waiting += _bare(_target(self._root, reference), is_deep=self._has_tuples)
         return False
 
     def _new_name(self, ref: str) -> str:
         last = re.sub(r"\W", "_", unquote(ref).rpartition("/")[2].strip("#"), flags=re.ASCII)
-        name = wanted = f"{self._stem}_{last}" if last else self._stem
+        name = plain = f"{self._stem}_{last}" if last else self._stem
         number = 1
         while name in self._named:
             number += 1
-            name = f"{wanted}_{number}"
+            name = f"{plain}_{number}"
         return name
 
 
 def _bare(schema: Any, *, is_deep: bool) -> Iterator[str]:
-    """Yield the references that a schema is made of; `is_deep`: in its items, too."""
+    """Yield the references outside of members; with `is_deep` also those of items."""
     waiting = [schema]
     while waiting:
-        each = waiting.pop()
-        if not isinstance(each, Mapping):
+        part = waiting.pop()
+        if not isinstance(part, Mapping):
             continue
-        if isinstance(each.get("$ref"), str):
-            yield each["$ref"]
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
         for key in ("anyOf", "oneOf", "allOf", *(("prefixItems",) if is_deep else ())):
-            waiting += each[key] if isinstance(each.get(key), list) else []
+            waiting += part[key] if isinstance(part.get(key), list) else []
         if is_deep:
-            waiting.append(each.get("items"))
+            waiting.append(part.get("items"))
 
 
 def _target(root: Any, ref: str) -> Any:
-    """Return what a reference points to in its own schema; None for any other."""
+    """Return the target of a reference within its schema; None for any other reference."""
     if not (ref == "#" or ref.startswith("#/")):
         return None
-    found = root
+    target = root
     for part in unquote(ref[2:]).split("/") if ref != "#" else ():
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
-        elif isinstance(found, Mapping) and key in found:
-            found = found[key]
+        if isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+            target = target[int(key)]
+        elif isinstance(target, Mapping) and key in target:
+            target = target[key]
         else:
             return None
-    return found
+    return target
 
 
 def _literal(value: Any) -> _Type:

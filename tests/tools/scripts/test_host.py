@@ -244,7 +244,7 @@ async def test_what_nobody_asked_for_again_is_named_once() -> None:
     host.begin()
     await host.value("callTool", tool_id="look", input={})
     host.host.end(returned=True)
-    told = "recorded before, and not asked for again: post, sleep"
+    told = "recorded in an earlier entry, but not requested again: post, sleep"
     assert await host.notes("script.diverged") == [told]
 
 

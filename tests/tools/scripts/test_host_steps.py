@@ -170,8 +170,11 @@ async def test_a_mistake_names_the_step_as_its_author_does() -> None:
     await host.value(START, **STEP)
     inside = await host.ask(START, named)
     assert inside.refusal is not None
-    said = 'step "in\\"voice" version v2: a step is open already; one at a time, none inside'
-    assert inside.refusal.detail.message == said
+    message = (
+        'step "in\\"voice" version v2: another step is open; a task runs one step at a time, '
+        "and none inside another"
+    )
+    assert inside.refusal.detail.message == message
 
 
 async def test_what_was_asked_inside_a_settled_step_need_not_be_asked_again() -> None:
