@@ -2,26 +2,29 @@
 
 from collections.abc import Iterable, Sequence
 
+from penstock.core.call import CALL_DEPTH
+from penstock.core.json_values.json_text import JSON_DEPTH
+from penstock.tools.python.capabilities import EVENT_BYTES
+from penstock.tools.scripts.script import (
+    LOG_LINE_BYTES,
+    LOG_LINES,
+    MESSAGE_BYTES,
+    STACK_KB,
+    TIMERS,
+)
+
 PAST = {
     "timeout_ms": "killed: `TIMEOUT`",
     "script_memory_mb": "an error that the script may catch, else `OUT_OF_MEMORY`",
     "script_cpu_ms": "killed: `TIMEOUT`, `details.reason` is `cpu`",
-    "script_stack_kb": "`RangeError`",
     "script_output_bytes": "`OUTPUT_TOO_LARGE`",
     "input_bytes": "`INVALID_INPUT`",
-    "json_depth": "`INVALID_INPUT` of an input, `SCRIPT_ERROR` of an output",
-    "call_depth": "the envelope `DEPTH_EXCEEDED`",
     "nested_calls": "the envelope `BUDGET_EXCEEDED`",
     "nested_in_flight": "further ones wait their turn",
     "host_calls": "a `FloError`, `BUDGET_EXCEEDED`",
     "recorded_bytes": "a `FloError`, `BUDGET_EXCEEDED`",
-    "message_bytes": "`TypeError`",
     "log_bytes": "cut, with a mark",
-    "log_lines": "dropped, after one mark",
-    "log_line_bytes": "cut, with a mark",
-    "timers": "`RangeError`",
     "events": "dropped, after one warning",
-    "event_bytes": "`TypeError`",
     "fetch_ms": "a `FloError`, `UPSTREAM_UNAVAILABLE`",
     "fetch_request_bytes": "`TypeError`",
     "fetch_response_bytes": "a `FloError`, `OUTPUT_TOO_LARGE`",
@@ -36,6 +39,22 @@ PAST = {
     "session_bytes": "the envelope `TOOL_FAILED`, reason `quota`",
 }
 
+FIXED: Sequence[tuple[str, int, str]] = (
+    ("Stack of a script, in KiB", STACK_KB, "`RangeError`"),
+    (
+        "Levels of nesting in an input or an output",
+        JSON_DEPTH,
+        "`INVALID_INPUT` of an input, `SCRIPT_ERROR` of an output",
+    ),
+    ("Calls nested in each other, with the outermost", CALL_DEPTH, "the envelope `DEPTH_EXCEEDED`"),
+    ("The arguments of one host call, as JSON, in bytes", MESSAGE_BYTES, "`TypeError`"),
+    ("Lines that one call prints", LOG_LINES, "dropped, after one mark"),
+    ("One printed line, in bytes", LOG_LINE_BYTES, "cut, with a mark"),
+    ("Timers that exist at once", TIMERS, "`RangeError`"),
+    ("The payload of an event, as JSON, in bytes", EVENT_BYTES, "`TypeError`"),
+)
+"""Limits that no setting changes."""
+
 
 def script_limits(limits: Iterable[Sequence[str]]) -> str:
     """Return a table, from rows of name, type, default and meaning. Raises KeyError."""
@@ -44,4 +63,5 @@ def script_limits(limits: Iterable[Sequence[str]]) -> str:
     for name, past in PAST.items():
         _, default, meaning = known[name]
         lines.append(f"| `{name}` | {default} | {meaning} | {past} |")
+    lines += [f"| fixed | `{value:,}` | {meaning}. | {past} |" for meaning, value, past in FIXED]
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 It guarantees that a reply without its final event is never taken as complete: it raises
 ModelUnavailable, which is retried. Arguments that are not a JSON object, or are nested deeper than
-`limits.json_depth`, stay text: the model gets InvalidInput with the reason, and no other code
+`JSON_DEPTH`, stay text: the model gets InvalidInput with the reason, and no other code
 recurses into them. Providers send the pieces of several calls interleaved, so they are collected by
 their index. Proof: `tests/agents/test_reply_reader.py`.
 """
@@ -14,7 +14,7 @@ from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
-from penstock.core.json_values.json_text import parse_json, without_surrogates
+from penstock.core.json_values.json_text import JSON_DEPTH, parse_json, without_surrogates
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import World
 from penstock.core.messages import Usage
@@ -32,12 +32,11 @@ from penstock.models.model import (
 class ReplyReader:
     """Collects the pieces of one reply."""
 
-    __slots__ = ("_bus", "_calls", "_depth", "_live", "_new_id", "_reasoning", "_text")
+    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text")
 
     def __init__(self, bus: Bus, world: World, live: LiveReply) -> None:
         self._bus = bus
         self._new_id = world.new_id
-        self._depth = world.limits.json_depth
         self._live = live
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -92,7 +91,7 @@ class ReplyReader:
         for index in sorted(self._calls):
             names, pieces = self._calls[index]
             text = "".join(pieces)
-            arguments, raw = _parse(text, self._depth)
+            arguments, raw = _parse(text, JSON_DEPTH)
             # Only the last call can be cut by the token limit, and only if it does not parse. Even
             # an empty one counts as cut: its arguments may be missing.
             if at_end := is_cut and index == last and not (raw is None and text):

@@ -29,7 +29,7 @@ from penstock.core.call_errors import InvalidInput, LoopDetected
 from penstock.core.errors import ModelError
 from penstock.core.events.events import ReplyReceived, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.json_text import JSON_DEPTH, parse_json
 from penstock.core.limits import World
 from penstock.core.messages import Message
 from penstock.core.text import cut
@@ -266,7 +266,7 @@ class Turns:
                 looped = LoopDetected(verdict.message, suggestion=SUGGESTION)
                 call_runner.invoker.refuse(call, call_runner.ledger, looped, verdict.detector)
             elif requested.arguments_text is not None:
-                malformed = _malformed(requested, self._world.limits.json_depth)
+                malformed = _malformed(requested, JSON_DEPTH)
                 call_runner.invoker.refuse(call, call_runner.ledger, malformed, "")
             else:
                 admitted.append(call)

@@ -45,6 +45,14 @@ PREFIX = "PENSTOCK_"
 DATABASE_FILE = "penstock.db"
 
 
+FIXED_LIMITS = frozenset(
+    (
+        *("blocking_seconds", "call_depth", "details_bytes", "error_chars", "event_bytes"),
+        *("images", "json_depth", "log_line_bytes", "log_lines", "message_bytes"),
+        *("preview_chars", "script_stack_kb", "timers"),
+    )
+)
+"""Former limits that are constants now; the error for one says so."""
 MOST = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
 """The limits that have a maximum."""
 
@@ -217,6 +225,8 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
         full, path = full[:-1], path[:-1]
     where, name = sources.of(full), ".".join(full)
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+        if path[:-1] == ("limits",) and path[-1] in FIXED_LIMITS:
+            return f"{where}{name} is fixed now; remove it."
         known = sorted(_inside(_kinds(path[:-1])))
         hint = did_you_mean(path[-1], known) or f" There are {', '.join(known)}."
         return f"{where}{name} is not a setting.{hint}"

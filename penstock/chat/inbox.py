@@ -53,6 +53,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import World
 from penstock.core.messages import is_command, is_informational, text_for_model
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
@@ -139,7 +140,7 @@ class Inbox:
         SessionBusy, IdempotencyConflict, StoreCorrupt.
         """
         _check_place(call.session_id, profile)
-        requested = call_requested(call, profile, self._limits.json_depth)
+        requested = call_requested(call, profile, JSON_DEPTH)
         task_id = task_id or TaskId(self._new_id("task"))
         log_id = LogId(call.session_id or task_id)
         if call.session_id is not None:
@@ -163,7 +164,7 @@ class Inbox:
         """
         _check_place(None, profile)
         task_id = task_id or TaskId(self._new_id("task"))
-        requested = run_requested(run, profile, self._limits.json_depth)
+        requested = run_requested(run, profile, JSON_DEPTH)
         return await self._queued(LogId(task_id), task_id, requested)
 
     async def answer(
@@ -229,7 +230,7 @@ class Inbox:
     ) -> None:
         """Append an answer and wake its task."""
         asked = await self._question(question_id, profile)
-        answer, problems = check_answer(asked.question, body, self._limits.json_depth)
+        answer, problems = check_answer(asked.question, body, JSON_DEPTH)
         if problems:
             raise InvalidAnswer(problems)
         await self._starter.ensure_readable(asked.log_id)

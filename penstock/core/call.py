@@ -11,6 +11,8 @@ CallPath = NewType("CallPath", str)
 """A call's identity, and its place: `task/iteration/tool#fingerprint`, and below it
 `/tool#fingerprint` a level. The n-th equal call under one parent ends in `.n` from the second on,
 so the order of arrival never counts."""
+CALL_DEPTH = 16
+"""Most calls that are nested in each other, with the outermost one."""
 
 
 class Origin(StrEnum):

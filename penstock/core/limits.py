@@ -20,21 +20,17 @@ class Limits:
 
     Example:
         >>> from penstock import Limits
-        >>> Limits(call_depth=4).call_depth
-        4
+        >>> Limits(tool_threads=8).tool_threads
+        8
     """
 
     input_bytes: int = MIB
     """Input of a call, as JSON."""
-    json_depth: int = 200
-    """Levels of nesting in an input or an output."""
     output_bytes: int = 16 * MIB
     """Output of a call, as JSON."""
     outcome_chars: int = 512 * MIB
     """Outcomes of all calls of one task, as text: it has them in memory. Over it: BUDGET_EXCEEDED.
     Of a call that code makes, a longer output than `body_bytes` is not among them."""
-    call_depth: int = 16
-    """How deep calls stand inside each other, the outermost counted; deeper: DEPTH_EXCEEDED."""
     nested_calls: int = 1000
     """Calls made from inside one call; of a script, where its manifest says nothing."""
     nested_in_flight: int = 64
@@ -54,44 +50,24 @@ class Limits:
     """Memory of one enclosed shell command, all its processes together; with more it is stopped."""
     events: int = 1000
     """Events that one attempt of a tool may emit, its progress among them; others are dropped."""
-    event_bytes: int = 32 * KIB
-    """The payload of such an event, as JSON."""
     timeout_ms: int = 60_000
     """Time at work of one attempt of a script, where its manifest says nothing."""
-    message_bytes: int = 8 * MIB
-    """The arguments of one host call of a script, as JSON."""
     log_bytes: int = 256 * KIB
     """What one call of a script may print, where its manifest says nothing."""
-    log_lines: int = 2000
-    """Lines that one call of a script may print."""
-    log_line_bytes: int = 8 * KIB
-    """One line that a script prints."""
-    timers: int = 1000
-    """Timers of a script that are alive at once."""
     script_memory_mb: int = 64
     """Memory of one script, where its manifest says nothing; that may ask for up to 512."""
     script_cpu_ms: int = 30_000
     """Computing time of one attempt of a script."""
-    script_stack_kb: int = 200
-    """Stack of one script."""
     script_output_bytes: int = MIB
     """Output of a script, as JSON."""
-    error_chars: int = 2000
-    """Text of an error, and of its details, that a model reads."""
-    details_bytes: int = 64 * KIB
-    """The details of an error, as JSON; of larger ones the beginning is kept."""
     argument_chars: int = 2000
     """Arguments that are no JSON object, as text on the chat stream."""
-    preview_chars: int = 200
-    """The one line about a result that people see."""
     title_chars: int = 60
     """A conversation's title, cut from its first message."""
     content_chars: int = 100_000
     """A user message."""
     image_bytes: int = 10 * MIB
     """An image or file taken out of a result and kept."""
-    images: int = 16
-    """Images kept of one result."""
     body_bytes: int = 32 * KIB
     """An event's body, as JSON; a larger one goes to the blob store."""
     fold_cache: int = 512
@@ -145,8 +121,6 @@ class Limits:
     survived the last time counts."""
     tool_threads: int = 32
     """Synchronous tools running at once."""
-    blocking_seconds: float = 0.1
-    """How long a step of an async tool may keep the event loop before a warning event."""
     compact_bytes: int = 32 * MIB
     """A SQLite file up to this size is rewritten after an erasure: about 10 ms a MiB, in which
     other writers wait. A larger one may hold copies of erased rows in unused parts of pages until

@@ -5,6 +5,9 @@ import re
 from itertools import islice
 from typing import Any
 
+ERROR_CHARS = 2000
+"""Most characters of an error that a model reads, and as many of its details."""
+
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"\S[^\r\n]*")
 CHARACTERS_PER_TOKEN = 4

@@ -19,7 +19,7 @@ import httpx2
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import KIB, Limits
-from penstock.core.text import cut, one_line
+from penstock.core.text import ERROR_CHARS, cut, one_line
 from penstock.models.config import ModelConfig
 from penstock.models.model import Finished, ModelEvent, ModelRequest
 from penstock.models.openai_request import to_wire
@@ -128,7 +128,7 @@ class OpenAIModel:
     async def _refusal(self, response: httpx2.Response) -> ModelError:
         body = await self._error_body(response)
         status = response.status_code
-        message = cut(_words(body), self._limits.error_chars) or response.reason_phrase
+        message = cut(_words(body), ERROR_CHARS) or response.reason_phrase
         advice = self._config.advice(status)
         text = f"answered {status}: {message}" + (f"; {advice}" if advice else "")
         return failure(status, text, _retry_after(response))

@@ -29,7 +29,7 @@ from pydantic_ai.tools import ToolDefinition
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
-from penstock.core.text import cut
+from penstock.core.text import ERROR_CHARS, cut
 from penstock.models.config import ModelConfig
 from penstock.models.model import (
     CallDelta,
@@ -79,7 +79,6 @@ class PydanticAIModel:
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
         self.card = config.card
         self._config = config
-        self._limits = limits
         self._key: str | None = None
         """The key, to remove from errors. The library may have found it in the environment."""
         self._client = httpx2.AsyncClient(
@@ -207,7 +206,7 @@ class PydanticAIModel:
         """Return the ModelError for an exception of the library, without the key."""
         body = getattr(error, "body", None)
         message = error_text(body) if body else str(error) or type(error).__name__
-        message = without_key(cut(message, self._limits.error_chars), self._key)
+        message = without_key(cut(message, ERROR_CHARS), self._key)
         text = f"the model {self.card.model_id!r}: {message}"
         if isinstance(error, exceptions.ModelHTTPError) and (
             advice := self._config.advice(error.status_code)

@@ -17,7 +17,7 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.json_values.json_text import canonical
+from penstock.core.json_values.json_text import JSON_DEPTH, canonical
 from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
 from penstock.core.task import Question, QuestionStatus
@@ -126,7 +126,7 @@ class Workbench:
     async def answer(self, body: Mapping[str, Any]) -> None:
         """Answer the oldest open question."""
         question = self.questions[0]
-        answer, problems = check_answer(question, body, self.world.limits.json_depth)
+        answer, problems = check_answer(question, body, JSON_DEPTH)
         if problems:
             raise InvalidAnswer(problems)
         answered = QuestionAnswered(

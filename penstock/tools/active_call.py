@@ -24,7 +24,7 @@ from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
-from penstock.tools.artifacts import ANY_FORM, OutputForm
+from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
 from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
 from penstock.tools.policy import Action, Caller, Rules
@@ -123,7 +123,6 @@ class Approvals:
         self._rules = rules
         self._folder = folder
         self._clock = world.clock
-        self._limits = world.limits
         self._new_id = world.new_id
 
     async def agreed(
@@ -166,7 +165,7 @@ class Approvals:
         return Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.APPROVAL,
-            text=f'Run "{spec.tool_id}"? {cut(spec.description, self._limits.preview_chars)}',
+            text=f'Run "{spec.tool_id}"? {cut(spec.description, PREVIEW_CHARS)}',
             path=call.path,
             call_id=nest.call_id if nest else call.call_id,
             tool_id=spec.tool_id,

@@ -14,13 +14,19 @@ from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
-from penstock.core.json_values.json_text import compact, exact, without_surrogates
+from penstock.core.json_values.json_text import JSON_DEPTH, compact, exact, without_surrogates
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import Limits
-from penstock.core.text import cut, one_line, preview
+from penstock.core.text import ERROR_CHARS, cut, one_line, preview
 from penstock.store.blobs.blobs import Blobs
 from penstock.tools.faults import bounded
 from penstock.tools.outputs import IMAGES, UNKNOWN, at_bytes, dimensions, sniff
+
+MOST_IMAGES = 16
+"""Most images, and most other files, that are kept of one result."""
+
+PREVIEW_CHARS = 200
+"""Characters of the one line that people see of a result."""
 
 Preview = Callable[[Any], str | None]
 _BYTES_PER_CHARACTER = 4
@@ -122,7 +128,7 @@ class Artifacts:
 
     def error_text(self, error: ErrorDetail) -> str:
         """Return a failure as a model reads it: error, code, suggestion, details."""
-        most = self._limits.error_chars
+        most = ERROR_CHARS
         said: dict[str, Any] = {"error": cut(error.message, most), "code": error.code}
         if error.suggestion:
             said["suggestion"] = cut(error.suggestion, most)
@@ -138,7 +144,7 @@ class Artifacts:
             placeholders = Placeholders(self._limits)
             message = placeholders.replace(message)
             files = await self._keep_all(placeholders)
-        error = bounded(replace(error, message=message), self._limits)
+        error = bounded(replace(error, message=message))
         return LoggedOutcome(
             Envelope(envelope.status, None, error), self.error_text(error), files=files
         )
@@ -156,19 +162,17 @@ class Artifacts:
         if len(text) * _BYTES_PER_CHARACTER > most and (size := len(text.encode())) > most:
             form = "" if type(output) is str else " as JSON"
             raise OutputTooLarge(f"the output has {size} bytes{form}; at most {most} are kept")
-        depth = self._limits.json_depth
         # The brackets are an upper bound of the depth: only a text with many of them is walked.
-        if text.count("[") + text.count("{") > depth and is_deeper(output, depth):
+        if text.count("[") + text.count("{") > JSON_DEPTH and is_deeper(output, JSON_DEPTH):
             raise self._too_deep()
         return output, text
 
     def _too_deep(self) -> CallError:
-        return OutputTooLarge(f"the output is nested more than {self._limits.json_depth} deep")
+        return OutputTooLarge(f"the output is nested more than {JSON_DEPTH} deep")
 
     def _preview(self, output: Any, own_preview: Preview | None) -> str:
-        most = self._limits.preview_chars
         own = own_preview(output) if own_preview else None
-        return preview(output, most) if own is None else cut(one_line(own), most)
+        return preview(output, PREVIEW_CHARS) if own is None else cut(one_line(own), PREVIEW_CHARS)
 
     async def _clip(self, shown: LoggedOutcome, text: str, *, clip_at: int) -> LoggedOutcome:
         """Keep the whole text apart; the event holds its beginning, and no output beside it."""
@@ -309,11 +313,11 @@ class Placeholders:
         seen = sniff(content)
         mime = mime or seen
         fits = len(content) <= self._limits.image_bytes
-        if fits and mime in IMAGES and mime == seen and self._images < self._limits.images:
+        if fits and mime in IMAGES and mime == seen and self._images < MOST_IMAGES:
             self._images += 1
             self.found.append(FoundBytes(content, mime, is_image=True))
             return SHOWN
-        if fits and self._files < self._limits.images:
+        if fits and self._files < MOST_IMAGES:
             self._files += 1
             verified = UNKNOWN if mime in IMAGES and mime != seen else mime
             self.found.append(FoundBytes(content, verified, is_image=False))

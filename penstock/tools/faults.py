@@ -24,13 +24,16 @@ from penstock.core.envelope import ErrorDetail, Json
 from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallRetried
 from penstock.core.exhaustion import exhaustion_of
-from penstock.core.json_values.json_text import compact, is_larger, without_surrogates
+from penstock.core.json_values.json_text import JSON_DEPTH, compact, is_larger, without_surrogates
 from penstock.core.json_values.schema import Problem, is_deeper
-from penstock.core.limits import Limits
-from penstock.core.text import cut, size_text
+from penstock.core.limits import KIB
+from penstock.core.text import ERROR_CHARS, cut, size_text
 from penstock.resources.redact import Redactor
 from penstock.tools.redaction import redacted_error
 from penstock.tools.spec import ToolSpec
+
+DETAILS_BYTES = 64 * KIB
+"""Most bytes of the details of an error, as JSON; larger ones are cut."""
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +80,10 @@ def invalid_output(tool_id: str, problems: list[Problem]) -> InvalidOutput:
     )
 
 
-def retried(
-    spec: ToolSpec, attempt: int, error: CallError, *, secrets: Redactor, limits: Limits
-) -> CallRetried:
+def retried(spec: ToolSpec, attempt: int, error: CallError, *, secrets: Redactor) -> CallRetried:
     """Return the event of an attempt that failed and is followed by another."""
     detail = redacted_error(cast("ErrorDetail", error.envelope().error), secrets)
-    return CallRetried(tool_id=spec.tool_id, attempt=attempt, error=bounded(detail, limits))
+    return CallRetried(tool_id=spec.tool_id, attempt=attempt, error=bounded(detail))
 
 
 def may_wait(spec: ToolSpec, error: CallError) -> bool:
@@ -150,32 +151,31 @@ MOST_OF_A_CHARACTER = 6
 """Bytes of a character that is escaped."""
 
 
-def bounded(error: ErrorDetail, limits: Limits) -> ErrorDetail:
-    """Return an error whose words and details are no larger than the limits allow."""
-    most, suggestion = limits.error_chars, error.suggestion
+def bounded(error: ErrorDetail, details_bytes: int = DETAILS_BYTES) -> ErrorDetail:
+    """Return an error whose texts and details are cut to their maximum."""
+    suggestion = error.suggestion
     return replace(
         error,
-        message=cut(error.message, most),
-        suggestion=None if suggestion is None else cut(suggestion, most),
-        details=None if error.details is None else _details(dict(error.details), limits),
+        message=cut(error.message, ERROR_CHARS),
+        suggestion=None if suggestion is None else cut(suggestion, ERROR_CHARS),
+        details=None if error.details is None else _details(dict(error.details), details_bytes),
     )
 
 
-def _details(details: Json, limits: Limits) -> Json:
-    most, depth = limits.details_bytes, limits.json_depth
-    is_deep = is_deeper(details, depth)
+def _details(details: Json, most: int) -> Json:
+    is_deep = is_deeper(details, JSON_DEPTH)
     if not is_deep and not is_larger(details, most):
         return details
     kept: dict[str, Any] = {}
     left = most
     for key, value in details.items():
-        if is_deeper(value, depth - 1):
+        if is_deeper(value, JSON_DEPTH - 1):
             continue
         found = _beginning(value, left - _size(key))
         if found is not None or value is None:
             kept[key] = found
             left -= _size(key) + _size(found)
-    why = f"nested more than {depth} deep" if is_deep else f"over {size_text(most)} as JSON"
+    why = f"nested more than {JSON_DEPTH} deep" if is_deep else f"over {size_text(most)} as JSON"
     return kept | {CUT: f"the details were {why}; what is here is a part of them"}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.call import Call, CallPath, Effect, Origin
+from penstock.core.call import CALL_DEPTH, Call, CallPath, Effect, Origin
 from penstock.core.call_errors import Cancelled, DepthExceeded, ToolNotConfigured
 from penstock.core.envelope import Envelope, Json
 from penstock.core.errors import LeaseLost, Signal
@@ -214,9 +214,8 @@ class Invocation:
     def nested(self, tool_id: str, input: dict[str, Any]) -> Call:
         """Return the next call of this tool with this input. Raises DepthExceeded."""
         depth = self.call.depth + 1
-        max_depth = self.inside.world.limits.call_depth
-        if depth >= max_depth:
-            raise DepthExceeded(f"calls are nested more than {max_depth} deep")
+        if depth >= CALL_DEPTH:
+            raise DepthExceeded(f"calls are nested more than {CALL_DEPTH} deep")
         # An unknown id may contain a secret, and is written into the log as part of the path.
         if not self.inside.knows(tool_id):
             tool_id = self.caller.secrets.text(tool_id)

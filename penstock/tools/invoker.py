@@ -30,10 +30,10 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import Cancel, Signal, Suspend
 from penstock.core.events.events import CallSettled
 from penstock.core.exhaustion import WAIT_SECONDS
-from penstock.core.json_values.json_text import is_larger
+from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
 from penstock.core.json_values.schema import Problem, json_problems
 from penstock.core.limits import World
-from penstock.core.text import size_text
+from penstock.core.text import ERROR_CHARS, size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
@@ -158,7 +158,7 @@ class Invoker:
         is reported at the same path.
         """
         # Depth and size go first: the schema check recurses into the input.
-        problems = list(json_problems(input, self._limits.json_depth))
+        problems = list(json_problems(input, JSON_DEPTH))
         if not problems and is_larger(input, max_bytes := self._limits.input_bytes):
             problems = [Problem("", f"is over {size_text(max_bytes)}")]
         known_paths = {problem.path for problem in unread}
@@ -194,7 +194,7 @@ class Invoker:
         try:
             return str(exclusive(call.input))
         except Exception as error:
-            max_chars = self._limits.error_chars
+            max_chars = ERROR_CHARS
             raise failure(tool.spec, error, Redactor(), most=max_chars) from error
 
     async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
@@ -277,7 +277,7 @@ class Invoker:
                 if not error.retryable or is_last:
                     raise
                 secrets = active_call.caller.secrets
-                event = retried(spec, attempt, error, secrets=secrets, limits=self._limits)
+                event = retried(spec, attempt, error, secrets=secrets)
                 ledger.retry(call.path, event)
                 # On disk before the next attempt: the paths of its nested calls contain its number,
                 # so a process that takes over must continue with the same number.
@@ -319,14 +319,14 @@ class Invoker:
         except (CallError, Signal):
             raise
         except BaseExceptionGroup as group:
-            raise failure(spec, foremost(group), secrets, most=self._limits.error_chars) from group
+            raise failure(spec, foremost(group), secrets, most=ERROR_CHARS) from group
         except BaseException as error:
             if work.is_cut_by(error):
                 self._cut(tool, active_call)
                 raise
             if limit.is_over:
                 raise out_of_time(spec, seconds, left) from None
-            raise failure(spec, error, secrets, most=self._limits.error_chars) from error
+            raise failure(spec, error, secrets, most=ERROR_CHARS) from error
         if limit.is_over:
             raise out_of_time(spec, seconds, left)
         return output

@@ -9,7 +9,7 @@ from penstock.core.call_errors import StateDenied
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import StateWritten
-from penstock.core.json_values.json_text import is_larger
+from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
 from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
@@ -127,7 +127,7 @@ class ToolState:
         check_state_key(key)
         check_ttl(ttl)
         invocation, limits = self._invocation, self._invocation.inside.world.limits
-        value = given_json(value, limits.json_depth, "the value")
+        value = given_json(value, JSON_DEPTH, "the value")
         if is_larger(value, most := limits.state_value_bytes):
             raise ValueError(f"the value must have at most {size_text(most)} as JSON")
         wanted = "" if isinstance(if_revision, AnyRevision) else [if_revision]

@@ -149,7 +149,7 @@ async def test_arguments_that_are_no_object_stay_text(
     ("levels", "is_read"), [(2, True), (200, True), (201, False), (900, False), (50_000, False)]
 )
 async def test_arguments_that_are_nested_too_deeply_stay_text(levels: int, is_read: bool) -> None:
-    """Limits.json_depth: nothing that comes after has to follow them down."""
+    """JSON_DEPTH: nothing that comes after has to follow them down."""
     inner = levels - 1
     text = '{"a": ' + "[" * inner + "]" * inner + "}"
     reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))

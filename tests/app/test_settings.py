@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.settings import Settings, load
+from penstock.app.settings import FIXED_LIMITS, Settings, load
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 
@@ -165,6 +165,7 @@ WRONG = [
         "[limits]\nworkflow_seconds = 86401",
         "1: limits must not be so high: workflow_seconds is 86401, at most 86400.",
     ),
+    ("[limits]\njson_depth = 300", "2: limits.json_depth is fixed now; remove it."),
     ("[limits]\nstreams = -1", "1: limits must be more than 0 and finite: streams is -1."),
     ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),
     ("[models.a]\nmodel = 'x'", "1: models.a.provider is missing."),
@@ -220,6 +221,10 @@ def test_without_a_nearest_name_all_there_are_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         written(tmp_path, "watermelon = 1")
     assert all(name in str(refused.value) for name in Settings.model_fields)
+
+
+def test_a_fixed_limit_is_no_setting() -> None:
+    assert FIXED_LIMITS.isdisjoint(asdict(Limits()))
 
 
 def test_a_limit_that_is_none_unless_it_is_set_may_be_left_so(tmp_path: Path) -> None:

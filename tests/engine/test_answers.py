@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.core.limits import Limits
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.task import Option, Question, QuestionKind
 from penstock.engine.answers import OTHER, answer_in_words, check_answer, find_option
 from tests.kit.events import question
 
-DEPTH = Limits().json_depth
+DEPTH = JSON_DEPTH
 COLORS = (
     Option(label="Red", value="red", aliases=("r", "crimson")),
     Option(label="Blue", value="blue"),

@@ -14,11 +14,12 @@ from penstock.core.events.events import CallRetried, CallSettled
 from penstock.core.exhaustion import starting_process
 from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Problem
-from penstock.core.limits import KIB, Limits
+from penstock.core.limits import KIB
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.faults import (
+    DETAILS_BYTES,
     TRACE_CHARACTERS,
     bounded,
     failure,
@@ -233,7 +234,6 @@ def test_of_a_long_traceback_its_end_is_kept(length: int) -> None:
     assert failed.trace.startswith("…") is (length > 8_000)
 
 
-LIMITS = Limits(details_bytes=KIB)
 WHY = "the details were over 1 KiB as JSON; what is here is a part of them"
 DEEP = "the details were nested more than 200 deep; what is here is a part of them"
 
@@ -246,7 +246,7 @@ def nested(levels: int) -> Any:
 
 
 def details(given: Json) -> Json | None:
-    return bounded(ErrorDetail(code="X", message="m", details=given), LIMITS).details
+    return bounded(ErrorDetail(code="X", message="m", details=given), KIB).details
 
 
 @pytest.mark.parametrize("given", [{}, {"a": None, "b": ["x" * 900]}, {"a": nested(199)}])
@@ -286,14 +286,14 @@ def test_what_is_too_deep_is_left_out() -> None:
 
 def test_the_words_are_short() -> None:
     error = ErrorDetail(code="X", message="m" * 3_000, suggestion="s" * 3_000)
-    found = bounded(error, Limits())
+    found = bounded(error)
     assert (found.message, found.suggestion) == ("m" * 1_999 + "…", "s" * 1_999 + "…")
 
 
 async def test_neither_the_log_nor_a_client_nor_code_gets_endless_details() -> None:
     failed = ToolFailed("no", retryable=True, details={"reason": "x", "body": "y" * 300_000})
     retry = RetryPolicy(max_attempts=2, initial_backoff_ms=0)
-    bench = await open_workbench(Act("act", raising(failed), retry=retry), limits=LIMITS)
+    bench = await open_workbench(Act("act", raising(failed), retry=retry))
     envelope = await bench.call("act", {})
     events = [e for e in await bench.events() if isinstance(e, CallRetried | CallSettled)]
     errors = [e.error if isinstance(e, CallRetried) else e.envelope.error for e in events]
@@ -302,4 +302,4 @@ async def test_neither_the_log_nor_a_client_nor_code_gets_endless_details() -> N
         assert error is not None
         assert error.details
         assert error.details["reason"] == "x"
-        assert len(compact(error.to_wire())) < 2 * KIB
+        assert len(compact(error.to_wire())) < DETAILS_BYTES + KIB

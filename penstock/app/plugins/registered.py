@@ -17,6 +17,7 @@ from penstock.core.call import Call, Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.foreign_code import CaughtError
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Schema
 from penstock.tools.grants import GuardedSession, PluginGuard
 from penstock.tools.invocation import Invocation
@@ -71,7 +72,7 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
             output = await inside.threads.run(partial(self.tool.run, given, context))
         if isawaitable(output):
             output = await output
-        return to_json(output, inside.world.limits.json_depth)
+        return to_json(output, JSON_DEPTH)
 
     def preview(self, output: Any) -> str | None:
         """Return the default preview."""

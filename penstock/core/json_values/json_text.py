@@ -24,6 +24,9 @@ from typing import Any
 
 import msgspec
 
+JSON_DEPTH = 200
+"""Most levels of nesting in an input or an output."""
+
 _Encode = Callable[[Any], str]
 
 

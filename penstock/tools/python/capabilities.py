@@ -11,9 +11,9 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied, ToolFailed, ToolNotConfigured, VaultNotFound
 from penstock.core.envelope import Envelope, Json
 from penstock.core.events.events import NOTE_LEVELS, CallSettled, NoteEmitted
-from penstock.core.json_values.json_text import is_larger
+from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
 from penstock.core.json_values.schema import Schema
-from penstock.core.limits import Limits
+from penstock.core.limits import KIB
 from penstock.core.state import (
     Change,
     FileChanges,
@@ -38,6 +38,9 @@ from penstock.tools.state import (
     check_state_key,
     check_ttl,
 )
+
+EVENT_BYTES = 32 * KIB
+"""Most bytes of the payload of an event, as JSON."""
 
 
 class KeptState:
@@ -99,7 +102,7 @@ class KeptState:
         check_state_key(key)
         check_ttl(ttl)
         invocation, _ = self._invocation, self._state
-        value = given_json(value, invocation.inside.world.limits.json_depth, "the value")
+        value = given_json(value, JSON_DEPTH, "the value")
         check_key(secrets := invocation.caller.secrets, key)
         if secrets.holds_secret(value):
             raise StateDenied("secrets belong in the vault")
@@ -212,7 +215,7 @@ MESSAGE_CHARACTERS = 4096
 MIME = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w-]{1,64}=[\w.+-]{1,127}){0,4}", re.ASCII)
 
 
-def checked_note(note: NoteEmitted, limits: Limits) -> NoteEmitted:
+def checked_note(note: NoteEmitted) -> NoteEmitted:
     """Return an event for the timeline. Raises ValueError and TypeError for what is none."""
     event_type = _text(note.event_type, "event_type")
     if not 1 <= len(event_type) <= TYPE_CHARACTERS or any(map(str.isspace, event_type)):
@@ -222,9 +225,9 @@ def checked_note(note: NoteEmitted, limits: Limits) -> NoteEmitted:
         raise ValueError(f"level must be one of {', '.join(NOTE_LEVELS)}, not {note.level!r}")
     if note.message is not None and len(_text(note.message, "message")) > MESSAGE_CHARACTERS:
         raise ValueError(f"message must have at most {MESSAGE_CHARACTERS} characters")
-    payload = given_json(note.payload, limits.json_depth, "payload")
-    if is_larger(payload, most := limits.event_bytes):
-        raise ValueError(f"payload must have at most {size_text(most)} as JSON")
+    payload = given_json(note.payload, JSON_DEPTH, "payload")
+    if is_larger(payload, EVENT_BYTES):
+        raise ValueError(f"payload must have at most {size_text(EVENT_BYTES)} as JSON")
     return replace(note, payload=payload)
 
 

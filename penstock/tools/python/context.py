@@ -24,6 +24,7 @@ from penstock.core.call_errors import DepthExceeded, Rejected
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.profile import Profile
 from penstock.core.state import Scope, ScopeKind
 from penstock.core.task import Option, QuestionStatus
@@ -112,8 +113,7 @@ class ToolContext:
         if not isinstance(tool_id, str):
             raise TypeError(f"tool_id must be a text, not {tool_id!r}")
         invocation = self._invocation
-        depth = invocation.inside.world.limits.json_depth
-        given = given_json(dict(input or {}), depth, f"the input of {tool_id!r}")
+        given = given_json(dict(input or {}), JSON_DEPTH, f"the input of {tool_id!r}")
         try:
             call = invocation.nested(tool_id, given)
         except DepthExceeded as error:
@@ -216,7 +216,7 @@ class ToolContext:
         Args:
             event_type: Your name for it, 1 to 128 characters without spaces.
             message: A sentence for people, at most 4096 characters.
-            payload: JSON for programs, at most `limits.event_bytes`.
+            payload: JSON for programs, at most 32 KiB.
             level: `info`, `warning` or `error`.
 
         Raises:
@@ -294,7 +294,7 @@ class ToolContext:
         self._invocation.record(call.path, call.tool_id, envelope)
 
     def _soon(self, note: NoteEmitted, *, once: bool) -> None:
-        note = checked_note(note, self._invocation.inside.world.limits)
+        note = checked_note(note)
         write = partial(self._write, note, once=once)
         if threading.get_ident() == self._thread:
             write()

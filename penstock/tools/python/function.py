@@ -16,6 +16,7 @@ from penstock.core.diagnostics import Diagnostic, Severity, did_you_mean, errors
 from penstock.core.envelope import Json
 from penstock.core.errors import DeclarationError
 from penstock.core.events.events import NoteEmitted
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Problem, pointer
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -32,6 +33,9 @@ from penstock.tools.python.signature import Signature, read_signature
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import BlockingDetector
 from penstock.tools.tool import Tool
+
+BLOCKING_SECONDS = 0.1
+"""Longest step of an async tool, in seconds, without a warning that it blocks the event loop."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -166,12 +170,12 @@ class FunctionTool(Generic[P, R]):
             output = await BlockingDetector(
                 function(**values),
                 world.clock.monotonic,
-                world.limits.blocking_seconds,
+                BLOCKING_SECONDS,
                 partial(_warn, invocation),
             )
         else:
             output = await invocation.inside.threads.run(partial(function, **values))
-        made = to_json(output, world.limits.json_depth)
+        made = to_json(output, JSON_DEPTH)
         return (
             at_bytes(made, signature.output_schema, plain_base64) if signature.gives_bytes else made
         )

@@ -20,6 +20,7 @@ from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.capabilities import EVENT_BYTES
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import (
     ScriptSchema,
@@ -158,8 +159,8 @@ class NoteCalls:
         if not isinstance(level, str) or level not in NOTE_LEVELS:
             raise TypeError(f"level must be one of {', '.join(NOTE_LEVELS)}")
         payload = arguments.get("payload")
-        if is_larger(payload, most := self._limits.event_bytes):
-            raise TypeError(f"payload must have at most {most} bytes as JSON")
+        if is_larger(payload, EVENT_BYTES):
+            raise TypeError(f"payload must have at most {EVENT_BYTES} bytes as JSON")
         return NoteEmitted(
             event_type=event_type,
             title=optional_text(arguments, "title", most=TITLE_CHARACTERS),

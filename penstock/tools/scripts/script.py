@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from penstock.core.call_errors import CallError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
+from penstock.core.json_values.json_text import JSON_DEPTH
+from penstock.core.limits import KIB, MIB
 from penstock.resources.egress import EgressCaller
 from penstock.resources.vault import SecretHandles
 from penstock.sandbox.script import Bounds, Sandbox, Script
@@ -41,6 +43,16 @@ from penstock.tools.scripts.host_task import (
 from penstock.tools.scripts.recording import Recording
 from penstock.tools.spec import ToolSpec
 
+STACK_KB = 200
+"""Stack of a script, in KiB."""
+TIMERS = 1000
+"""Most timers that exist at once."""
+LOG_LINE_BYTES = 8 * KIB
+"""Most bytes of a printed line; a longer one is cut."""
+LOG_LINES = 2000
+"""Most lines that one call prints; the rest are dropped."""
+MESSAGE_BYTES = 8 * MIB
+"""Most bytes of the arguments of one host call, as JSON."""
 VERSION_CHARACTERS = 16
 """Characters of a script's digest that its entries record, to detect a change between two."""
 
@@ -103,15 +115,15 @@ class ScriptTool:
             cpu_ms=limits.script_cpu_ms,
             spent_ms=invocation.ledger.computed_ms(invocation.call.path, invocation.attempt),
             memory_mb=bindings.memory_mb or limits.script_memory_mb,
-            stack_kb=limits.script_stack_kb,
+            stack_kb=STACK_KB,
             host_calls=limits.host_calls,
             output_bytes=limits.script_output_bytes,
-            json_depth=limits.json_depth,
-            message_bytes=limits.message_bytes,
+            json_depth=JSON_DEPTH,
+            message_bytes=MESSAGE_BYTES,
             log_bytes=limits.log_bytes if bindings.log_bytes is None else bindings.log_bytes,
-            log_lines=limits.log_lines,
-            log_line_bytes=limits.log_line_bytes,
-            timers=limits.timers,
+            log_lines=LOG_LINES,
+            log_line_bytes=LOG_LINE_BYTES,
+            timers=TIMERS,
         )
 
 

@@ -8,7 +8,6 @@ from penstock.core.call_errors import Cancelled, ToolFailed
 from penstock.core.errors import Suspend
 from penstock.core.events.codec import to_wire
 from penstock.core.events.events import CallSettled, NoteEmitted, SecretGiven
-from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL
 from penstock.core.state import Scope, ScopeKind
 from penstock.core.task import Option
@@ -307,7 +306,7 @@ def test_a_type_may_have_parameters(mime: str) -> None:
 def test_an_event_is_taken_up_to_its_limits(note: dict[str, Any], fits: bool) -> None:
     made = NoteEmitted(**note)
     if fits:
-        assert checked_note(made, Limits()) == made
+        assert checked_note(made) == made
         return
     with pytest.raises(ValueError, match="must have"):
-        checked_note(made, Limits())
+        checked_note(made)

@@ -70,15 +70,13 @@ async def test_the_bounds_are_those_of_the_manifest_and_the_rest_of_the_time() -
 
 
 async def test_where_a_manifest_is_silent_the_limits_of_the_project_hold() -> None:
-    """§5: `limits.*`: every limit of §10 by its name."""
-    limits = Limits(
-        script_memory_mb=20, log_bytes=5, log_lines=6, log_line_bytes=4, timers=3, message_bytes=9
-    )
+    """§5: `limits.*`: the limits of §10 that size memory, time and output."""
+    limits = Limits(script_memory_mb=20, script_cpu_ms=6, script_output_bytes=7, log_bytes=5)
     bench = await open_workbench(tool := tool_in(sandbox := Playing()), limits=limits)
     await tool.run({}, bench.invocation(tool))
     assert (bounds := sandbox.bounds)
-    assert (bounds.memory_mb, bounds.log_bytes, bounds.log_lines) == (20, 5, 6)
-    assert (bounds.log_line_bytes, bounds.timers, bounds.message_bytes) == (4, 3, 9)
+    assert (bounds.memory_mb, bounds.cpu_ms, bounds.output_bytes) == (20, 6, 7)
+    assert bounds.log_bytes == 5
 
 
 async def test_an_entry_has_the_computing_time_that_those_before_left() -> None:
