@@ -13,6 +13,8 @@ from penstock.cli.terminal.exit_codes import WAITING
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.terminal import Terminal
 
+pytestmark = pytest.mark.programs
+
 Run = Callable[..., tuple[int, str, str]]
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio, os, sys, tempfile

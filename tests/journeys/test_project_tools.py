@@ -10,6 +10,8 @@ from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.resources.project.access import Access
 from tests.kit.project import ProjectFolder
 
+pytestmark = pytest.mark.programs
+
 TOOLS = {"read", "write", "edit", "grep", "find", "ls"}
 UNASKED = "".join(
     f'[[rules]]\ntool = "{each}"\naction = "allow"\n' for each in ("write", "edit", "bash")

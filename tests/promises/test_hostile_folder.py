@@ -17,6 +17,8 @@ from penstock.core.errors import ConfigError
 from tests.kit.folders import Folder, open_folder
 from tests.kit.project import ProjectFolder
 
+pytestmark = pytest.mark.programs
+
 CANARY = "canary-of-a-secret"
 HUGE = 1 << 40
 

@@ -20,6 +20,8 @@ from penstock.resources.project.fence import fence
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.project.overlay import take_changes
 
+pytestmark = pytest.mark.programs
+
 MOMENTS = {
     *("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.symlink", "os.chmod", "os.utime"),
     *("os.truncate", "open"),

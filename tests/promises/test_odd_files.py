@@ -21,6 +21,8 @@ from penstock.resources.project.overlay import take_changes
 from penstock.tools.shell import ShellSettings
 from tests.kit.folders import Folder, open_folder
 
+pytestmark = pytest.mark.programs
+
 SECRET, AUTHORED = ".env", "tools/honest.tool.yaml"
 TOOLS: Mapping[str, dict[str, Any]] = {
     "read": {},

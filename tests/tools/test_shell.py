@@ -20,6 +20,8 @@ from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 from penstock.tools.threads import Threads
 
+pytestmark = pytest.mark.programs
+
 ENCLOSED, FREE = ShellSettings(is_on=True), ShellSettings(is_on=True, is_enclosed=False)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.terminal import Terminal
 
-pytestmark = pytest.mark.slow("starts Python in a terminal")
+pytestmark = [pytest.mark.programs, pytest.mark.slow("starts Python in a terminal")]
 ASKS = """
 import sys
 from penstock.cli.terminal.keyboard import read_line

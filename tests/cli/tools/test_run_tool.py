@@ -13,7 +13,7 @@ from tests.kit.project import ProjectFolder
 from tests.kit.terminal import Terminal
 from tests.kit.visibility import write_skill
 
-pytestmark = pytest.mark.slow("opens a store for each command")
+pytestmark = [pytest.mark.programs, pytest.mark.slow("opens a store for each command")]
 Run = Callable[..., tuple[int, str, str]]
 TALKS = """
     export async function run({ name = "you" }) {
