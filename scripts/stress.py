@@ -22,7 +22,7 @@ from penstock.chat.message import NewMessage
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.store.database import open_database
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 CLOCK = SystemClock()
 PROCESSES = 4

@@ -45,12 +45,12 @@ from penstock.resources.project.access import LoadedFiles
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.sandbox.processes.slots import ProcessSlots
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
+from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Log
-from penstock.store.logs.owner import this_process
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.projections.sql_projections import SqlProjections
+from penstock.store.sql_projections import SqlProjections
 from penstock.tools.grants import Skills
 from penstock.tools.policy import Rules
 from penstock.tools.python.function import ToolLike, as_tools

@@ -41,15 +41,14 @@ from penstock.resources.egress import Egress
 from penstock.resources.state import State
 from penstock.resources.vault import SqlVault, Vault
 from penstock.resources.workspace import Files, Media
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.erasing.erasure import Erasure
-from penstock.store.erasing.sweeper import Sweeper
+from penstock.store.erasure import Erasure, Sweeper
 from penstock.store.logs.log import Log
 from penstock.store.metrics import Metrics
-from penstock.store.projections.lookup import Lookup
-from penstock.store.projections.projections import Projections
-from penstock.store.repair.health import look
+from penstock.store.projections import Projections
+from penstock.store.references import Lookup
+from penstock.store.repair import probe
 from penstock.tools.grants import NO_SKILLS, Skills
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Rules
@@ -69,7 +68,7 @@ class DatabaseParts:
         *,
         permissions: PermissionCatalog | None = None,
     ) -> None:
-        self.look = partial(look, database, blobs)
+        self.look = partial(probe, database, blobs)
         """Checks whether the store works."""
         self.keys = Keys(database, clock, catalog=permissions)
         self.lookup = Lookup(database, blobs)

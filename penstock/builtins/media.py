@@ -14,7 +14,7 @@ from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
 from penstock.core.state import FileChanges, MediaChange
 from penstock.resources.links import LinkLabel
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import sniff

@@ -15,9 +15,9 @@ from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
-from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasure import Erasure
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Page, Projections, SessionSort, TasksOf
+from penstock.store.projections import Page, Projections, SessionSort, TasksOf
 
 UNTITLED = "New conversation"
 _NEWEST = Page(limit=1)

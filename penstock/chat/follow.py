@@ -35,14 +35,14 @@ from penstock.core.events.events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
-from penstock.store.logs.live_text import (
+from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
     NOWHERE,
     LiveText,
+    Log,
     TextPiece,
     TextPosition,
 )
-from penstock.store.logs.log import Log
 
 _ALL = 2**62
 

@@ -22,7 +22,7 @@ from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Page, Projections
+from penstock.store.projections import Page, Projections
 
 _AT_ONCE = 50
 Message = dict[str, Any]

@@ -62,7 +62,7 @@ from penstock.core.text import cut, one_line
 from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.bus import Bus
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Page, Projections, TasksOf
+from penstock.store.projections import Page, Projections, TasksOf
 
 ANSWERED_BY_MESSAGE = frozenset(
     {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK}

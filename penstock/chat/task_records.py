@@ -13,7 +13,7 @@ from penstock.core.events.events import MessageReceived, QuestionAnswered, Recor
 from penstock.core.ids import MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Projections
+from penstock.store.projections import Projections
 from penstock.store.rows import REBUILD
 
 

@@ -34,7 +34,7 @@ from penstock.core.limits import World
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Bus
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Projections
+from penstock.store.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events that change the status of a task."""

@@ -30,7 +30,7 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId
 from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, blocked
 from penstock.core.text import cut, one_line
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 Which = Annotated[
     str | None,

@@ -24,7 +24,7 @@ from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId
 from penstock.core.profile import LOCAL
 from penstock.flows.project.flows import ProjectFlows
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
 
 LEAVING = ("/exit", "/quit")

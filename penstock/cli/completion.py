@@ -25,10 +25,10 @@ from penstock.core.errors import PenstockError
 from penstock.core.ids import QuestionId
 from penstock.core.profile import LOCAL
 from penstock.core.task import FLOW, QuestionStatus
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.projections.projections import Page, Projections, TasksOf
-from penstock.store.projections.sql_projections import SqlProjections
+from penstock.store.projections import Page, Projections, TasksOf
+from penstock.store.sql_projections import SqlProjections
 from penstock.tools.tool import Tool
 
 Value = TypeVar("Value")

@@ -32,16 +32,24 @@ from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
 from penstock.core.task import TaskStatus, names_of
 from penstock.core.text import count
-from penstock.store.blobs.blobs import Blobs, open_blobs
+from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.logs.quarantine import QuarantinedLog
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.projections.projections import Page, TasksOf
-from penstock.store.projections.sql_projections import SqlProjections
-from penstock.store.repair.health import Check, check, gaps, little_space, look, read_back
-from penstock.store.repair.list_checks import odd_logs, unfit_rows
-from penstock.store.repair.rebuild import rebuild
+from penstock.store.projections import Page, TasksOf
+from penstock.store.repair import (
+    Check,
+    check,
+    gaps,
+    little_space,
+    odd_logs,
+    probe,
+    read_back,
+    rebuild,
+    unfit_rows,
+)
 from penstock.store.rows import REBUILD
+from penstock.store.sql_projections import SqlProjections
 
 Rebuild = Annotated[
     bool,
@@ -244,7 +252,7 @@ async def _database_findings(
     text = f"{place}: revision {health.revision}, {sizes}"
     blobs = open_blobs(settings.blob_place)
     findings = [Finding(FindingLevel.FINE, "database", text), *await _events(database, blobs)]
-    findings += _ready(await look(database, blobs))
+    findings += _ready(await probe(database, blobs))
     log = SqlLog(database, blobs, SystemClock())
     findings += await _tasks(log, SqlProjections(database, blobs))
     if rebuilt:

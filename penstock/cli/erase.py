@@ -12,9 +12,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import NotFound
 from penstock.core.ids import LogId, ProfileId
 from penstock.core.text import count
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasure import Erasure
 
 Name = Annotated[str | None, typer.Argument(metavar="PROFILE", help="The profile to erase.")]
 OneLog = Annotated[

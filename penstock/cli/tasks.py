@@ -22,7 +22,7 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus, blocked
 from penstock.core.text import cut, one_line
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 _TITLE = 60
 """Characters of a title."""

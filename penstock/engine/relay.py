@@ -20,7 +20,7 @@ from penstock.core.errors import StoreError
 from penstock.core.ids import LogId
 from penstock.core.limits import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
-from penstock.store.logs.live_text import LiveText, TextPiece, TextPosition
+from penstock.store.logs.log import LiveText, TextPiece, TextPosition
 
 log = logging.getLogger(__name__)
 

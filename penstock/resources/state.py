@@ -9,10 +9,9 @@ from sqlalchemy import Connection, or_, select
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, StateChange, StateVerb
+from penstock.core.state import Scope, StateChange, StateEntry, StateOutcome, StateVerb
 from penstock.store.changes import Changes, entry_at, entry_of, of_scope, starts_with
 from penstock.store.database import Database
-from penstock.store.state_entry import StateEntry, StateOutcome
 from penstock.store.statements import Statements
 from penstock.store.tables import state
 

@@ -25,7 +25,7 @@ from penstock.core.state import (
     ScopeKind,
     parents,
 )
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements

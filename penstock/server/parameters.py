@@ -25,7 +25,7 @@ from penstock.core.json_values.json_text import canonical, parse_json
 from penstock.core.json_values.schema import MOST_PROBLEMS, Schema
 from penstock.core.text import cut
 from penstock.server.problem import Json
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 JSON_TYPE = "application/json"
 NOT_BLANK = r"\S"

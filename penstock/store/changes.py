@@ -28,9 +28,11 @@ from penstock.core.state import (
     Scope,
     ScopeKind,
     StateChange,
+    StateEntry,
+    StateOutcome,
+    changed,
     parents,
 )
-from penstock.store.state_entry import StateEntry, StateOutcome, changed
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import (
     files,

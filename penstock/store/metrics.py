@@ -18,7 +18,7 @@ from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import LogId
 from penstock.core.json_values.json_text import compact
 from penstock.core.text import CHARACTERS_PER_TOKEN
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.rows import Rows
 from penstock.store.tables import events, logs

@@ -1,19 +1,45 @@
-"""Who refers to what: the blobs that events name, and the runs that calls of a log began."""
+"""Which rows refer to bytes and to runs, and which bytes lost their last reference.
+
+Guarantees: bytes that an event or a file released are in `loose_blobs` until they are deleted. A
+row is added in the transaction that releases the bytes, and removed after their deletion, so no
+crash in between forgets any.
+
+How it works. `at` of a row says when it is due. Bytes of a removed file stay for
+`limits.loose_seconds`, because a copy of the file may be in progress. Bytes that a person erased
+have a time below zero, which is due at once. Events are searched as text: a blob's id is 64
+characters that occur nowhere else, so a body that cannot be decoded still protects its blobs.
+
+Proof: tests/store/test_references.py, tests/promises/test_interrupted_erasures.py.
+"""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, or_, select
 
+from penstock.core.clock import Moment
+from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.codec import decode, kind_of
 from penstock.core.events.events import CallSettled, Entry, Event, MessagesErased
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.ids import (
+    ArtifactId,
+    BlobId,
+    LogId,
+    MessageId,
+    TaskId,
+)
+from penstock.core.profile import ADMIN, Profile
 from penstock.core.task import FLOW
-from penstock.store.changes import put_for
-from penstock.store.tables import events, files, logs, media, questions, tasks
+from penstock.store.blobs import Blobs
+from penstock.store.changes import drop_expired, loosen, put_for
+from penstock.store.database import Database
+from penstock.store.projections import plain
+from penstock.store.tables import events, files, logs, loose_blobs, media, questions, tasks
 
 
 class RunRequest(Struct, frozen=True):
@@ -135,3 +161,165 @@ def has_traces(log_id: LogId, connection: Connection) -> bool:
     columns = (logs.c.log_id, events.c.log_id, tasks.c.log_id, questions.c.log_id)
     found = [select(each).where(each == log_id).limit(1) for each in columns]
     return any(connection.execute(each).first() is not None for each in found)
+
+
+SWEPT_AT_ONCE = 500
+FREED = BlobId("")
+"""Stands for what deleted rows leave in the files of the database, until it is overwritten."""
+
+
+class LooseBlob(NamedTuple):
+    """One row: the bytes, and since when they wait."""
+
+    blob_id: BlobId
+    at: int
+
+
+def erased_at(now: Moment) -> Moment:
+    """Return the time of a row for bytes that a person erased now.
+
+    It differs from one erasing to the next: who deletes the row of one leaves that of another.
+    """
+    return Moment(-now)
+
+
+def loosen_erased(connection: Connection, blob_ids: Iterable[BlobId], due: Moment) -> None:
+    """Note what an erasing is about to delete from the blob store, and that rows are freed."""
+    loosen(connection, {FREED, *blob_ids}, due)
+
+
+def erased(connection: Connection) -> Sequence[LooseBlob]:
+    """Return what people erased and what may be there yet."""
+    wanted = select(loose_blobs.c.blob_id, loose_blobs.c.at).where(loose_blobs.c.at < 0)
+    return [LooseBlob(*row) for row in connection.execute(wanted).all()]
+
+
+def forget(loose: Sequence[LooseBlob], connection: Connection) -> None:
+    """Delete rows whose bytes were looked through, unless they were given up again since."""
+    same = loose_blobs.c.blob_id == bindparam("old_id"), loose_blobs.c.at == bindparam("old_at")
+    if rows := [{"old_id": each.blob_id, "old_at": each.at} for each in loose]:
+        connection.execute(loose_blobs.delete().where(*same), rows)
+
+
+def is_untidy(before: Moment | None, now: Moment, connection: Connection) -> bool:
+    """Whether there is anything that a sweep would do: most find nothing, and write nothing."""
+    loose = select(loose_blobs.c.blob_id).where(_is_due(before))
+    expired = select(media.c.blob_id).where(media.c.expires_at <= now)
+    return any(connection.execute(each.limit(1)).first() is not None for each in (loose, expired))
+
+
+def take_loose(before: Moment | None, now: Moment, connection: Connection) -> Sequence[BlobId]:
+    """Return loose blobs that nobody else takes meanwhile; what has expired is loose by this."""
+    drop_expired(connection, now)
+    due = _is_due(before)
+    some = select(loose_blobs.c.blob_id).where(due).limit(SWEPT_AT_ONCE)
+    taken = loose_blobs.update().where(due, loose_blobs.c.blob_id.in_(some)).values(at=now)
+    return connection.execute(taken.returning(loose_blobs.c.blob_id)).scalars().all()
+
+
+def _is_due(before: Moment | None) -> ColumnElement[bool]:
+    is_blob = loose_blobs.c.blob_id != FREED
+    return is_blob if before is None else and_(is_blob, loose_blobs.c.at < before)
+
+
+class MessageLocation(NamedTuple):
+    """Where a message stands."""
+
+    log_id: LogId
+    task_id: TaskId
+
+
+class ClippedOutput(NamedTuple):
+    """What was kept of a clipped result."""
+
+    tool_id: str
+    blob_id: BlobId
+    total_characters: int
+
+
+class Lookup:
+    """Finds messages and artifacts among what a profile owns; with `admin` that is all."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    async def find_message(
+        self, message_id: MessageId, agent: str, profile: Profile
+    ) -> MessageLocation | None:
+        """Return the newest task that a message of a history belongs to.
+
+        Bytes that are lost or damaged name none.
+        """
+        its_own = and_(
+            events.c.log_id == tasks.c.log_id,
+            or_(events.c.seq == tasks.c.first_seq, events.c.seq == tasks.c.ended_seq),
+        )
+        wanted = (
+            select(tasks.c.log_id, tasks.c.task_id, events.c.body, events.c.blob_id)
+            .join(events, its_own)
+            .where(tasks.c.agent == agent, tasks.c.kind == "message", tasks.c.messages > 0)
+            .where(*_own(tasks, profile))
+            .order_by(tasks.c.created_at.desc(), tasks.c.first_seq.desc())
+        )
+        named = f'"message_id":"{plain(message_id)}"'
+        small = wanted.where(events.c.body.contains(named, autoescape=True)).limit(1)
+        row = await self._database.read(lambda each: each.execute(small).first())
+        if row is not None:
+            return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
+        large = wanted.where(events.c.blob_id.is_not(None))
+        for row in await self._database.read(lambda each: each.execute(large).all()):
+            with suppress(NotFound, StoreCorrupt):
+                if named.encode() in await self._blobs.get(row.blob_id):
+                    return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
+        return None
+
+    async def find_artifact(
+        self, artifact_id: ArtifactId, profile: Profile
+    ) -> ClippedOutput | None:
+        """Return where the whole of a clipped result is."""
+        async for event in self._outcomes(artifact_id, profile):
+            if event.artifact_id == artifact_id:
+                return _kept(event)
+        return None
+
+    async def is_owned(self, blob_id: BlobId, profile: Profile) -> bool:
+        """Whether an outcome of a call in a log of the profile refers to the bytes."""
+        async for event in self._outcomes(blob_id, profile):
+            if blob_id in {event.artifact_blob, *(each.blob_id for each in event.files)}:
+                return True
+        return False
+
+    async def _outcomes(self, name: str, profile: Profile) -> AsyncGenerator[CallSettled, None]:
+        """Yield the outcomes of calls that may name something; one that is broken names nothing."""
+        wanted = (
+            select(events.c.kind, events.c.body, events.c.blob_id)
+            .join(logs, logs.c.log_id == events.c.log_id)
+            .where(events.c.kind == "call_settled", *_own(logs, profile))
+            .where(
+                or_(
+                    events.c.blob_id.is_not(None),
+                    events.c.body.contains(f'"{plain(name)}"', autoescape=True),
+                )
+            )
+        )
+        for row in await self._database.read(lambda each: each.execute(wanted).all()):
+            with suppress(ValueError, NotFound, StoreCorrupt):
+                body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
+                event = decode(row.kind, body)
+                if isinstance(event, CallSettled):
+                    yield event
+
+
+def _own(table: Table, profile: Profile) -> list[ColumnElement[bool]]:
+    """Return what holds for the rows that are the profile's to use."""
+    if profile.holds(ADMIN):
+        return []
+    own = [table.c.profile_id == profile.profile_id]
+    return own if profile.session_id is None else [*own, table.c.log_id == profile.session_id]
+
+
+def _kept(event: CallSettled) -> ClippedOutput | None:
+    if event.artifact_blob is None:
+        return None
+    return ClippedOutput(event.tool_id, event.artifact_blob, event.total_characters or 0)

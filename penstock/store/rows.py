@@ -1,12 +1,27 @@
-"""Converts events to rows of the table `events` and back; stores large bodies as blobs.
+"""Converts events to rows of the table `events` and back, and reads pages of a log.
 
 Guarantees: what was written is read back equal, or StoreCorrupt names the event and the next step.
-A body above `limits.body_bytes` is on disk as a blob before the row that refers to it.
+A body above `limits.body_bytes` is on disk as a blob before the row that refers to it. A page has
+no gap, and it ends at the log's newest event unless a limit cut it. Every read that covers the
+position of a lost event raises StoreCorrupt.
+
+How it works. Events are numbered from 1 without gaps, so the numbers show a gap inside a page, and
+the `head` of the log shows a lost end. The two statements do not share a snapshot: the head is read
+second, so an event may have been appended between them, or the log deleted. Both cases are checked
+before the log is reported as damaged. SQLite keeps any value in any column, so a damaged file can
+contain text in place of a number, or a time after the year 9999. `check_columns` refuses such a row
+before other code computes with it.
+
+Proof: tests/store/test_rows.py and tests/journeys/test_damaged_logs.py.
 """
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from operator import itemgetter
+
+from msgspec import Struct
+from sqlalchemy import Connection
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
@@ -15,8 +30,8 @@ from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.events.events import Entry, Record
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.text import cut
-from penstock.store.blobs.blobs import Blobs
-from penstock.store.row_checks import is_moment, is_number
+from penstock.store.blobs import Blobs
+from penstock.store.statements import Statements
 
 Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 """A row without its number: at, task_id, path, kind, body, blob_id.
@@ -172,3 +187,109 @@ def record_of(log_id: LogId, row: Row) -> Record:
             details={"log": log_id, "event": seq},
         ) from error
     return Record(log_id, seq, at, task_id, path, event)
+
+
+_LAST_MOMENT = 253_402_300_799_999
+"""The end of the year 9999."""
+_LAST_NUMBER = 2**53
+_SHOWN = 40
+
+
+def check_columns(
+    row: object, *, moments: Iterable[str], numbers: Iterable[str], texts: Iterable[str]
+) -> None:
+    """Raise StoreCorrupt for the first column with a value that is none of its kind, or None."""
+    kinds = (
+        (moments, is_moment, "a moment"),
+        (numbers, is_number, "a number"),
+        (texts, _is_text, "a text"),
+    )
+    for names, fits, wanted in kinds:
+        for name in names:
+            value = getattr(row, name)
+            if value is not None and not fits(value):
+                raise _wrong(name, value, wanted)
+
+
+def is_moment(value: object) -> bool:
+    """Whether a value is a moment that can be shown."""
+    return isinstance(value, int) and 0 <= value <= _LAST_MOMENT
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number or a count of events."""
+    return isinstance(value, int) and 0 <= value <= _LAST_NUMBER
+
+
+def moment_or_first(value: object) -> Moment:
+    """Return a moment; the first one there is, for a value that is none."""
+    return Moment(value) if isinstance(value, int) and is_moment(value) else Moment(0)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _wrong(name: str, value: object, wanted: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"the column {name} should hold {wanted}, and holds {cut(repr(value), _SHOWN)}. "
+        "Run `penstock doctor --rebuild`: it makes the lists again from the logs."
+    )
+
+
+class ReadPage(Struct, frozen=True):
+    """Read the events after one, limited by their number and optionally by their characters."""
+
+    sql: Statements
+    log_id: LogId
+    after: int
+    max_events: int
+    max_characters: int | None = None
+
+    def __call__(self, connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
+        """Return records, or None if a body is a blob; and the rows. Raises StoreCorrupt."""
+        key = (self.log_id, self.after, self.max_events)
+        with closing(connection.exec_driver_sql(self.sql.page, key)) as result:
+            limit = self.max_characters
+            rows = result.all() if limit is None else first_of(result, limit)
+        check_order(self.log_id, rows, self.after)
+        was_cut = len(rows) == self.max_events or (self.max_characters is not None and rows)
+        if not was_cut:
+            last = rows[-1][0] if rows else self.after
+            _check_end(self.sql, connection, self.log_id, last)
+        return records_of(self.log_id, rows), rows
+
+
+class CheckRange(Struct, frozen=True):
+    """Check that a range of a log is complete, without reading bodies."""
+
+    sql: Statements
+    log_id: LogId
+    after: int
+    until: int
+
+    def __call__(self, connection: Connection) -> None:
+        """Raise StoreCorrupt for the first missing event; an unknown log has none missing."""
+        key = (self.log_id, self.after, self.until)
+        count = connection.exec_driver_sql(self.sql.count, key).scalar_one()
+        if count == max(self.until - self.after, 0) or not _has_log(self, connection):
+            return
+        seqs = connection.exec_driver_sql(self.sql.numbers, key).scalars().all()
+        for seq in range(self.after + 1, self.until + 1):
+            if seq > self.after + len(seqs) or seqs[seq - self.after - 1] != seq:
+                raise missing(self.log_id, seq)
+
+
+def _has_log(unit: CheckRange, connection: Connection) -> bool:
+    return connection.exec_driver_sql(unit.sql.head, (unit.log_id,)).scalar() is not None
+
+
+def _check_end(sql: Statements, connection: Connection, log_id: LogId, last: int) -> None:
+    """Raise StoreCorrupt if the log goes on behind what was read as its end."""
+    head = head_of(log_id, connection.exec_driver_sql(sql.head, (log_id,)).scalar())
+    if head is None or head <= last:
+        return
+    came = connection.exec_driver_sql(sql.page, (log_id, last, 1)).first()
+    is_there = connection.exec_driver_sql(sql.head, (log_id,)).scalar() is not None
+    if is_there and (came is None or came[0] != last + 1):
+        raise missing(log_id, last + 1)

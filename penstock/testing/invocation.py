@@ -28,7 +28,7 @@ from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.state import fold
 from penstock.engine.task_state import TaskState
 from penstock.resources.links import Links
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState

@@ -6,7 +6,7 @@ from penstock.core.clock import Moment
 from penstock.core.events.events import Record
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.logs.live_text import (
+from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
     NOWHERE,
     Followed,

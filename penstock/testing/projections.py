@@ -33,8 +33,15 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
-from penstock.store.projections.projection_writer import AT_WORK, SUPERSEDED, Keyed
-from penstock.store.projections.projections import ALL_TASKS, Page, SessionSort, TasksOf
+from penstock.store.projections import (
+    ALL_TASKS,
+    AT_WORK,
+    SUPERSEDED,
+    Keyed,
+    Page,
+    SessionSort,
+    TasksOf,
+)
 from penstock.testing.rows import LogOwner, QuestionRow, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")

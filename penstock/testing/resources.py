@@ -25,13 +25,15 @@ from penstock.core.state import (
     Scope,
     ScopeKind,
     StateChange,
+    StateEntry,
+    StateOutcome,
+    changed,
     parents,
 )
 from penstock.resources.state import StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
 from penstock.resources.workspace import DirectoryEntry, File, child_of, inside
 from penstock.store.changes import check_room, put_for, refused, with_outcome
-from penstock.store.state_entry import StateEntry, StateOutcome, changed
 
 
 class FileEntry(Struct, frozen=True):

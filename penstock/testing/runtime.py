@@ -20,8 +20,8 @@ from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import Models
 from penstock.resources.egress import Egress
-from penstock.store.blobs.blobs import open_blobs
-from penstock.store.logs.owner import this_process
+from penstock.store.blobs import open_blobs
+from penstock.store.logs.lease_units import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.grants import NO_SKILLS, Skills

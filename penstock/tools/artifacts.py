@@ -18,7 +18,7 @@ from penstock.core.json_values.json_text import JSON_DEPTH, compact, exact, with
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line, preview
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.tools.faults import bounded
 from penstock.tools.outputs import IMAGES, UNKNOWN, at_bytes, dimensions, sniff
 

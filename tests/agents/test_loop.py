@@ -21,7 +21,7 @@ from penstock.engine.budget import Allowance, Budget
 from penstock.engine.bus import Bus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Script, ScriptedModel, ScriptedReply, call, say
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker

@@ -13,7 +13,7 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.state import SessionState
 from penstock.manifest.skill import SkillManifest
 from penstock.models.model import ToolDefinition
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.grants import Skills, TaskSkills

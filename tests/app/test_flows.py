@@ -22,7 +22,7 @@ from penstock.flows.project.files import read_flow_file
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.reading.flow import read_flow
 from penstock.models.scripted import ScriptedModel
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
 from tests.kit.flow_server import LOOK, laid
 from tests.kit.flows import HEAD, WORKERS, by_task, finish

@@ -4,7 +4,7 @@ from penstock.app.parts import DatabaseParts
 from penstock.core.ids import ArtifactId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.resources.cipher import Cipher
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.testing.clock import FakeClock
 

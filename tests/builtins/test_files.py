@@ -16,7 +16,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.state import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through

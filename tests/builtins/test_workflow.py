@@ -18,7 +18,7 @@ from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import Callbacks, FlowRequest, Runs

@@ -16,7 +16,7 @@ from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.chat.message import NewCall
 from penstock.core.clock import SystemClock
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.tools.python.function import tool
 
 CLOCK = SystemClock()

@@ -20,7 +20,7 @@ from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import QuestionKind, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections.projections import Page, TasksOf
+from penstock.store.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import WORKERS, by_task, finish, flows_of
 from tests.kit.logs import events, kinds

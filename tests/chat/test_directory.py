@@ -14,7 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.core.task import FLOW
 from penstock.models.scripted import ScriptedModel, call
-from penstock.store.projections.projections import Page, TasksOf
+from penstock.store.projections import Page, TasksOf
 from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act

@@ -24,8 +24,7 @@ from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
-from penstock.store.logs.live_text import TextPiece, TextPosition
-from penstock.store.logs.log import Lease
+from penstock.store.logs.log import Lease, TextPiece, TextPosition
 from penstock.testing.log import MemoryLog
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")

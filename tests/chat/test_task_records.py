@@ -18,7 +18,7 @@ from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events

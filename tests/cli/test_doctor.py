@@ -14,7 +14,7 @@ from penstock.cli.main import main
 from penstock.core.clock import SystemClock
 from penstock.core.ids import TaskId
 from penstock.sandbox.processes.process import found_layers
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.sql_log import SqlLog
 from tests.kit.entries import CHAT, ONE, message, opened

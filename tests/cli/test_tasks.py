@@ -13,7 +13,7 @@ from penstock.core.events.events import CallRequested, Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL
 from penstock.core.task import Missing, MissingKind
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock

@@ -11,12 +11,12 @@ import pytest
 from penstock.core.limits import Limits
 from penstock.resources.state import SqlState, State
 from penstock.resources.workspace import Files, Media, SqlFiles, SqlMedia
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.log import Log
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.projections.projections import Projections
-from penstock.store.projections.sql_projections import SqlProjections
+from penstock.store.projections import Projections
+from penstock.store.sql_projections import SqlProjections
 from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog

@@ -28,7 +28,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.engine.suspend import withdraw
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Projections
+from penstock.store.projections import Projections
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import Place
 from tests.kit.entries import (

@@ -7,10 +7,9 @@ import pytest
 from penstock.core.events.events import Entry, ReplyReceived, ReplyRestarted
 from penstock.core.ids import LogId, MessageId
 from penstock.core.task import TaskStatus
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.logs.live_text import LiveText, TextPiece, TextPosition
-from penstock.store.logs.log import Lease, Log
+from penstock.store.logs.log import Lease, LiveText, Log, TextPiece, TextPosition
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import LIMITS, Place

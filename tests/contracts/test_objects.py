@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
-from penstock.store.blobs.bucket import open_bucket
-from penstock.store.blobs.disk import Disk
-from penstock.store.blobs.objects import Objects, failure
+from penstock.store.blobs import Disk, Objects, failure
+from penstock.store.bucket import open_bucket
 
 LARGE = bytes(range(256)) * 4096
 

@@ -7,7 +7,7 @@ from penstock.core.events.events import CallRequested, Entry, TaskEnded
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.task import QuestionKind, QuestionStatus, SessionRecord, TaskRecord, TaskStatus
 from penstock.store.logs.log import Log
-from penstock.store.projections.projections import Page, Projections, SessionSort
+from penstock.store.projections import Page, Projections, SessionSort
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import (
     ANN,

@@ -9,10 +9,9 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
-from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
+from penstock.core.state import Scope, ScopeKind, StateChange, StateOutcome, StateVerb
 from penstock.resources.state import State
 from penstock.store.logs.log import Log
-from penstock.store.state_entry import StateOutcome
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import ONE, ended, held, started
 

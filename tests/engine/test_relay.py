@@ -11,8 +11,7 @@ from penstock.core.ids import LogId, MessageId, ProfileId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.engine.relay import Relay, RelayedReply
-from penstock.store.logs.live_text import NOWHERE, Followed, LiveText, TextPiece, TextPosition
-from penstock.store.logs.log import Lease
+from penstock.store.logs.log import NOWHERE, Followed, Lease, LiveText, TextPiece, TextPosition
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 

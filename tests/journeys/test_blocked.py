@@ -17,7 +17,7 @@ from penstock.core.ids import SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind, TaskRecord, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live

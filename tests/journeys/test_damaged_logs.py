@@ -11,10 +11,10 @@ from sqlalchemy import Connection, text
 from penstock.chat.message import NewCall
 from penstock.core.ids import SessionId
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.projections.projections import Page
-from penstock.store.repair.health import gaps, read_back
+from penstock.store.projections import Page
+from penstock.store.repair import gaps, read_back
 from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act

@@ -15,7 +15,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events, kinds, settled
 from tests.kit.tools import Act, Gate, calling, echo, raising

@@ -10,7 +10,7 @@ from penstock.builtins import TOOLS
 from penstock.core.events.flow_events import FlowStarted
 from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel
-from penstock.store.projections.projections import Page, TasksOf
+from penstock.store.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import WORKERS, by_task, flows_of
 

@@ -10,7 +10,7 @@ from penstock.core.call import Effect
 from penstock.core.errors import InvalidAnswer, QuestionClosed
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool

@@ -7,7 +7,7 @@ from penstock.core.clock import Moment
 from penstock.core.events.events import Event, NoteEmitted, Record, ReplyRestarted
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.bus import Delta, DeltaKind, ReplyStarted
-from penstock.store.logs.live_text import NOWHERE, Followed, TextPiece, TextPosition
+from penstock.store.logs.log import NOWHERE, Followed, TextPiece, TextPosition
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
 

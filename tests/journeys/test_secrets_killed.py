@@ -12,7 +12,7 @@ from penstock.core.limits import Limits
 from penstock.core.state import Scope, ScopeKind
 from penstock.flows.steps.step_context import CodeEnvironment
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.tools.invocation import Invocation
 from tests.kit import dying_log, flows

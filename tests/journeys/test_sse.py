@@ -14,7 +14,7 @@ from penstock.app.runtime import Runtime
 from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, say, slow, wait
 from penstock.server.application import create_application
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from tests.kit.listener import listening
 from tests.kit.server import CHAT, blocks, frames, in_memory, types
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from penstock.core.clock import Clock
 from penstock.core.ids import BlobId
-from penstock.store.blobs.blobs import Blobs
-from penstock.store.blobs.disk import Disk
+from penstock.store.blobs import Blobs, Disk
 
 
 class HeldDisk(Disk):

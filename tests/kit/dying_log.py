@@ -12,7 +12,7 @@ from penstock.core.events.events import Entry, Record
 from penstock.core.ids import LogId
 from penstock.core.task import Question, TaskStatus
 from penstock.store.logs.log import Lease, OnWay
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 

@@ -13,7 +13,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool

@@ -13,7 +13,7 @@ from penstock.core.messages import ToolMessage
 from penstock.core.task import QuestionRecord, TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
-from penstock.store.projections.projections import Page, TasksOf
+from penstock.store.projections import Page, TasksOf
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.flows import WORKERS, finish, flows_of, steps, task_of, worker

@@ -28,11 +28,11 @@ from penstock.resources.cipher import Cipher
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.server.application import create_application
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.logs.owner import this_process
+from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.projections.sql_projections import SqlProjections
+from penstock.store.sql_projections import SqlProjections
 from penstock.testing.clock import settle
 from penstock.tools.policy import Rules
 from penstock.tools.tool import Registry, Tool

@@ -19,7 +19,7 @@ from penstock.server.parameters import (
     page_of,
     read_json,
 )
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 FORM = Form(
     {"content": {"type": "string"}, "limit": {"type": ["integer", "null"]}},

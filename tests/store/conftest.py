@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.store.blobs.blobs import Blobs, open_blobs
+from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock

@@ -19,12 +19,12 @@ from penstock.core.state import (
     StateChange,
     StateVerb,
 )
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes
 from penstock.store.database import Database
-from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.repair.rebuild import rebuild
+from penstock.store.repair import rebuild
 from penstock.store.statements import Statements
 from penstock.store.tables import files, loose_blobs, scopes, state
 from penstock.testing.clock import START, FakeClock

@@ -20,7 +20,7 @@ from penstock.core.events.flow_events import AgentStarted
 from penstock.core.ids import CallId, MessageId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.metrics import (

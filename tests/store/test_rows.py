@@ -1,12 +1,18 @@
 """Events as rows, and back; large bodies that no event names after all are swept."""
 
+import asyncio
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, NameTaken, StoreCorrupt
 from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
-from penstock.core.ids import BlobId, LogId, MessageId, TaskId
+from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.state import (
     FileChange,
     FileChanges,
@@ -15,16 +21,19 @@ from penstock.core.state import (
     StateChange,
     StateVerb,
 )
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database
-from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasure import Erasure
+from penstock.store.logs.log_units import PendingAppend
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.rows import Row, Rows, record_of, records_of
+from penstock.store.projections import Page
+from penstock.store.rows import Row, Rows, check_columns, moment_or_first, record_of, records_of
+from penstock.store.sql_projections import SqlProjections
 from penstock.store.statements import Statements
 from penstock.store.tables import events, loose_blobs
 from penstock.testing.clock import FakeClock, settle
-from tests.kit.entries import CHAT, ONE, held, settled
+from tests.kit.entries import ANN, CHAT, ONE, asked, held, message, opened, settled, started
 
 LOG = LogId("conv_1")
 AT = Moment(5)
@@ -162,3 +171,108 @@ async def test_a_body_that_an_event_names_after_all_is_left(
     await database.write(lambda connection: loosen(connection, [named], AT))
     await Erasure(database, blobs, clock).sweep()
     assert await blobs.exists(BlobId(named))
+
+
+WRONG: list[Any] = ["odd", b"\xff\xfe", -1, 2**62, 3.5, "9" * 40]
+OTHER = LogId("conv_2")
+COLUMNS = [
+    *(("tasks", name) for name in ("created_at", "started_at", "first_seq", "ended_seq")),
+    *(("sessions", name) for name in ("created_at", "updated_at", "message_count")),
+    *(("questions", name) for name in ("asked_at", "asked_seq", "answered_at")),
+    *(("logs", name) for name in ("head", "wake_at", "recoveries", "tried_at", "epoch")),
+    ("events", "at"),
+]
+
+
+@pytest.mark.parametrize("value", [*WRONG, None, 0, "text"], ids=repr)
+def test_a_column_holds_its_kind_or_nothing(value: Any) -> None:
+    row = SimpleNamespace(at=value, seq=value, name=value)
+    for names, good in (
+        ({"moments": ("at",)}, {None, 0}),
+        ({"numbers": ("seq",)}, {None, 0}),
+        ({"texts": ("name",)}, {None, "text", "odd", "9" * 40}),
+    ):
+        usual = {"moments": (), "numbers": (), "texts": ()}
+        if value in good:
+            check_columns(row, **(usual | names))
+            continue
+        with pytest.raises(StoreCorrupt, match=r"should hold a (moment|number|text), and holds"):
+            check_columns(row, **(usual | names))
+
+
+def test_a_moment_that_is_none_is_the_first() -> None:
+    assert [moment_or_first(each) for each in (*WRONG, None)] == [0] * 7
+    assert moment_or_first(1_795_406_660_583) == 1_795_406_660_583
+
+
+def put(table: str, column: str, value: Any, connection: Connection) -> None:
+    key = "session_id" if table == "sessions" else "log_id"
+    statement = f"UPDATE {table} SET {column} = :value WHERE {key} = 'conv_1'"  # noqa: S608
+    connection.execute(text(statement), {"value": value})
+
+
+@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+async def test_lists_show_the_neighbours_of_a_damaged_row(
+    table: str, column: str, value: Any, sqlite: Database, blobs: Blobs, clock: FakeClock
+) -> None:
+    log = SqlLog(sqlite, blobs, clock)
+    for log_id in (CHAT, OTHER):
+        await log.send(log_id, [opened("A title", profile_id=ANN)])
+    await log.send(CHAT, [message()])
+    lease = await log.acquire(CHAT, "me")
+    assert lease is not None
+    await log.append(lease, [started(), asked()])
+    await sqlite.write(partial(put, table, column, value))
+    projections = SqlProjections(sqlite, blobs)
+    shown, _ = await projections.sessions(profile_id=ProfileId(ANN), page=Page())
+    assert OTHER in {LogId(each.session_id) for each in shown}
+    assert {each.task_id for each in (await projections.tasks(page=Page()))[0]} <= {ONE}
+    assert len((await projections.questions(page=Page()))[0]) <= 1
+    assert OTHER in {each.log_id for each in await log.pending(limit=10)}
+
+
+RECORD = Record(LOG, 3, Moment(0), None, None, NoteEmitted(event_type="t"))
+
+
+@pytest.fixture
+def appended(blobs: Blobs) -> PendingAppend:
+    return PendingAppend(Rows(blobs, 100), LOG)
+
+
+async def wait(for_: Awaitable[Sequence[Record]]) -> Sequence[Record]:
+    return await for_
+
+
+async def test_everybody_who_waits_is_told_now_or_later(appended: PendingAppend) -> None:
+    waiting = [asyncio.ensure_future(wait(appended)) for _ in range(3)]
+    await settle()
+    appended.settle([RECORD])
+    assert await asyncio.gather(*waiting) == [[RECORD]] * 3
+    assert await appended == [RECORD]
+
+
+async def test_who_gives_up_takes_it_from_nobody(appended: PendingAppend) -> None:
+    impatient, patient = (asyncio.ensure_future(wait(appended)) for _ in range(2))
+    await settle()
+    impatient.cancel()
+    await settle()
+    appended.settle([RECORD])
+    assert await patient == [RECORD]
+    assert impatient.cancelled()
+
+
+async def test_everybody_is_told_why_it_failed(appended: PendingAppend) -> None:
+    waiting = asyncio.ensure_future(wait(appended))
+    await settle()
+    appended.settle(error=LeaseLost("gone"))
+    for each in (waiting, appended):
+        with pytest.raises(LeaseLost, match="gone"):
+            await each
+
+
+async def test_what_slipped_in_from_outside_comes_first(appended: PendingAppend) -> None:
+    own = (1, Moment(0), None, None, "note_emitted", '{"event_type":"t"}', None)
+    slipped = (2, Moment(0), None, None, "cancel_requested", "{}", None)
+    appended.settle([RECORD], slipped=[own, slipped])
+    assert [each.seq for each in await appended] == [2, 3]

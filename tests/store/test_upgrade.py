@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 
 from penstock.core.errors import StoreTooNew
 from penstock.core.ids import LogId
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import REVISION, metadata

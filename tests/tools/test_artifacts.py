@@ -15,7 +15,7 @@ from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.events.events import CallSettled
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.limits import Limits
-from penstock.store.blobs.blobs import Blobs, open_blobs
+from penstock.store.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
 from penstock.tools.artifacts import (
     SHOWN,

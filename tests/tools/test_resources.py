@@ -9,7 +9,7 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.state import Scope, ScopeKind, parse_path
 from penstock.resources.project.access import Access
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.testing.invocation import open_workbench
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.python.function import tool

@@ -25,7 +25,7 @@ from penstock.flows.pictures.svg import svg
 from penstock.flows.project.files import FlowFile, FlowFiles, local_by_path
 from penstock.flows.project.library import unknown_flow
 from penstock.server.routes.flow_results import result_of, status_of
-from penstock.store.projections.projections import Page, TasksOf
+from penstock.store.projections import Page, TasksOf
 
 OneFlow = Annotated[
     str | None,

@@ -41,7 +41,7 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.task import Option, QuestionKind, QuestionRecord, QuestionStatus, TaskStatus
 from penstock.core.text import one_line
 from penstock.engine.answers import answer_in_words
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 
 class Read(Protocol):

@@ -27,7 +27,7 @@ from penstock.flows.steps.step_context import StepContext, StepTools, VisitResul
 from penstock.flows.steps.table import KINDS, StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Rules

@@ -28,7 +28,7 @@ from penstock.server.openapi import (
 from penstock.server.parameters import ID, Form, Number, key_of, page_of, read_json
 from penstock.server.problem import Json
 from penstock.server.routing import Router, root_of
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
 from penstock.tools.faults import invalid, problem_details
 from penstock.tools.tool import Tool

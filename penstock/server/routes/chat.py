@@ -22,7 +22,7 @@ from penstock.server.problem import Json, end_problem, request_id_of
 from penstock.server.routes.session_stream import stream_of_sent
 from penstock.server.routing import Router
 from penstock.store.logs.log_units import MOVED_ON
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 

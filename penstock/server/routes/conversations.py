@@ -28,7 +28,7 @@ from penstock.server.parameters import (
 from penstock.server.problem import Json
 from penstock.server.routes.session_stream import ResumePosition, stream_of_session
 from penstock.server.routing import Router
-from penstock.store.projections.projections import SessionSort
+from penstock.store.projections import SessionSort
 from penstock.tools.tool import Tool
 
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])

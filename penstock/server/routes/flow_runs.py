@@ -39,7 +39,7 @@ from penstock.server.routing import Router
 from penstock.server.streams.flow_wire import RunFrames
 from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import EventStream
-from penstock.store.projections.projections import TasksOf
+from penstock.store.projections import TasksOf
 
 log = logging.getLogger(__name__)
 

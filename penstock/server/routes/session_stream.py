@@ -31,7 +31,7 @@ from penstock.server.context import ServerContext
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.sse import EventStream, StreamSlot
 from penstock.server.streams.wire import ChatFrames, StreamView
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 
 NO_CONTENT = 204
 _NEWEST = Page(limit=1)

@@ -22,17 +22,21 @@ Proof: tests/store/logs/test_lease_units.py (also with the lock taken),
 tests/contracts/test_lease.py and test_quarantine.py.
 """
 
-from collections.abc import Sequence
+import os
+import platform
+from collections.abc import Collection, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import Connection
+from sqlalchemy import Connection, literal_column, or_, select
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost
 from penstock.core.ids import LogId
+from penstock.store.logs.log import PendingLog
 from penstock.store.logs.quarantine import (
     SUSPECT,
     LeaseHistory,
@@ -40,8 +44,12 @@ from penstock.store.logs.quarantine import (
     QuarantinedLog,
     suspect_of,
 )
-from penstock.store.rows import Row
+from penstock.store.rows import (
+    Row,
+    moment_or_first,
+)
 from penstock.store.statements import Statements, cursor_of
+from penstock.store.tables import logs
 
 _TRY_LOCK = "SELECT pg_try_advisory_xact_lock(7072616002)"
 """The number is arbitrary, but the same for all processes of a database."""
@@ -199,6 +207,36 @@ class ReleaseLease(Struct):
         return cursor.fetchall()
 
 
+class ReadPending(Struct, frozen=True):
+    """Read the logs that need a run and whose lease is free, expired or of a dead owner."""
+
+    now: Moment
+    dead_owners: Sequence[str]
+    limit: int
+    among: Collection[LogId] | None
+
+    def __call__(self, connection: Connection) -> list[PendingLog]:
+        """Return the logs, soonest first; suspects of crashes last, the longest untried first."""
+        is_free = logs.c.owner.is_(None) | logs.c.owner.in_(self.dead_owners)
+        columns = (logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
+        statement = (
+            select(*columns, logs.c.recoveries, logs.c.tried_at)
+            # a literal, not a parameter: the partial index over pending logs needs it
+            .where(logs.c.needs_run == literal_column("1"))
+            .where(or_(is_free, logs.c.lease_until <= self.now))
+            .order_by(logs.c.wake_at)
+            .limit(self.limit)
+        )
+        if self.among is not None:
+            statement = statement.where(logs.c.log_id.in_(sorted(self.among)))
+        rows = connection.execute(statement).all()
+        rows = sorted(rows, key=lambda row: [*map(moment_or_first, (row[3], row[3] and row[4]))])
+        return [
+            PendingLog(log_id=row[0], profile_id=row[1], wake_at=moment_or_first(row[2]))
+            for row in rows
+        ]
+
+
 def suspects(sql: Statements, connection: Connection) -> list[QuarantinedLog]:
     """Return the logs in quarantine."""
     cursor = cursor_of(connection)
@@ -234,3 +272,57 @@ def _erased(log_id: LogId) -> str:
 def lost(log_id: LogId) -> LeaseLost:
     """Return the signal for a process that no longer holds the log."""
     return LeaseLost(f"another process holds log {log_id!r}, or an earlier append to it failed")
+
+
+_PARTS = 5
+_UNKNOWN = "-"
+_START = 19
+"""Where the start time stands in /proc/PID/stat, counted from the state."""
+
+
+def this_process(nonce: str) -> str:
+    """Return `host/boot/pid/start/nonce`; the nonce tells apart several owners in one process."""
+    pid = os.getpid()
+    try:
+        start = _start_of(pid) or _UNKNOWN
+    except OSError:
+        start = _UNKNOWN
+    return "/".join((_host(), _boot(), str(pid), start, nonce))
+
+
+def is_dead(owner: str) -> bool:
+    """Whether the owner is a process of this machine that runs no more; False if unknown."""
+    parts = owner.split("/")
+    if len(parts) != _PARTS:
+        return False
+    host, boot, pid, start, _ = parts
+    if _UNKNOWN in {boot, start} or not pid.isdecimal() or (host, boot) != (_host(), _boot()):
+        return False
+    try:
+        return _start_of(int(pid)) != start
+    except OSError:  # such as a lack of descriptors: it says nothing of that process
+        return False
+
+
+def _host() -> str:
+    return platform.node().replace("/", _UNKNOWN) or _UNKNOWN
+
+
+def _boot() -> str:
+    """Return the boot, and the space of process ids: a container sees its own alone."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = Path("/proc/self/ns/pid").readlink().name
+    except OSError:
+        return _UNKNOWN
+    return f"{boot}.{space.strip('pid:[]')}"
+
+
+def _start_of(pid: int) -> str | None:
+    """Return when the process began, in ticks since the boot; None if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in {"Z", "X"} else fields[_START]

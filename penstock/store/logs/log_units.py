@@ -17,7 +17,8 @@ log, so the UPDATE of each later append matches no row and they fail with LeaseL
 Proof: tests/store/logs/test_log_units.py, tests/contracts/test_log.py.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -40,8 +41,14 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.store.changes import Changes, drop_task, loosen
-from penstock.store.projections.projection_writer import HAVE_CONSEQUENCES, ProjectionWriter
-from penstock.store.rows import Draft, Row, blobs_of, draft_of
+from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
+from penstock.store.rows import (
+    Draft,
+    Row,
+    Rows,
+    blobs_of,
+    draft_of,
+)
 from penstock.store.statements import Statements, cursor_of, insert_all
 
 MOVED_ON = "something came into this conversation meanwhile; read it again"
@@ -66,6 +73,64 @@ class LeaseProgress(Struct):
     def now(self) -> "LeaseProgress":
         """Return a copy; this object changes with each append."""
         return LeaseProgress(self.epoch, self.written, self.known, self.outside)
+
+
+class PendingAppend:
+    """Records that are being written; cancelling one waiter does not affect the others."""
+
+    __slots__ = (
+        "_error",
+        "_records",
+        "_rows",
+        "_slipped",
+        "_waiters",
+        "is_abandoned",
+        "is_settled",
+        "log_id",
+    )
+
+    def __init__(self, rows: Rows, log_id: LogId) -> None:
+        self._rows = rows
+        self.log_id = log_id
+        self._waiters: list[asyncio.Future[None]] = []
+        self._records: Sequence[Record] = ()
+        self._slipped: Sequence[Row] = ()
+        self._error: BaseException | None = None
+        self.is_settled = False
+        self.is_abandoned = False
+        """The task that submitted it was cancelled."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there are records, and they are on disk."""
+        return bool(self._records)
+
+    def settle(
+        self,
+        records: Sequence[Record] = (),
+        *,
+        slipped: Sequence[Row] = (),
+        error: BaseException | None = None,
+    ) -> None:
+        """Set the outcome: the records and the outside rows before them, or an error."""
+        self._records, self._slipped, self._error = records, slipped, error
+        self.is_settled = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
+        """Wait for the commit. Return the outside records before these, then these."""
+        if not self.is_settled:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            yield from waiter
+        if self._error is not None:
+            raise self._error
+        if not self._slipped:
+            return self._records
+        slipped = yield from self._rows.records(self.log_id, self._slipped).__await__()
+        return [*(record for record in slipped if is_outside(record.event)), *self._records]
 
 
 class AppendOutcome(NamedTuple):

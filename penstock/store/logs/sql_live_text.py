@@ -10,7 +10,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
-from penstock.store.logs.live_text import NOWHERE, Followed, TextPiece, TextPosition
+from penstock.store.logs.log import NOWHERE, Followed, TextPiece, TextPosition
 from penstock.store.logs.log_units import LeaseProgress
 from penstock.store.statements import Row, Statements, cursor_of, insert_all
 

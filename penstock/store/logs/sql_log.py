@@ -25,35 +25,34 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.errors import AlreadyAnswered, LeaseLost, StoreError
 from penstock.core.events.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
 from penstock.core.ids import BlobId, LogId
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, loosen
 from penstock.store.database import Database
 from penstock.store.logs.lease_units import (
     AcquireLease,
     CountDeaths,
+    ReadPending,
     ReleaseLease,
     RenewLease,
+    is_dead,
     lost,
     suspects,
 )
-from penstock.store.logs.live_text import ENDS_OF_REPLIES
-from penstock.store.logs.log import Lease, Listener, OnWay, PendingLog
+from penstock.store.logs.log import ENDS_OF_REPLIES, Lease, Listener, OnWay, PendingLog
 from penstock.store.logs.log_units import (
     AppendOutcome,
     AppendUnit,
     BeginUnit,
     LeaseProgress,
+    PendingAppend,
     SendUnit,
     append_all,
 )
-from penstock.store.logs.owner import is_dead
-from penstock.store.logs.pending_append import PendingAppend
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
-from penstock.store.logs.read_units import CheckRange, ReadPage, ReadPending
 from penstock.store.logs.sql_live_text import SqlLiveText
-from penstock.store.projections.projection_writer import ProjectionWriter
+from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.rows import Draft, Row, Rows, blobs_of, head_of
+from penstock.store.rows import CheckRange, Draft, ReadPage, Row, Rows, blobs_of, head_of
 from penstock.store.statements import Statements, cursor_of
 
 _ALL = 2**62

@@ -32,10 +32,9 @@ from penstock.core.call_errors import BudgetExceeded, CallError
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import CallSettled, NoteEmitted
 from penstock.core.json_values.json_text import compact
-from penstock.core.state import Change
+from penstock.core.state import TYPE_ERROR, Change
 from penstock.core.text import size_text
 from penstock.sandbox.bridge import HostCallResult, Refusal
-from penstock.store.state_entry import TYPE_ERROR
 from penstock.tools.invocation import Invocation, WentWell, succeeded
 from penstock.tools.redaction import redacted_error
 

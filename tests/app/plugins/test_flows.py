@@ -11,7 +11,7 @@ from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.flows import PluginFlows
 from penstock.core.errors import NotFound, NotReady, ReadOnly
 from penstock.models.scripted import ScriptedModel
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from tests.kit.flows import by_task
 from tests.kit.project import ProjectFolder
 

@@ -10,7 +10,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import CHAT as CHATTING
 from penstock.core.profile import READ
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act, Gate, echo
 

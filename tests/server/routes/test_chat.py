@@ -13,7 +13,7 @@ from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
 from penstock.models.model import ModelEvent, ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, frames, served, types
 from tests.kit.tools import Act

@@ -9,7 +9,7 @@ from penstock.core.events.events import Entry, MessageReceived
 from penstock.core.ids import LogId, MessageId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, think, wait
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from tests.kit.server import CHAT, InMemoryServer, frames, served, types
 from tests.kit.stories import joined
 from tests.kit.tools import Act

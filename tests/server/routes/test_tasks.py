@@ -10,7 +10,7 @@ from penstock.builtins.ask_user import TOOLS
 from penstock.core.events.events import NoteEmitted, QuestionAnswered
 from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel, call, say, spend
-from penstock.store.projections.projections import Page
+from penstock.store.projections import Page
 from penstock.tools.invocation import Invocation
 from tests.kit.server import CHAT, InMemoryServer, frames, served
 from tests.kit.tools import Act, calling

@@ -1,6 +1,9 @@
 """Units of work on leases: they may run twice, and those that take one bury and admit."""
 
-from collections.abc import Awaitable, Callable
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import psycopg
@@ -11,20 +14,23 @@ from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.logs.lease_units import (
     AcquiredLease,
     AcquireLease,
     ReleaseLease,
     RenewLease,
+    is_dead,
     suspects,
+    this_process,
 )
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.statements import Statements
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import CHAT, message, opened
+from tests.kit.resources import no_files_left
 
 AT, UNTIL = Moment(1000), 4000
 LOGS = [LogId(f"conv_{letter}") for letter in "abcd"]
@@ -151,3 +157,89 @@ async def test_while_another_transaction_buries_logs_nothing_waits_and_no_death_
         another.execute(LOCK)
         assert await take(owner="fourth", dead="third") is None
     assert await take(owner="fourth", dead="third") == AcquiredLease(4, 2, 2, 0, deaths=3, alone=3)
+
+
+SAY_WHO = """
+import sys
+from penstock.store.logs.lease_units import this_process
+print(this_process("n"), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[str]]:
+    """A process that says who it is and waits."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", SAY_WHO], stdin=pipe, stdout=pipe, text=True
+    ) as it:
+        yield it
+        it.kill()
+
+
+def name_of(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().strip()
+
+
+def test_this_process_lives() -> None:
+    owner = this_process("run_1")
+    assert not is_dead(owner)
+    assert owner.endswith("/run_1")
+    assert owner.count("/") == 4
+
+
+@pytest.mark.slow(reason="starts an interpreter")
+def test_a_process_that_was_killed_is_dead_before_anybody_cleans_up(
+    child: subprocess.Popen[str],
+) -> None:
+    owner = name_of(child)
+    assert not is_dead(owner)
+    child.kill()
+    while not is_dead(owner):
+        assert child.returncode is None, "nobody waited for it: it is a zombie"
+    child.wait()
+    assert is_dead(owner)
+
+
+@pytest.mark.slow(reason="starts an interpreter")
+def test_a_frozen_process_is_not_dead(child: subprocess.Popen[str]) -> None:
+    owner = name_of(child)
+    child.send_signal(signal.SIGSTOP)
+    assert not is_dead(owner)
+
+
+def test_who_cannot_be_looked_up_for_want_of_descriptors_is_not_dead(
+    child: subprocess.Popen[str],
+) -> None:
+    """Else a process without any would take the logs that others are at work on."""
+    name = name_of(child)
+    with no_files_left():
+        assert not is_dead(name)
+        assert not is_dead(this_process("n"))
+
+
+def test_a_number_that_another_process_has_now_counts_for_nothing() -> None:
+    host, boot, pid, start, nonce = this_process("n").split("/")
+    assert is_dead(f"{host}/{boot}/{pid}/{int(start) - 1}/{nonce}")
+    assert is_dead(f"{host}/{boot}/4194305/{start}/{nonce}")
+
+
+HOST, BOOT, PID, START, NONCE = this_process("n").split("/")
+UNKNOWN = [
+    "",
+    "me",
+    f"not-{HOST}/{BOOT}/4194305/1/n",
+    f"{HOST}/another-boot/4194305/1/n",
+    f"{HOST}/-/4194305/1/n",
+    f"{HOST}/{BOOT}/4194305/-/n",
+    f"{HOST}/{BOOT}/self/1/n",
+    f"{HOST}/{BOOT}/../1/n",
+    f"{HOST}/{BOOT}/4194305/1/n/more",
+]
+
+
+@pytest.mark.parametrize("owner", UNKNOWN)
+def test_who_cannot_be_known_is_not_dead(owner: str) -> None:
+    assert not is_dead(owner)

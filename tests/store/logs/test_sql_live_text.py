@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from penstock.core.errors import LeaseLost
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
-from penstock.store.logs.live_text import TextPiece, TextPosition
+from penstock.store.logs.log import TextPiece, TextPosition
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import CHAT, ONE, ended, held, started, taken

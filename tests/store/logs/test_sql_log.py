@@ -13,10 +13,10 @@ from penstock.core.clock import Moment, SystemClock
 from penstock.core.errors import AlreadyAnswered, LeaseLost, StoreClosed, StoreCorrupt, StoreFull
 from penstock.core.events.events import Entry, MessageReceived, Record
 from penstock.core.ids import BlobId, MessageId
-from penstock.store.blobs.blobs import Blobs
-from penstock.store.blobs.bucket import open_bucket
+from penstock.store.blobs import Blobs
+from penstock.store.bucket import open_bucket
 from penstock.store.database import Database
-from penstock.store.logs.owner import this_process
+from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock, settle
 from tests.kit.entries import (
@@ -242,9 +242,9 @@ import asyncio, sys
 from penstock.core.clock import SystemClock
 from penstock.core.errors import LeaseLost
 from penstock.core.events.events import Entry, NoteEmitted
-from penstock.store.blobs.blobs import open_blobs
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.logs.owner import this_process
+from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.sql_log import SqlLog
 
 async def main(url):

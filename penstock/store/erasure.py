@@ -16,9 +16,11 @@ Scope: state, files and secrets of the scopes `profile` and `shared`, and media,
 `erase_profile` deletes what belongs to the profile; values of `shared` belong to no profile.
 
 Proof: tests/journeys/test_erasing.py searches every file and table for a word afterwards;
-tests/store/erasing/test_loose.py covers the interruptions.
+tests/promises/test_interrupted_erasures.py covers the interruptions.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -27,37 +29,34 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
-from penstock.core.errors import NotFound, StoreCorrupt
+from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
 from penstock.core.events.codec import kind_of
 from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blanks import brief_of, half_of, overwrite, refuse_if_busy
+from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
-from penstock.store.erasing.blanks import half_of
-from penstock.store.erasing.loose import (
+from penstock.store.logs.log_units import SendUnit
+from penstock.store.projections import ProjectionWriter
+from penstock.store.references import (
     FREED,
     SWEPT_AT_ONCE,
     LooseBlob,
+    RunRequest,
+    blobs_of,
     erased,
     erased_at,
     forget,
-    is_untidy,
-    loosen_erased,
-    take_loose,
-)
-from penstock.store.erasing.overwrite import brief_of, overwrite, refuse_if_busy
-from penstock.store.logs.log_units import SendUnit
-from penstock.store.projections.projection_writer import ProjectionWriter
-from penstock.store.references import (
-    RunRequest,
-    blobs_of,
     has_traces,
     is_file,
+    is_untidy,
     is_used,
+    loosen_erased,
     named_in,
     newest_of,
     requests_of_runs,
+    take_loose,
     waiter_of,
 )
 from penstock.store.rows import Rows
@@ -351,3 +350,47 @@ def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connectio
         loosen_erased(connection, (), due)
         drop_profile(profile_id, due, connection)
     return left
+
+
+log = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """Sweeps when it is opened, and then each time as long after as bytes stay.
+
+    Several processes may do it on one store: each takes what nobody else has taken.
+    """
+
+    def __init__(self, erasure: Erasure, blobs: Blobs, clock: Clock, *, seconds: float) -> None:
+        self._erasure = erasure
+        self._blobs = blobs
+        self._clock = clock
+        self._seconds = seconds
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin."""
+        self._sweeping = asyncio.create_task(self._sweep())
+
+    async def close(self) -> None:
+        """End, also in the middle: what is left is done by the next."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait([self._sweeping])
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await self._once(Moment(self._clock.now() - round(1000 * self._seconds)))
+            except StoreClosed:
+                return
+            except StoreError as error:
+                said = "bytes that nothing has could not be deleted; it is tried again: %s"
+                log.warning(said, error)
+            await self._clock.sleep(self._seconds)
+
+    async def _once(self, before: Moment) -> None:
+        await self._blobs.tidy(before)
+        await self._erasure.finish()
+        while await self._erasure.sweep(before=before):
+            pass

@@ -1,19 +1,94 @@
-"""Bytes by the hash of their content: in a directory, in memory, or in a bucket."""
+"""Bytes by the hash of their content: in a directory, in memory, or in a bucket.
+
+Guarantees: bytes are on disk when `put` returns, completely or not at all; equal bytes are stored
+once. `Objects` is the port below: named bytes in a folder (`Disk`) or in a bucket (`bucket.py`).
+
+How it works. Bytes that were put more than once have a mark beside them with the time of the last
+put. An event that names bytes has put them, so bytes without a mark are named by one event at most,
+and deleting them needs no search. A file gets its name after its content is on disk.
+
+Proof: tests/store/test_blobs.py, tests/contracts/test_objects.py.
+"""
 
 import asyncio
+import errno
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from penstock.core.clock import Clock, Moment, SystemClock
-from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreReadOnly
-from penstock.core.ids import BlobId
+from penstock.core.errors import (
+    ConfigError,
+    NotFound,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
+from penstock.core.ids import BlobId, new_id
 from penstock.core.late import late
-from penstock.store.blobs.disk import Disk
-from penstock.store.blobs.objects import Objects, brief
+from penstock.store.failures import FULL
+
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class Objects(Protocol):
+    """Bytes under flat names, whole or not there at all.
+
+    Contract: what is put is on disk, and seen by all, when `put` returns; of several who put the
+    same name anew at once, one succeeds. Whatever fails is a StoreError.
+    """
+
+    @property
+    def folder(self) -> Path | None:
+        """Where they lie on this machine, if they do."""
+        ...
+
+    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
+        """Keep the bytes, in place of others; False if they are to be new and the name is taken."""
+        ...
+
+    async def find(self, name: str) -> bytes | None:
+        """Return the bytes, if there are any."""
+        ...
+
+    async def exists(self, name: str) -> bool:
+        """Whether the name is taken."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Free the name; nothing happens if it is free."""
+        ...
+
+    async def tidy(self, before: Moment) -> None:
+        """Remove what was begun before then and cut off, if such is left at all."""
+        ...
+
+
+def failure(error: Exception) -> StoreError:
+    """Return what went wrong with the place as a whole."""
+    if (lack := exhaustion_of(error)) is not None:
+        return lack
+    said, number = brief(error), error.errno if isinstance(error, OSError) else None
+    if number in FULL or "No space left" in said or "quota" in said.lower():
+        return StoreFull(f"no space is left for blobs; nothing was lost: {said}")
+    refused = number in _REFUSED or isinstance(error, PermissionError)
+    if refused or "Read-only" in said or "Permission" in said:
+        return StoreReadOnly(f"the blobs cannot be written: {said}")
+    return StoreError(f"the blobs cannot be reached: {said}")
+
+
+def brief(error: Exception) -> str:
+    """Return the first line: some libraries add their own data structures to it."""
+    return str(error).partition("\n")[0]
+
 
 _ID = re.compile(r"[0-9a-f]{64}")
 _TRIED = "tried"
@@ -137,7 +212,7 @@ def _objects(url: str) -> Objects:
         if re.match(r"[a-z][a-z0-9+]+:", url):  # else "memory:" would make a folder of this name
             raise ValueError("a scheme is followed by //")
         return Disk(Path(url).absolute())
-    open_bucket: Callable[[str], Objects] = late("penstock.store.blobs.bucket:open_bucket")
+    open_bucket: Callable[[str], Objects] = late("penstock.store.bucket:open_bucket")
     return open_bucket(url)
 
 
@@ -161,3 +236,109 @@ def _mark(blob_id: BlobId) -> str:
 
 def _is_id(blob_id: str) -> bool:
     return _ID.fullmatch(blob_id) is not None
+
+
+_Found = TypeVar("_Found")
+_PART = "part"
+
+
+class Disk:
+    """A folder with a file for each name; it is made if it is not there. Raises OSError."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie."""
+        return self._folder
+
+    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
+        """Keep the bytes, in place of others; False if they are to be new and the name is taken."""
+        return await _asked(lambda: self._put(name, content, anew=anew))
+
+    async def find(self, name: str) -> bytes | None:
+        """Return the bytes, if there are any."""
+        return await _asked(lambda: _read(self._folder / name))
+
+    async def exists(self, name: str) -> bool:
+        """Whether the name is taken."""
+        return await _asked(lambda: _is_there(self._folder / name))
+
+    async def delete(self, name: str) -> None:
+        """Free the name; nothing happens if it is free."""
+        await _asked(lambda: (self._folder / name).unlink(missing_ok=True))
+
+    async def tidy(self, before: Moment) -> None:
+        """Remove what was begun before then and cut off."""
+        await _asked(lambda: _remove_parts(self._folder, before))
+
+    def _put(self, name: str, content: bytes, *, anew: bool) -> bool:
+        """Write beside it, then give it the name: nobody sees a part, whatever happens."""
+        path, part = self._folder / name, self._folder / new_id(_PART)
+        is_new = not (anew and _is_there(path))
+        try:
+            if is_new:
+                _write(part, content)
+                if anew:
+                    path.hardlink_to(part)
+                else:
+                    part.replace(path)
+        except FileExistsError:
+            is_new = False
+        finally:
+            part.unlink(missing_ok=True)
+        if not is_new:
+            _sync(path)
+        _sync(self._folder)
+        return is_new
+
+
+async def _asked(work: Callable[[], _Found]) -> _Found:
+    """Do it in a thread, and say what its failure means."""
+    try:
+        return await asyncio.to_thread(work)
+    except OSError as error:
+        raise failure(error) from error
+    except RuntimeError as error:  # no thread could be started
+        raise_exhaustion(error)
+        raise
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_parts(folder: Path, before: Moment) -> None:
+    for part in folder.glob(f"{_PART}_*"):
+        with suppress(FileNotFoundError):
+            if 1000 * part.stat().st_mtime < before:
+                part.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> None:
+    """Wait for the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

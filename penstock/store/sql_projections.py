@@ -23,12 +23,10 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.projections.projection_writer import plain
-from penstock.store.projections.projections import ALL_TASKS, Page, SessionSort, TasksOf
-from penstock.store.row_checks import check_columns, is_number, moment_or_first
-from penstock.store.rows import REBUILD, Rows, missing
+from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf, plain
+from penstock.store.rows import REBUILD, Rows, check_columns, is_number, missing, moment_or_first
 from penstock.store.tables import events, questions, sessions, tasks
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import ObjectStore, from_url
 
 from penstock.core.clock import Moment
-from penstock.store.blobs.objects import failure
+from penstock.store.blobs import failure
 
 PutMode = Literal["create", "overwrite"]
 _Found = TypeVar("_Found")

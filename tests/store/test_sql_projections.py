@@ -9,11 +9,11 @@ from sqlalchemy import Connection, Engine, event, text
 
 from penstock.core.errors import StoreCorrupt
 from penstock.core.ids import LogId, QuestionId
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.projections.projections import Page
-from penstock.store.projections.sql_projections import SqlProjections
+from penstock.store.projections import Page
+from penstock.store.sql_projections import SqlProjections
 from tests.kit.entries import ANN, CHAT, ONE, asked, ended, held, opened, started
 
 

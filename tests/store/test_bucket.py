@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.store.blobs.bucket import open_bucket
+from penstock.store.bucket import open_bucket
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/prefix", "s3://bucket", "memory:///"])

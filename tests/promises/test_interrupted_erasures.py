@@ -1,4 +1,4 @@
-"""An erasing that is cut off is finished by the next sweep, or by the same request."""
+"""An interrupted erasure is finished by the next sweep, or by the same request."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +17,7 @@ from penstock.core.errors import StoreFull
 from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
+from penstock.core.limits import Limits
 from penstock.core.state import (
     Change,
     FileChange,
@@ -27,14 +28,12 @@ from penstock.core.state import (
     StateChange,
     StateVerb,
 )
-from penstock.store.blobs.blobs import Blobs
-from penstock.store.blobs.disk import Disk
-from penstock.store.database import Database
-from penstock.store.erasing.erasure import Erasure
-from penstock.store.erasing.loose import LooseBlob, erased, erased_at, forget, loosen_erased
-from penstock.store.erasing.sweeper import Sweeper
+from penstock.store.blobs import Blobs, Disk
+from penstock.store.database import Database, open_database
+from penstock.store.erasure import Erasure, Sweeper
 from penstock.store.logs.log import Lease
 from penstock.store.logs.sql_log import SqlLog
+from penstock.store.references import LooseBlob, erased, erased_at, forget, loosen_erased
 from penstock.store.tables import state
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import ANN, CHAT, ONE, ended, held, opened, started
@@ -63,6 +62,31 @@ class BrittleBlobs(Blobs):
         if on_read is not None:
             await on_read()
         return await super().get(blob_id)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A new database, on SQLite and on Postgres."""
+    opened = await open_database(database_url, synchronous="NORMAL", limits=Limits(body_bytes=200))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def sqlite(sqlite_url: str) -> AsyncIterator[Database]:
+    opened = await open_database(sqlite_url, synchronous="NORMAL")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def log(database: Database, blobs: Blobs, clock: FakeClock) -> SqlLog:
+    return SqlLog(database, blobs, clock)
 
 
 @pytest.fixture

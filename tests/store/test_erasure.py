@@ -22,9 +22,9 @@ from penstock.core.ids import BlobId, LogId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.blobs.blobs import Blobs
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.erasing.erasure import Erasure
+from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import (
     deltas,

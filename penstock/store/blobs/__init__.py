@@ -1,1 +1,0 @@
-"""Large values outside the database: on disk or in a bucket."""

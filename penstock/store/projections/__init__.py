@@ -1,1 +1,0 @@
-"""The lists of tasks, sessions and questions that are derived from the logs."""

@@ -1,0 +1,383 @@
+"""Checks a database, and rebuilds its lists from the logs.
+
+`probe` tries what every request needs, `check` and `read_back` examine the whole database, and
+`unfit_rows` compares the lists with their logs: one statement per rule, which names a few rows.
+`rebuild` replaces the lists of each log in one transaction, so readers never see half of them. It
+cannot repair a damaged log; only a copy of the database can.
+
+Proof: tests/store/test_repair.py.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Select, and_, delete, func, literal, or_, select, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from penstock.core.errors import PenstockError, StoreCorrupt
+from penstock.core.events.events import (
+    CallRequested,
+    MessageReceived,
+    QuestionAsked,
+    Record,
+    SessionOpened,
+)
+from penstock.core.events.flow_events import FlowRequested
+from penstock.core.ids import LogId
+from penstock.core.limits import MIB
+from penstock.core.task import QuestionStatus, TaskStatus
+from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.logs.log import Log
+from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
+from penstock.store.rows import Row as EventRow
+from penstock.store.rows import Rows, advice, record_of
+from penstock.store.statements import Statements, cursor_of
+from penstock.store.tables import REVISION, events, logs, questions, sessions, tasks
+
+_SOUND = "ok"
+MOST_READ = 100_000
+MOST_NAMED = 20
+
+
+class Check(Struct, frozen=True):
+    """One thing that every request needs."""
+
+    name: str
+    why: str = ""
+    """Why it does not work, without places and secrets; nothing if it does."""
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """What was found."""
+
+    revision: str
+    """Of the tables, as this version wants them."""
+    logs: int
+    events: int
+    problems: tuple[str, ...] = ()
+    """What the engine says is broken; SQLite checks its file, Postgres checks its own."""
+
+
+async def probe(
+    database: Database, blobs: Blobs, *, seconds: float | None = None
+) -> tuple[Check, ...]:
+    """Try what every request needs: all at once, each for `limits.ready_seconds` at most."""
+    most = database.limits.ready_seconds if seconds is None else seconds
+    places = {each for each in (database.folder, blobs.folder) if each is not None}
+    tried = {
+        "database": _reads_and_writes(database),
+        "migrations": _is_current(database),
+        "disk": asyncio.to_thread(little_space, places, database.limits.free_bytes),
+        "blobs": blobs.try_write(),
+    }
+    whys = await asyncio.gather(*[_why_not(each, most) for each in tried.values()])
+    return tuple(map(Check, tried, whys))
+
+
+def little_space(places: Iterable[Path], least: int) -> str:
+    """Return how little space is left, if it is less than that."""
+    try:
+        free = min((shutil.disk_usage(each).free for each in places), default=least)
+    except OSError as error:
+        return f"the free space cannot be read: {error.strerror}"
+    if free >= least:
+        return ""
+    return f"{free // MIB:,} MiB are free, at least {least // MIB:,} are wanted"
+
+
+async def check(database: Database) -> Health:
+    """Return how a database is; it is read once, wholly."""
+    try:
+        problems = await database.read(_problems)
+        sizes = await database.read(_sizes)
+    except StoreCorrupt as error:
+        return Health(revision=REVISION, logs=0, events=0, problems=(str(error),))
+    return Health(revision=REVISION, logs=sizes[0], events=sizes[1], problems=problems)
+
+
+async def read_back(
+    database: Database, blobs: Blobs, *, most: int = MOST_READ
+) -> tuple[int, tuple[str, ...]]:
+    """Read the newest events; returns how many, and where some do not read back."""
+    read, broken, large = await database.read(partial(_read_back, most))
+    rows = Rows(blobs, 0)
+    for log_id, row in large:
+        try:
+            await rows.records(log_id, [row])
+        except StoreCorrupt:
+            broken.append(_named(log_id, row[0]))
+    return read, tuple(sorted(broken)[:MOST_NAMED])
+
+
+async def gaps(database: Database) -> tuple[str, ...]:
+    """Compare each log with its head; returns the logs of which events are missing."""
+    return await database.read(_gaps)
+
+
+async def _reads_and_writes(database: Database) -> str:
+    await database.read(lambda each: each.execute(select(logs.c.log_id).limit(1)).first())
+    await database.try_write()
+    return ""
+
+
+async def _is_current(database: Database) -> str:
+    wanted = text("SELECT version_num FROM alembic_version")
+    found = await database.read(lambda each: each.execute(wanted).scalar())
+    if found == REVISION:
+        return ""
+    return f"the tables are at revision {found}, this version wants {REVISION}"
+
+
+async def _why_not(trial: Awaitable[str | None], seconds: float) -> str:
+    try:
+        async with asyncio.timeout(seconds):
+            return await trial or ""
+    except TimeoutError:
+        return f"no answer within {seconds:g} s"
+    except PenstockError as error:  # its own message may name places of this machine
+        return (type(error).__doc__ or error.code).strip()
+    except SQLAlchemyError as error:
+        return f"the database cannot do that: {type(error).__name__}"
+
+
+def _read_back(
+    most: int, connection: Connection
+) -> tuple[int, list[str], list[tuple[LogId, EventRow]]]:
+    """Return how many were read, those that are broken, and those whose bodies stand elsewhere."""
+    read, broken, large = 0, list[str](), list[tuple[LogId, EventRow]]()
+    newest = select(events).order_by(events.c.at.desc()).limit(most)
+    for log_id, *columns in connection.execute(newest):
+        seq, at, task_id, path, kind, body, blob_id = columns
+        row = (seq, at, task_id, path, kind, body, blob_id)
+        read += 1
+        if blob_id is not None:
+            large.append((log_id, row))
+            continue
+        try:
+            record_of(log_id, row)
+        except StoreCorrupt:
+            broken.append(_named(log_id, seq))
+    return read, broken, large
+
+
+def _named(log_id: str, seq: int) -> str:
+    return f"event {seq} of log {log_id!r}"
+
+
+def _gaps(connection: Connection) -> tuple[str, ...]:
+    found = func.count(events.c.seq)
+    wanted = (
+        select(logs.c.log_id, logs.c.head, found.label("found"))
+        .outerjoin(events, events.c.log_id == logs.c.log_id)
+        .group_by(logs.c.log_id, logs.c.head)
+        .having(or_(found != logs.c.head, func.max(events.c.seq) != logs.c.head))
+        .order_by(logs.c.log_id)
+        .limit(MOST_NAMED)
+    )
+    return tuple(
+        f"{_named(log_id, _first_gap(connection, log_id))}, which has {number} of {head}"
+        for log_id, head, number in connection.execute(wanted).all()
+    )
+
+
+def _first_gap(connection: Connection, log_id: str) -> int:
+    own = select(events.c.seq).where(events.c.log_id == log_id).order_by(events.c.seq)
+    seqs = connection.execute(own).scalars().all()
+    return next((wanted for wanted, seq in enumerate(seqs, 1) if seq != wanted), len(seqs) + 1)
+
+
+def _problems(connection: Connection) -> tuple[str, ...]:
+    if connection.dialect.name != "sqlite":
+        return ()
+    said = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+    return tuple(str(each) for each in said if each != _SOUND)
+
+
+def _sizes(connection: Connection) -> tuple[int, ...]:
+    return tuple(
+        connection.execute(select(func.count()).select_from(table)).scalar_one()
+        for table in (logs, events)
+    )
+
+
+_FINAL = [each.value for each in TaskStatus if each.is_final]
+_STATUS = "{} {!r} has the status {!r}, which there is not"
+_GONE = "{} {!r} is of log {!r}, which is not there"
+_HALF = "{} {!r} is {}, and whether it has ended is listed otherwise"
+_ELSEWHERE = "{} {!r} is event {} of log {!r} in the lists, and that is of something else"
+_EMPTY = "log {!r} has no events"
+_BACK = "log {!r} was held, and its epoch went back to {}"
+_Checks = Iterator[tuple[str, Select[Any]]]
+
+
+async def unfit_rows(database: Database) -> Sequence[str]:
+    """Return what lists say that their logs do not: `doctor --rebuild` mends it."""
+    return await database.read(partial(_found, list(_of_lists())))
+
+
+async def odd_logs(database: Database) -> Sequence[str]:
+    """Return logs whose own row cannot be right: only a copy of the database mends that."""
+    return await database.read(partial(_found, list(_of_logs())))
+
+
+def _found(checks: Sequence[tuple[str, Select[Any]]], connection: Connection) -> list[str]:
+    """Return a sentence for each row of the first few that each check finds."""
+    return [
+        said.format(*row)
+        for said, wanted in checks
+        for row in connection.execute(wanted.limit(MOST_NAMED))
+    ]
+
+
+def _of_lists() -> _Checks:
+    known = select(logs.c.log_id)
+    for name, key, log_id in (
+        ("task", tasks.c.task_id, tasks.c.log_id),
+        ("question", questions.c.question_id, questions.c.log_id),
+        ("conversation", sessions.c.session_id, sessions.c.session_id),
+    ):
+        yield _GONE, select(literal(name), key, log_id).where(log_id.not_in(known))
+    for name, key, status, statuses in (
+        ("task", tasks.c.task_id, tasks.c.status, TaskStatus),
+        ("question", questions.c.question_id, questions.c.status, QuestionStatus),
+    ):
+        there_are = [each.value for each in statuses]
+        yield _STATUS, select(literal(name), key, status).where(status.not_in(there_are))
+    is_final, has_end = tasks.c.status.in_(_FINAL), tasks.c.ended_seq.is_not(None)
+    halves = or_(and_(is_final, ~has_end), and_(~is_final, has_end))
+    yield _HALF, select(literal("task"), tasks.c.task_id, tasks.c.status).where(halves)
+    for name, key, seq in (
+        ("the beginning of task", tasks.c.task_id, tasks.c.first_seq),
+        ("the end of task", tasks.c.task_id, tasks.c.ended_seq),
+        ("question", questions.c.question_id, questions.c.asked_seq),
+    ):
+        table = key.table.c
+        place = and_(events.c.log_id == table.log_id, events.c.seq == seq)
+        is_other = or_(events.c.task_id.is_(None), events.c.task_id != table.task_id)
+        named = select(literal(name), key, seq, table.log_id)
+        yield _ELSEWHERE, named.join_from(key.table, events, place).where(is_other)
+
+
+def _of_logs() -> _Checks:
+    """Yield checks for logs without events, and for logs with an epoch from before they were held.
+
+    Only an epoch below 1 shows: an event does not say under which epoch it was written.
+    """
+    has_events = select(events.c.seq).where(events.c.log_id == logs.c.log_id).exists()
+    yield _EMPTY, select(logs.c.log_id).where(logs.c.head <= 0, ~has_events)
+    was_held = or_(logs.c.owner.is_not(None), logs.c.head > logs.c.outside)
+    yield _BACK, select(logs.c.log_id, logs.c.epoch).where(logs.c.epoch < 1, was_held)
+
+
+_NAMED_AT_ONCE = 500
+"""Names in one statement."""
+
+
+class Rebuilt(Struct, frozen=True):
+    """What was made again, and what was not."""
+
+    logs: int
+    left: tuple[str, ...]
+    """Of each log that does not read back, what is wrong with it."""
+
+
+async def rebuild(database: Database, log: Log) -> Rebuilt:
+    """Delete tasks, sessions and questions and make them again.
+
+    Each log is done in one transaction, so that nobody sees half of it; logs may be at work. What
+    follows from a log that does not read back is left as it is.
+    """
+    projections = ProjectionWriter(Statements(database.dialect), database.limits)
+    log_ids = await database.read(lambda each: each.execute(select(logs.c.log_id)).scalars().all())
+    left: list[str] = []
+    for log_id in log_ids:
+        try:
+            while not await _try_one(database, log, LogId(log_id), projections):
+                pass
+        except StoreCorrupt as error:
+            left.append(str(error))
+    await database.write(_drop_orphans)
+    return Rebuilt(len(log_ids) - len(left), tuple(left))
+
+
+async def _try_one(
+    database: Database, log: Log, log_id: LogId, projections: ProjectionWriter
+) -> bool:
+    """Do one log; False: something was written meanwhile. Raises StoreCorrupt."""
+    records = await log.read(log_id)
+    unit = partial(_again, projections, log_id, records)
+    return await database.write(unit, order=log_id)
+
+
+def _again(
+    projections: ProjectionWriter, log_id: LogId, records: Sequence[Record], connection: Connection
+) -> bool:
+    """Do one log; False: something was written meanwhile.
+
+    A row of a task or a question of this log goes whatever log it says that it is of.
+    """
+    own = sorted(_begun_once(log_id, records))
+    head = connection.execute(select(logs.c.head).where(logs.c.log_id == log_id)).scalar()
+    if head is None:
+        return True
+    if head < len(records):
+        raise _damaged(log_id, len(records), head)
+    if head > len(records):
+        return False
+    for key in (tasks.c.task_id, questions.c.question_id):
+        table = key.table
+        connection.execute(delete(table).where(table.c.log_id == log_id))
+        for start in range(0, len(own), _NAMED_AT_ONCE):
+            connection.execute(delete(table).where(key.in_(own[start : start + _NAMED_AT_ONCE])))
+    connection.execute(delete(sessions).where(sessions.c.session_id == log_id))
+    cursor = cursor_of(connection)
+    for record in records:
+        if type(record.event) in HAVE_CONSEQUENCES:
+            projections.follow(cursor, record)
+    return True
+
+
+def _begun_once(log_id: LogId, records: Sequence[Record]) -> set[str]:
+    """Return the tasks and questions that begin in a log, by name.
+
+    Raises StoreCorrupt for one that begins twice: the lists hold it once.
+    """
+    seen: set[str] = set()
+    for record in records:
+        match record.event:
+            case MessageReceived() | CallRequested() | FlowRequested():
+                name = str(record.task_id)
+            case QuestionAsked(question=question):
+                name = question.question_id
+            case SessionOpened():
+                name = log_id
+            case _:
+                continue
+        if name in seen:
+            raise StoreCorrupt(
+                f"event {record.seq} of log {log_id!r} begins {name!r} a second time. "
+                f"{advice(log_id)}",
+                details={"log": log_id, "event": record.seq},
+            )
+        seen.add(name)
+    return seen
+
+
+def _damaged(log_id: LogId, found: int, wanted: int) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"log {log_id!r} should have {wanted} events, and has {found}. {advice(log_id)}",
+        details={"log": log_id},
+    )
+
+
+def _drop_orphans(connection: Connection) -> None:
+    """Delete what follows from logs that are gone."""
+    known = select(logs.c.log_id)
+    for column in (tasks.c.log_id, questions.c.log_id, sessions.c.session_id):
+        connection.execute(delete(column.table).where(column.not_in(known)))

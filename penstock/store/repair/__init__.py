@@ -1,1 +1,0 @@
-"""What `penstock doctor` checks, and how it rebuilds the lists."""
