@@ -40,7 +40,7 @@ async def use(directory: Path, kind: str) -> None:
         return
     opening = open_project if chats else visit_project
     async with opening(settings, load_project(settings)) as runtime:
-        await runtime.parts.projections.tasks(page=Page(limit=5))
+        await runtime.parts.storage.projections.tasks(page=Page(limit=5))
         if chats:
             await runtime.send(NewMessage(content="Hello"))
 

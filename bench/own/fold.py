@@ -58,7 +58,7 @@ async def begin(directory: str) -> Context:
 
 
 async def fill(context: Context, events: int) -> str:
-    log = context.runtime.parts.log
+    log = context.runtime.parts.storage.log
     opened = Entry(SessionOpened(profile_id=LOCAL, agent="bench", title="A long conversation"))
     lease: Lease | None = None
     for number in range(-(-(events - 1) // PER_TASK)):
@@ -75,7 +75,7 @@ async def fill(context: Context, events: int) -> str:
 
 
 async def fold(context: Context, name: str) -> None:
-    state = fold_records(LogId(name), await context.runtime.parts.log.read(LogId(name)))
+    state = fold_records(LogId(name), await context.runtime.parts.storage.log.read(LogId(name)))
     assert state.next_task() is None
 
 

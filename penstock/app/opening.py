@@ -134,7 +134,7 @@ async def open_project(
     Raises DeclarationError if a file has an error and `[tools] strict` is set.
     """
     async with _prepared(settings, project, added) as runtime, _swept(runtime):
-        await runtime.parts.launcher.open()
+        await runtime.parts.engine.launcher.open()
         yield runtime
 
 
@@ -145,14 +145,14 @@ async def visit_project(settings: Settings, project: Project) -> AsyncIterator[R
     A process that ends soon would only interrupt them again. Raises as `open_project` does.
     """
     async with _prepared(settings, project, NOTHING_ADDED) as runtime:
-        await runtime.parts.launcher.attend()
+        await runtime.parts.engine.launcher.attend()
         yield runtime
 
 
 @asynccontextmanager
 async def _swept(runtime: Runtime) -> AsyncIterator[None]:
     """Delete unreferenced blobs in the background, until the block ends."""
-    kept = runtime.parts.database_parts
+    kept = runtime.parts.storage.database_parts
     if kept is None:
         yield
         return

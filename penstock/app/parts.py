@@ -14,9 +14,9 @@ from penstock.accounts.web_links import WebLinks
 from penstock.agents.catalog import Catalog
 from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
-from penstock.chat.session import FindInvoker, Participants
+from penstock.chat.session import Participants
 from penstock.core.clock import Clock
-from penstock.core.limits import Limits, World
+from penstock.core.limits import World
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
@@ -218,115 +218,3 @@ class RuntimeParts(Struct, frozen=True, kw_only=True):
     chat: ChatParts
     tools: ToolParts
     flows: FlowParts
-
-    # Old names, until every reader in server, cli and tests takes the structs above.
-
-    @property
-    def clock(self) -> Clock:
-        """`world.clock`."""
-        return self.world.clock
-
-    @property
-    def limits(self) -> Limits:
-        """`world.limits`."""
-        return self.world.limits
-
-    @property
-    def log(self) -> Log:
-        """`storage.log`."""
-        return self.storage.log
-
-    @property
-    def projections(self) -> Projections:
-        """`storage.projections`."""
-        return self.storage.projections
-
-    @property
-    def blobs(self) -> Blobs:
-        """`storage.blobs`."""
-        return self.storage.blobs
-
-    @property
-    def key(self) -> bytes:
-        """`storage.key`."""
-        return self.storage.key
-
-    @property
-    def database_parts(self) -> DatabaseParts | None:
-        """`storage.database_parts`."""
-        return self.storage.database_parts
-
-    @property
-    def launcher(self) -> Launcher:
-        """`engine.launcher`."""
-        return self.engine.launcher
-
-    @property
-    def bus(self) -> Bus:
-        """`engine.bus`."""
-        return self.engine.bus
-
-    @property
-    def relay(self) -> Relay:
-        """`engine.relay`."""
-        return self.engine.relay
-
-    @property
-    def agents(self) -> Catalog:
-        """`chat.agents`."""
-        return self.chat.agents
-
-    @property
-    def models(self) -> Models:
-        """`chat.models`."""
-        return self.chat.models
-
-    @property
-    def participants(self) -> Participants:
-        """`chat.participants`."""
-        return self.chat.participants
-
-    @property
-    def skills(self) -> Skills:
-        """`chat.participants.skills`."""
-        return self.chat.participants.skills
-
-    @property
-    def invoker_of(self) -> FindInvoker:
-        """`chat.participants.invoker`."""
-        return self.chat.participants.invoker
-
-    @property
-    def invoker(self) -> Invoker:
-        """`tools.invoker`."""
-        return self.tools.invoker
-
-    @property
-    def callbacks(self) -> Callbacks:
-        """`tools.callbacks`."""
-        return self.tools.callbacks
-
-    @property
-    def confinement(self) -> Mapping[str, str]:
-        """`tools.confinement`."""
-        return self.tools.confinement
-
-    @property
-    def flow_work(self) -> FlowWork:
-        """`flows.work`."""
-        return self.flows.work
-
-    @property
-    def materials(self) -> Materials:
-        """`flows.materials`."""
-        return self.flows.materials
-
-    @property
-    def flow_files(self) -> ProjectFlows | None:
-        """`flows.files`."""
-        return self.flows.files
-
-    @property
-    def authoring(self) -> ProjectAuthoring | None:
-        """`flows.authoring`."""
-        return self.flows.authoring

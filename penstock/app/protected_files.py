@@ -92,7 +92,7 @@ class ProtectedFiles:
 
 def protect(runtime: Runtime, project: Project) -> None:
     """Forbid agents to write the files that this edition of a project loaded."""
-    folder, flows = runtime.parts.materials.folder, runtime.parts.flow_files
+    folder, flows = runtime.parts.flows.materials.folder, runtime.parts.flows.files
     if folder is not None and flows is not None:
         folder.loaded.follow(ProtectedFiles(project, flows))
 

@@ -72,17 +72,17 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
             project.broken_tools,
         )
         parts = self.runtime.parts
-        parts.invoker.renew(registry)
-        parts.skills.renew(project.every_skill)
-        parts.agents.take(project.agent_files)
+        parts.tools.invoker.renew(registry)
+        parts.chat.participants.skills.renew(project.every_skill)
+        parts.chat.agents.take(project.agent_files)
         broken = project.bundle.broken_nouns
         if "prompts" not in broken:
-            parts.participants.renew(project.prompt_prefix)
-        if "permissions" not in broken and parts.database_parts is not None:
-            parts.database_parts.keys.renew(project.bundle.permissions)
-        parts.materials.renew(project.handbooks)
-        if parts.authoring is not None:
-            parts.authoring.agents.renew(project.nameable)
+            parts.chat.participants.renew(project.prompt_prefix)
+        if "permissions" not in broken and parts.storage.database_parts is not None:
+            parts.storage.database_parts.keys.renew(project.bundle.permissions)
+        parts.flows.materials.renew(project.handbooks)
+        if parts.flows.authoring is not None:
+            parts.flows.authoring.agents.renew(project.nameable)
         self.protect(project)
 
     @asynccontextmanager
@@ -98,7 +98,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
 
     async def _watch(self, before: Mapping[str, tuple[int, int]], report: Report) -> None:
         while True:
-            await self.runtime.parts.clock.sleep(SECONDS)
+            await self.runtime.parts.world.clock.sleep(SECONDS)
             with suppress(OutOfResources):  # `before` is unchanged, so the next poll tries again
                 now = await asyncio.to_thread(file_stamps, self.settings.root, READ)
                 if now != before:

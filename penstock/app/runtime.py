@@ -76,9 +76,9 @@ class Runtime:
         Raises:
             PenstockError: As `send`.
         """
-        name = agent if isinstance(agent, str) else self.parts.agents.add(agent).name
+        name = agent if isinstance(agent, str) else self.parts.chat.agents.add(agent).name
         if isinstance(agent, str):
-            self.parts.agents.get(name)
+            self.parts.chat.agents.get(name)
         message = NewMessage(content=content, agent=name, session_id=session_id)
         return await self._inbox.chat(message, profile or self.local)
 
@@ -100,10 +100,10 @@ class Runtime:
             SessionBusy: Too many messages wait in the conversation, or it is past `head`.
             IdempotencyConflict: The key was used for another request.
         """
-        self.parts.agents.get(message.agent)
+        self.parts.chat.agents.get(message.agent)
         if message.model is not None:
-            await self.parts.models.look_up(message.model)
-            self.parts.models.get(message.model)
+            await self.parts.chat.models.look_up(message.model)
+            self.parts.chat.models.get(message.model)
         return await self._inbox.send(message, profile or self.local)
 
     async def wait(self, task_id: str, *, seconds: float | None = None) -> Reply | None:
@@ -149,7 +149,7 @@ class Runtime:
 
     def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
         """Add to a ToolNotFound that the tool exists and does not allow direct calls."""
-        error, tool = envelope.error, self.parts.invoker.registry.find(tool_id)
+        error, tool = envelope.error, self.parts.tools.invoker.registry.find(tool_id)
         if error is None or error.code != ToolNotFound.code or tool is None:
             return envelope
         how = f"penstock tools grants {tool_id} says who may call it"
@@ -303,15 +303,15 @@ class Runtime:
     @property
     def _source(self) -> LogSource:
         parts = self.parts
-        return LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
+        return LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)
 
     async def close(self) -> None:
         """Accept no new work, suspend running tasks and end every stream; the store stays open."""
-        await self.parts.launcher.close()
-        await self.parts.relay.close()
-        self.parts.invoker.threads.close()
-        self.parts.bus.close()
-        await self.parts.models.close()
+        await self.parts.engine.launcher.close()
+        await self.parts.engine.relay.close()
+        self.parts.tools.invoker.threads.close()
+        self.parts.engine.bus.close()
+        await self.parts.chat.models.close()
 
 
 def outcome_of(reply: Reply) -> Envelope:

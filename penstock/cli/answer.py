@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
+from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.representations import question_record
@@ -95,13 +96,15 @@ def answer(options: Options) -> None:
 
     async def work(runtime: Runtime) -> int:
         if options.question is None:
-            await _list(runtime, as_json=options.as_json)
+            await _list(runtime.parts.storage, as_json=options.as_json)
             return 0
-        record = await _get(runtime, options.question)
+        record = await _get(runtime.parts.storage, options.question)
         taken = await _answered(runtime, record, options)
         reply = await runtime.wait(taken.task_id)
         code = _show(taken, reply, as_json=options.as_json)
-        await runtime.parts.launcher.rest()  # lets a chat that waited for this run continue here
+        await (
+            runtime.parts.engine.launcher.rest()
+        )  # lets a chat that waited for this run continue here
         if reply is not None and reply.status.is_final:
             await _tell_waiters(runtime, taken.log_id)
         return code
@@ -109,8 +112,8 @@ def answer(options: Options) -> None:
     raise typer.Exit(run(options.project, work))
 
 
-async def _list(runtime: Runtime, *, as_json: bool) -> None:
-    found, total = await runtime.parts.projections.questions(
+async def _list(storage: Storage, *, as_json: bool) -> None:
+    found, total = await storage.projections.questions(
         status=QuestionStatus.OPEN, page=Page(limit=200)
     )
     if as_json:
@@ -133,8 +136,8 @@ def _row(record: QuestionRecord) -> tuple[str | None, ...]:
     return (question.question_id, question.kind, record.log_id, record.agent, given, question.text)
 
 
-async def _get(runtime: Runtime, question: str) -> QuestionRecord:
-    record = await runtime.parts.projections.find_question(QuestionId(question))
+async def _get(storage: Storage, question: str) -> QuestionRecord:
+    record = await storage.projections.find_question(QuestionId(question))
     if record is None:
         raise NotFound(f"There is no question {question!r}; `penstock answer` lists the open ones.")
     return record
@@ -197,7 +200,7 @@ def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> d
 
 async def _tell_waiters(runtime: Runtime, run: LogId) -> None:
     """Report the task that waited for a run that ended, then the task that waited for that one."""
-    records = await runtime.parts.log.read(run, limit=1)
+    records = await runtime.parts.storage.log.read(run, limit=1)
     brief = records[0].event if records else None
     if not isinstance(brief, FlowRequested) or brief.waiter is None:
         return

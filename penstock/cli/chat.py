@@ -7,6 +7,7 @@ import typer
 from msgspec import Struct
 from rich.console import Console
 
+from penstock.app.parts import EngineParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.direct_calls import COMMANDS
 from penstock.cli.completion import agents, sessions
@@ -109,14 +110,16 @@ class _ChatRun:
     def begin(self, options: Options) -> None:
         """Choose the agent, the session and the skills."""
         agent, conversation = options.agent, self._conversation
-        self._runtime.parts.agents.get(agent)
+        self._runtime.parts.chat.agents.get(agent)
         conversation.agent = agent
         conversation.skills = selected(self._runtime, agent, options.skills or [])
         if options.session is not None:
             conversation.session_id = SessionId(options.session)
         elif options.go_on:
-            conversation.session_id = self._background.do(_newest(self._runtime, agent))
-            self._background.do(_wake(self._runtime, conversation.session_id))
+            conversation.session_id = self._background.do(
+                _newest(self._runtime.parts.storage, agent)
+            )
+            self._background.do(_wake(self._runtime.parts.engine, conversation.session_id))
 
     def alone(self, message: str | None) -> int:
         """Send one message."""
@@ -142,15 +145,15 @@ class _ChatRun:
     def _words(self) -> Words:
         """Return the slash commands with the words that Tab offers after each."""
         parts = self._runtime.parts
-        tools = DirectTools(parts.invoker)
-        library = parts.flow_work.library
+        tools = DirectTools(parts.tools.invoker)
+        library = parts.flows.work.library
         flows = library.files().files if isinstance(library, ProjectFlows) else ()
         return {
             **{f"/{each}": tuple for each in flows},
             **{f"/{each}": tuple for each in COMMANDS},
             **dict.fromkeys(("/help", *LEAVING), tuple),
             "/call": lambda: (each.spec.tool_id for each in tools.of(self._runtime.local)),
-            "/model": lambda: (each.model_id for each in parts.models.cards()),
+            "/model": lambda: (each.model_id for each in parts.chat.models.cards()),
         }
 
     def _take(self, line: str) -> None:
@@ -179,14 +182,14 @@ def _is_single(message: str | None) -> bool:
     return message is not None or not sys.stdin.isatty()
 
 
-async def _wake(runtime: Runtime, session_id: SessionId) -> None:
+async def _wake(engine: EngineParts, session_id: SessionId) -> None:
     """Resume tasks of a conversation that an earlier process left unfinished."""
-    runtime.parts.launcher.wake(LogId(session_id))
+    engine.launcher.wake(LogId(session_id))
 
 
-async def _newest(runtime: Runtime, agent: str) -> SessionId:
+async def _newest(storage: Storage, agent: str) -> SessionId:
     page = Page(limit=1)
-    found, _ = await runtime.parts.projections.sessions(profile_id=LOCAL, agent=agent, page=page)
+    found, _ = await storage.projections.sessions(profile_id=LOCAL, agent=agent, page=page)
     if not found:
         raise NotFound(f"there is no session with {agent!r} yet; omit --continue to start one")
     return found[0].session_id

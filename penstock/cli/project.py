@@ -127,7 +127,7 @@ def selected(
     runtime: Runtime, agent: str, names: Sequence[str], profile: Profile | None = None
 ) -> tuple[str, ...]:
     """Return the named skills. Raises BadParameter if one is unknown or cannot be selected."""
-    skills, chosen = runtime.parts.skills, runtime.parts.agents.get(agent)
+    skills, chosen = runtime.parts.chat.participants.skills, runtime.parts.chat.agents.get(agent)
     caller = runtime.local if profile is None else profile
     messages = []
     for problem in unknown_skills(names, skills, chosen, caller):

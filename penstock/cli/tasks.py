@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.representations import event_part, quarantine_part, question_record, task_part
@@ -36,12 +37,13 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
     """List tasks, newest first."""
 
     async def work(runtime: Runtime) -> None:
-        found, total = await runtime.parts.projections.tasks(page=Page(limit=limit))
+        found, total = await runtime.parts.storage.projections.tasks(page=Page(limit=limit))
         if as_json:
             print_json({"tasks": [task_part(each) for each in found], "total": total})
             return
         rows = [
-            (*_columns(each), when(each.created_at), await _title(runtime, each)) for each in found
+            (*_columns(each), when(each.created_at), await _title(runtime.parts.storage, each))
+            for each in found
         ]
         print_table(("task", "status", "kind", "agent", "created", "title"), rows)
         for each in found:
@@ -56,16 +58,16 @@ def _columns(task: TaskRecord) -> tuple[str, ...]:
     return task.task_id, task.status, task.kind, task.agent
 
 
-async def _title(runtime: Runtime, task: TaskRecord) -> str:
+async def _title(storage: Storage, task: TaskRecord) -> str:
     """Return the title of a task's conversation, or the request of a run or a call.
 
     A corrupt log has an empty title; `penstock doctor` reports it.
     """
-    found = await runtime.parts.projections.find_session(SessionId(task.log_id))
+    found = await storage.projections.find_session(SessionId(task.log_id))
     if found is not None:
         return cut(one_line(found.title or ""), _TITLE)
     try:
-        records = await runtime.parts.log.read(task.log_id, after=task.first_seq - 1, limit=1)
+        records = await storage.log.read(task.log_id, after=task.first_seq - 1, limit=1)
     except StoreCorrupt:
         return ""
     match [each.event for each in records]:
@@ -82,13 +84,15 @@ def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson 
     """Show a task, its outcome, and the questions and runs that it waits for."""
 
     async def work(runtime: Runtime) -> None:
-        record = await _get(runtime, task)
-        asked = await runtime.parts.projections.open_questions(record.log_id, record.task_id)
+        record = await _get(runtime.parts.storage, task)
+        asked = await runtime.parts.storage.projections.open_questions(
+            record.log_id, record.task_id
+        )
         questions = [question_record(each) for each in asked]
         happened = [each.event async for each in _events(runtime, record, go_on=False)]
         waits = {"questions": questions, "runs": awaited_runs(happened)}
         whole = task_part(record) | {"outcome": record.outcome} | waits
-        for suspect in await runtime.parts.log.suspects():
+        for suspect in await runtime.parts.storage.log.suspects():
             if suspect.log_id == record.log_id and not record.status.is_final:
                 whole["quarantine"] = quarantine_part(suspect)
         if as_json:
@@ -111,7 +115,7 @@ def task_events(
     """Print the events of a task, one per line. With --follow, also resume an unfinished task."""
 
     async def work(runtime: Runtime) -> None:
-        record = await _get(runtime, task)
+        record = await _get(runtime.parts.storage, task)
         async for each in _events(runtime, record, go_on=go_on):
             if as_json:
                 print_json(event_part(each))
@@ -125,7 +129,7 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
     """Cancel a task."""
 
     async def work(runtime: Runtime) -> None:
-        await _get(runtime, task)
+        await _get(runtime.parts.storage, task)
         record = await runtime.cancel(TaskId(task))
         if as_json:
             print_json(task_part(record))
@@ -146,11 +150,11 @@ COMMANDS = {
 async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> AsyncIterator[Record]:
     parts, after = runtime.parts, record.first_seq - 1
     if not go_on:
-        for each in await records_of(parts.log, record):
+        for each in await records_of(parts.storage.log, record):
             yield each
         return
-    parts.launcher.wake(record.log_id)
-    source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
+    parts.engine.launcher.wake(record.log_id)
+    source = LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)
     items = follow(source, record.log_id, after=after, task_id=record.task_id)
     async for item in items:
         if isinstance(item, Record):
@@ -166,17 +170,17 @@ async def _rests_since(runtime: Runtime, record: Record) -> bool:
     time to try.
     """
     if isinstance(record.event, TaskBlocked) and record.task_id is not None:
-        seconds = runtime.parts.limits.sweep_seconds
+        seconds = runtime.parts.world.limits.sweep_seconds
         reply = await runtime.wait(record.task_id, seconds=seconds)
         return reply is not None and reply.status is TaskStatus.BLOCKED
     if not isinstance(record.event, TaskSuspended):
         return False
-    later = await runtime.parts.log.read(record.log_id, after=record.seq)
+    later = await runtime.parts.storage.log.read(record.log_id, after=record.seq)
     return all(each.task_id != record.task_id for each in later)
 
 
-async def _get(runtime: Runtime, task: str) -> TaskRecord:
-    record = await runtime.parts.projections.find_task(TaskId(task))
+async def _get(storage: Storage, task: str) -> TaskRecord:
+    record = await storage.projections.find_task(TaskId(task))
     if record is None:
         raise NotFound(f"There is no task {task!r}; `penstock tasks list` shows all tasks.")
     return record

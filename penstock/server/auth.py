@@ -165,7 +165,7 @@ class Authenticator:
         profile: Profile | None = scope[PROFILE]
         caller = profile.profile_id if profile else scope[ADDRESS]
         kind = kind_of(scope["method"], path_of(scope))
-        now = context.runtime.parts.clock.now()
+        now = context.world.clock.now()
         if spent := self._rates.count(caller, kind, now):
             extra += [(name.lower().encode(), text.encode()) for name, text in
                       spent.headers().items()]  # fmt: skip
@@ -201,7 +201,7 @@ class Authenticator:
         extra: list[tuple[bytes, bytes]],
     ) -> Profile | None:
         """Return the profile of the cookie, or None if the cookie is invalid or missing."""
-        token, database_parts = self._cookies.find(headers), context.runtime.parts.database_parts
+        token, database_parts = self._cookies.find(headers), context.storage.database_parts
         if token is None or database_parts is None:
             return None
         try:

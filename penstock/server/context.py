@@ -5,14 +5,14 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from penstock.accounts.keys import Keys
-from penstock.app.parts import DatabaseParts
+from penstock.app.parts import ChatParts, DatabaseParts, EngineParts, FlowParts, Storage, ToolParts
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource
 from penstock.chat.history import History, TaskMessages
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import MessageId, ProfileId
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
 from penstock.resources.links import Links
 from penstock.server.key_presence import KeyPresence
@@ -28,9 +28,15 @@ FULL = "penstock.full"
 
 
 class ServerContext(Struct, frozen=True, kw_only=True):
-    """A runtime, and the objects that a server adds to it."""
+    """A runtime, its parts that routes read, and the objects that a server adds to it."""
 
     runtime: Runtime
+    world: World
+    storage: Storage
+    engine: EngineParts
+    chat: ChatParts
+    tools: ToolParts
+    flows: FlowParts
     streams: Streams
     links: Links
     source: LogSource
@@ -42,30 +48,35 @@ class ServerContext(Struct, frozen=True, kw_only=True):
     def build(cls, runtime: Runtime, lifecycle: "ServerLifecycle") -> "ServerContext":
         """Return the context of a server for this runtime."""
         parts = runtime.parts
-        limits = parts.limits
-        links = Links(parts.key, parts.clock, limits.blob_url_seconds)
-        exist = parts.database_parts.keys.exist if parts.database_parts else None
+        world, storage, keys = parts.world, parts.storage, _keys_of(parts.storage)
+        limits, links = world.limits, _links(world, storage)
+        exist = keys.exist if keys else None
         return cls(
             runtime=runtime,
+            world=world,
+            storage=storage,
+            engine=parts.engine,
+            chat=parts.chat,
+            tools=parts.tools,
+            flows=parts.flows,
             streams=Streams(limits),
             links=links,
-            source=LogSource(log=parts.log, bus=parts.bus, limits=limits),
-            history=History(parts.log, parts.projections, links.of),
-            key_presence=KeyPresence(exist, parts.clock, wait_seconds=limits.key_look_seconds),
+            source=LogSource(log=storage.log, bus=parts.engine.bus, limits=limits),
+            history=History(storage.log, storage.projections, links.of),
+            key_presence=KeyPresence(exist, world.clock, wait_seconds=limits.key_look_seconds),
             lifecycle=lifecycle,
         )
 
     def below(self, root: str) -> "ServerContext":
         """Return this context for a server mounted at `root`: links to blobs start with it."""
-        parts = self.runtime.parts
-        links = Links(parts.key, parts.clock, parts.limits.blob_url_seconds, root=root)
-        history = History(parts.log, parts.projections, links.of)
+        links = _links(self.world, self.storage, root)
+        history = History(self.storage.log, self.storage.projections, links.of)
         return replace(self, links=links, history=history)
 
     @property
     def limits(self) -> Limits:
         """The limits of the runtime."""
-        return self.runtime.parts.limits
+        return self.world.limits
 
     @property
     def is_draining(self) -> bool:
@@ -75,7 +86,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
     @property
     def kept(self) -> DatabaseParts:
         """The parts that need a database. Raises NotAvailable without one."""
-        database_parts = self.runtime.parts.database_parts
+        database_parts = self.storage.database_parts
         if database_parts is None:
             raise NotAvailable(
                 "this server has no database, so it cannot look anything up or delete it"
@@ -85,8 +96,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
     @property
     def keys(self) -> Keys | None:
         """The API keys; None without a database."""
-        database_parts = self.runtime.parts.database_parts
-        return database_parts.keys if database_parts else None
+        return _keys_of(self.storage)
 
 
 class ServerLifecycle:
@@ -100,13 +110,21 @@ class ServerLifecycle:
         """Stop accepting requests and end every stream; readers resume with their last id."""
         self.is_draining = True
         if self.context is not None:
-            self.context.runtime.parts.bus.close()
+            self.context.engine.bus.close()
 
     def get(self) -> ServerContext:
         """Return the context. Raises NotReady before the project is open and while it closes."""
         if self.context is None or self.is_draining:
             raise NotReady
         return self.context
+
+
+def _links(world: World, storage: Storage, root: str = "") -> Links:
+    return Links(storage.key, world.clock, world.limits.blob_url_seconds, root=root)
+
+
+def _keys_of(storage: Storage) -> Keys | None:
+    return storage.database_parts.keys if storage.database_parts else None
 
 
 def context_of(request: Request) -> ServerContext:
@@ -153,10 +171,8 @@ async def find_task_messages(
 ) -> TaskMessages:
     """Return the task of a message that the profile can read. Raises NotFound."""
     found = await context.kept.lookup.find_message(message_id, agent, profile)
-    task = (
-        None if found is None else await context.runtime.parts.projections.find_task(found.task_id)
-    )
+    task = None if found is None else await context.storage.projections.find_task(found.task_id)
     if task is None:
-        context.runtime.parts.agents.get(agent)
+        context.chat.agents.get(agent)
         raise NotFound(f"agent {agent!r} has no message {message_id!r}")
     return await context.history.of_task(task)

@@ -106,7 +106,7 @@ async def sign_in(request: Request) -> Response:
     """Check a key and set the cookie; a form is redirected to the page."""
     context = context_of(request)
     wrong: WrongKeys = request.app.state.wrong_keys
-    address, now = request.scope[ADDRESS], context.runtime.parts.clock.now()
+    address, now = request.scope[ADDRESS], context.world.clock.now()
     is_form = request.headers.get("content-type", "").startswith(FORM)
     key = await _form_key(request) if is_form else await _json_key(request)
     done = Response(status_code=204)
@@ -214,7 +214,7 @@ async def show_conversation(
     if request.scope.get(PROFILE) is None:
         return RedirectResponse(f"{up}login", 303, HEADERS)
     profile = admitted(request, READ)
-    session = await context.runtime.parts.projections.find_session(SessionId(conversation_id))
+    session = await context.storage.projections.find_session(SessionId(conversation_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
         raise NotFound(f"there is no conversation {conversation_id!r}")
     wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)

@@ -134,7 +134,7 @@ async def memory_runtime(
         DeclaredAgents(catalog=Catalog(agents), models=models),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
-    await runtime.parts.launcher.open()
+    await runtime.parts.engine.launcher.open()
     try:
         yield runtime
     finally:

@@ -139,7 +139,7 @@ async def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back(
             await clock.elapse(10)
         reply = await chat
         assert await restarted(runtime, reply.session_id) == taken_back
-        assert runtime.parts.bus.reply(LogId(reply.session_id)) is None
+        assert runtime.parts.engine.bus.reply(LogId(reply.session_id)) is None
     assert reply.content == "Done."
 
 

@@ -65,7 +65,7 @@ async def test_constants_of_both_files_are_in_templates(tmp_path: Path) -> None:
     settings = {"models": {"default": model.card.model_id}}
     async with open_project(tmp_path, models=[model], settings=settings) as runtime:
         envelope = await runtime.run_flow(NewRun(command="look"))
-        authoring = runtime.parts.authoring
+        authoring = runtime.parts.flows.authoring
         assert authoring is not None
         assert authoring.dry_runs is not None
     assert envelope.output["results"]["look"]["summary"] == "seen"
@@ -125,10 +125,10 @@ def test_a_flow_that_cannot_be_read_is_not_run() -> None:
 async def test_an_open_project_runs_dry_what_is_written(tmp_path: Path) -> None:
     """The architect's `flow_write` runs it …; they never block writing."""
     async with open_project(laid(tmp_path)) as runtime:
-        authoring = runtime.parts.authoring
+        authoring = runtime.parts.flows.authoring
         assert authoring
         text = LOOK.replace("task:", "end: true, task:") + "  - {id: late, agent: scout}\n"
-        written = await runtime.parts.invoker.threads.run(
+        written = await runtime.parts.tools.invoker.threads.run(
             lambda: authoring.callbacks.write_flow("late", text)
         )
     assert written["written"]
@@ -178,11 +178,11 @@ async def test_nothing_real_happens(tmp_path: Path) -> None:
         "data_dir": str(tmp_path.parent / f"{tmp_path.name}-data"),
     }
     async with open_project(tmp_path, models=[model], settings=settings) as runtime:
-        authoring = runtime.parts.authoring
+        authoring = runtime.parts.flows.authoring
         assert authoring
         write = partial(authoring.callbacks.write_flow, "busy", BUSY)
-        written = await runtime.parts.invoker.threads.run(write)
-        tasks, _ = await runtime.parts.projections.tasks(page=Page())
+        written = await runtime.parts.tools.invoker.threads.run(write)
+        tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
     assert written["dryRun"]["reached"] == ["make", "build", "count", "ask", "done"]
     assert all(each["walked"] for each in written["dryRun"]["branches"])
     assert written["dryRun"]["problems"] == []

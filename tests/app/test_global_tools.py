@@ -65,9 +65,9 @@ async def test_a_model_is_offered_it_without_a_skill(project: ProjectFolder) -> 
     project.tool("helper", "export const run = () => 5;", direct_call="false")
     project.write("penstock.toml", 'global_tools = ["helper", "read_dir", "look_up"]\n')
     async with project.opened(tools=[look_up]) as runtime:
-        found = offered(Agent(), runtime.parts.invoker, LOCAL_PROFILE)
+        found = offered(Agent(), runtime.parts.tools.invoker, LOCAL_PROFILE)
         settings = ChatSettings(enabled_tools=("helper",))
-        listed = offered(Agent(settings=settings), runtime.parts.invoker, LOCAL_PROFILE)
+        listed = offered(Agent(settings=settings), runtime.parts.tools.invoker, LOCAL_PROFILE)
     assert {"helper", "read_dir", "look_up"} <= {each.spec.tool_id for each in found}
     assert [each.spec.tool_id for each in listed] == ["helper"]
 

@@ -28,7 +28,7 @@ async def test_what_was_said_is_there_when_the_project_is_opened_again(tmp_path:
         first = await runtime.chat("Hi")
     async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
         second = await runtime.chat("And?", session_id=first.session_id)
-        records = await runtime.parts.log.read(LogId(first.session_id))
+        records = await runtime.parts.storage.log.read(LogId(first.session_id))
     assert [first.content, second.content] == ["Hello.", "Again."]
     assert [each.content for each in (r.event for r in records) if isinstance(each, TaskEnded)] == [
         "Hello.",

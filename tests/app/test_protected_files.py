@@ -210,7 +210,7 @@ def written(project: ProjectFolder) -> Iterable[ProjectFolder]:
 
 
 def files_of(runtime: Runtime, access: Access = OPEN) -> ProjectFiles:
-    folder = runtime.parts.materials.folder
+    folder = runtime.parts.flows.materials.folder
     assert folder is not None
     return folder.files(access)
 

@@ -54,10 +54,10 @@ async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -
         read = one.read()
         one.take(read)
         assert (await one.runtime.call("say", {})).output == "new"
-        assert one.runtime.parts.participants.prompt_prefix is read.prompt_prefix is not None
+        assert one.runtime.parts.chat.participants.prompt_prefix is read.prompt_prefix is not None
         assert (await one.runtime.call("more", {})).output == "more"
-        assert one.runtime.parts.skills.find("s")
-        assert one.runtime.parts.agents.get("clerk").description == "C."
+        assert one.runtime.parts.chat.participants.skills.find("s")
+        assert one.runtime.parts.chat.agents.get("clerk").description == "C."
 
 
 async def test_what_runs_goes_on_with_the_edition_it_began_with(project: ProjectFolder) -> None:
@@ -131,17 +131,17 @@ async def test_prompts_that_break_leave_what_was_said_first(
     """A broken edition is reported and the old one stays: no agent loses its preamble."""
     project.write("a.prompts.yaml", GOOD)
     async with reloading(project) as one:
-        before = one.runtime.parts.participants.prompt_prefix
+        before = one.runtime.parts.chat.participants.prompt_prefix
         for name, text in files.items():
             project.write(name, text)
         read = one.read()
         assert [each for each in read.diagnostics if each.severity is Severity.ERROR]
         one.take(read)
-        assert one.runtime.parts.participants.prompt_prefix is before is not None
+        assert one.runtime.parts.chat.participants.prompt_prefix is before is not None
         for name in (*files, "a.prompts.yaml"):
             (project.root / name).unlink(missing_ok=True)
         one.take(one.read())
-        assert one.runtime.parts.participants.prompt_prefix is None
+        assert one.runtime.parts.chat.participants.prompt_prefix is None
 
 
 async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -> None:
@@ -149,7 +149,7 @@ async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -
     name, catalog = "all.permissions.yaml", CATALOG
     project.write(name, catalog)
     async with reloading(project) as one:
-        database_parts = one.runtime.parts.database_parts
+        database_parts = one.runtime.parts.storage.database_parts
         assert database_parts is not None
         for text in (catalog.replace('"1"', '"2"'), "groups: 7"):
             project.write(name, text)

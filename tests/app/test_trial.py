@@ -76,8 +76,8 @@ LOCAL_SCOPE = Scope(ScopeKind.PROFILE, LOCAL)
 
 def vault_of(runtime: Runtime) -> Vault:
     """Return the vault of the project."""
-    assert runtime.parts.database_parts is not None
-    return runtime.parts.database_parts.vault
+    assert runtime.parts.storage.database_parts is not None
+    return runtime.parts.storage.database_parts.vault
 
 
 @pytest.mark.slow("opens a store, and one for the trial")

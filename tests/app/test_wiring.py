@@ -29,7 +29,7 @@ async def test_a_message_wins_over_settings_and_these_over_the_agent(
     agent = Agent("clerk", model=agent_model, settings=ChatSettings(llm_model=setting))
     async with memory_runtime(model=models["default"], agents=[agent]) as runtime:
         for model in models.values():
-            runtime.parts.models.add(model)
+            runtime.parts.chat.models.add(model)
         sent = await runtime.send(NewMessage(content="Hi", agent="clerk", model=asked))
         reply = await runtime.wait(sent.task_id)
     assert reply

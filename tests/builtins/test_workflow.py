@@ -53,7 +53,7 @@ def wanted(workflow: str, **input: Any) -> ScriptedReply:
 
 
 async def outcome(runtime: Runtime, session_id: SessionId) -> Envelope:
-    records = await runtime.parts.log.read(LogId(session_id))
+    records = await runtime.parts.storage.log.read(LogId(session_id))
     return next(each.event.envelope for each in records if isinstance(each.event, CallSettled))
 
 
@@ -111,7 +111,7 @@ async def test_a_run_that_fails_names_its_step() -> None:
 
 async def runs_of(runtime: Runtime) -> list[TaskId]:
     """Return the runs of flows that were begun."""
-    tasks, _ = await runtime.parts.projections.tasks(page=Page(limit=100))
+    tasks, _ = await runtime.parts.storage.projections.tasks(page=Page(limit=100))
     return [each.task_id for each in tasks if each.kind == "flow"]
 
 
@@ -119,9 +119,9 @@ async def open_question(runtime: Runtime) -> tuple[TaskId, QuestionId]:
     """Wait until the run that asks has asked."""
     while True:
         for run_id in await runs_of(runtime):
-            for asked in await runtime.parts.projections.open_questions(LogId(run_id)):
+            for asked in await runtime.parts.storage.projections.open_questions(LogId(run_id)):
                 return run_id, asked.question.question_id
-        await runtime.parts.clock.sleep(0.005)
+        await runtime.parts.world.clock.sleep(0.005)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ async def test_the_time_of_the_call_stands_still_while_people_are_waited_for() -
         sent = await runtime.send(NewMessage(content="Go"))
         _, question_id = await open_question(runtime)
         await runtime.wait(sent.task_id)
-        await runtime.parts.clock.sleep(0.3)
+        await runtime.parts.world.clock.sleep(0.3)
         await runtime.answer(question_id, {"value": "Yes"})
         await runtime.wait(sent.task_id)
         envelope = await outcome(runtime, sent.session_id)

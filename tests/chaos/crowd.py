@@ -52,7 +52,7 @@ async def work(spec: dict[str, Any]) -> None:
         calls = [NewCall(tool_id=tool_id, input=given) for tool_id, given in spec["calls"]]
         await asyncio.gather(*map(runtime.request, calls))
         while True:
-            found, _ = await runtime.parts.projections.tasks(page=Page(limit=200))
+            found, _ = await runtime.parts.storage.projections.tasks(page=Page(limit=200))
             if all(each.status.is_final for each in found):
                 return
             await CLOCK.sleep(0.05)

@@ -196,7 +196,7 @@ def serve(spec: dict[str, Any]) -> None:
         agents = (Agent(model=model),)
         added = Additions(tools=tools(moment), agents=agents, models=(model,))
         async with open_project(settings, load_project(settings), added) as opened:
-            opened.parts.log.listen(moment.committed)
+            opened.parts.storage.log.listen(moment.committed)
             yield opened
 
     config = uvicorn.Config(

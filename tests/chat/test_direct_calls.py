@@ -154,7 +154,7 @@ async def test_after_new_the_model_reads_nothing_that_was_said_before() -> None:
         new = await runtime.chat("/new", session_id=session_id)
         await runtime.chat("Two", session_id=session_id)
         asked = await runtime.chat("/new Three", session_id=session_id)
-        history = await runtime.parts.projections.find_session(session_id)
+        history = await runtime.parts.storage.projections.find_session(session_id)
     assert [list(each.messages) for each in model.requests[1:]] == [
         [UserMessage("/new"), AssistantMessage(new.content), UserMessage("Two")],
         [UserMessage("Three")],
@@ -200,7 +200,7 @@ async def test_a_question_waits_for_words_that_are_no_command() -> None:
         with pytest.raises(QuestionOpen):
             await runtime.chat("/foo", session_id=asked.session_id)
         answered = await runtime.chat("//May", session_id=asked.session_id)
-        records = await runtime.parts.projections.questions(page=Page())
+        records = await runtime.parts.storage.projections.questions(page=Page())
     assert answered.content == "So be it."
     assert records[0][0].answer == {"text": "/May"}
 
@@ -367,7 +367,9 @@ async def test_without_a_task_nothing_is_started(answer: dict[str, Any]) -> None
         reply = await runtime.wait(asked.task_id)
         assert reply
         assert reply.content == "Nothing was started: the flow needs a task."
-        found, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=Page())
+        found, _ = await runtime.parts.storage.projections.tasks(
+            of=TasksOf(kind="flow"), page=Page()
+        )
     assert found == []
 
 

@@ -27,7 +27,9 @@ AGENT = "assistant"
 def directory_of(server: InMemoryServer) -> Directory:
     """Return the directory of a server."""
     parts = server.runtime.parts
-    return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
+    return Directory(
+        parts.storage.log, parts.storage.projections, parts.engine.launcher, bus=parts.engine.bus
+    )
 
 
 async def begin(directory: Directory, title: str | None) -> SessionId:
@@ -71,8 +73,8 @@ async def test_a_deleted_conversation_leaves_nothing() -> None:
         await directory.delete(session, server.database_parts.erasure)
         with pytest.raises(NotFound):
             await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
-        assert await parts.log.head(LogId(session.session_id)) == 0
-        assert await parts.projections.find_task(reply.task_id) is None
+        assert await parts.storage.log.head(LogId(session.session_id)) == 0
+        assert await parts.storage.projections.find_task(reply.task_id) is None
 
 
 async def test_what_runs_in_a_deleted_conversation_is_ended_at_once(
@@ -111,18 +113,21 @@ async def test_runs_that_a_deleted_conversation_began_are_cancelled_and_deleted(
     async with flow_server(tmp_path) as server:
         kept, gone = [(await server.say("/dom:asks t")).json() for _ in range(2)]
         parts = server.runtime.parts
-        await parts.launcher.close()  # then nobody does it on the way
+        await parts.engine.launcher.close()  # then nobody does it on the way
         (stays,), (goes,) = (each["suspended"]["runs"] for each in (kept, gone))
-        readers = [parts.bus.subscribe(LogId(each), 10) for each in (stays, goes)]
+        readers = [parts.engine.bus.subscribe(LogId(each), 10) for each in (stays, goes)]
         committed: list[Record] = []
-        parts.log.listen(committed.extend)
+        parts.storage.log.listen(committed.extend)
         url = f"{CHAT}/conversations/{gone['conversationId']}"
         assert (await server.client.delete(url)).status_code == 204
         assert [each.is_closed for each in readers] == [False, True]
         cancelled = [each.task_id for each in committed if isinstance(each.event, CancelRequested)]
         assert goes in cancelled
         assert stays not in cancelled
-        assert [await parts.log.head(LogId(each)) > 0 for each in (stays, goes)] == [True, False]
+        assert [await parts.storage.log.head(LogId(each)) > 0 for each in (stays, goes)] == [
+            True,
+            False,
+        ]
 
 
 @pytest.mark.slow("opens a store")
@@ -145,7 +150,9 @@ async def test_runs_that_are_over_go_with_their_conversation_or_with_its_answer(
 
 async def runs_of(server: InMemoryServer) -> list[str]:
     """Return the runs of flows, oldest first."""
-    found, _ = await server.runtime.parts.projections.tasks(of=TasksOf(kind=FLOW), page=Page())
+    found, _ = await server.runtime.parts.storage.projections.tasks(
+        of=TasksOf(kind=FLOW), page=Page()
+    )
     return [each.task_id for each in sorted(found, key=lambda each: each.created_at)]
 
 

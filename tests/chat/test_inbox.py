@@ -53,7 +53,7 @@ async def test_a_message_is_on_disk_when_it_was_handed_in() -> None:
 async def test_a_title_is_the_first_line_cut() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         reply = await runtime.chat("word \n" * 100)
-        session = await runtime.parts.projections.find_session(reply.session_id)
+        session = await runtime.parts.storage.projections.find_session(reply.session_id)
     assert session
     assert len(session.title) == 60
     assert session.title.endswith("…")
@@ -77,7 +77,7 @@ async def test_what_is_not_there_is_refused_before_anything_is_written() -> None
                 await runtime.send(message)
         with pytest.raises(ConfigError):
             await runtime.send(NewMessage(content="Hi", model="no-such-model"))
-        assert await runtime.parts.log.pending(limit=9) == []
+        assert await runtime.parts.storage.log.pending(limit=9) == []
 
 
 async def test_a_conversation_is_its_owner_s_alone() -> None:
@@ -96,7 +96,7 @@ async def test_a_message_whose_sender_has_not_seen_the_last_event_is_refused() -
     """Also in a conversation at rest, whose next message is begun in one step with its task."""
     async with memory_runtime(model=ScriptedModel([say("Hi")] * 2)) as runtime:
         reply = await runtime.chat("Hello")
-        head = await runtime.parts.log.head(LogId(reply.session_id))
+        head = await runtime.parts.storage.log.head(LogId(reply.session_id))
         late = NewMessage(content="More", session_id=reply.session_id, head=head - 1)
         with pytest.raises(SessionBusy):
             await runtime.send(late)
@@ -179,7 +179,7 @@ async def test_a_cancel_of_a_task_can_be_asked_for_twice() -> None:
             runtime.cancel(sent.task_id), runtime.cancel(sent.task_id), return_exceptions=True
         )
         reply = await runtime.wait(sent.task_id)
-        task = await runtime.parts.projections.find_task(sent.task_id)
+        task = await runtime.parts.storage.projections.find_task(sent.task_id)
     assert reply
     assert task
     assert (reply.status, task.status) == (TaskStatus.CANCELLED, TaskStatus.CANCELLED)

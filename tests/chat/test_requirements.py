@@ -88,7 +88,7 @@ async def test_what_is_missing(
         )
         task.add_reply(reply, None, ())
     async with memory_runtime(tools=[Act("here")]) as runtime:
-        household = Household(runtime.parts.invoker, has_agent=has_agent)
+        household = Household(runtime.parts.tools.invoker, has_agent=has_agent)
         participants = Participants(
             household.agent, lambda agent: household.invoker, household.model
         )
@@ -121,7 +121,7 @@ async def test_whether_what_was_missing_is_here_by_now(
     *, lack: MissingParts, expected: bool
 ) -> None:
     async with memory_runtime(tools=[Act("here")]) as runtime:
-        household = Household(runtime.parts.invoker, has_agent=True)
+        household = Household(runtime.parts.tools.invoker, has_agent=True)
         participants = Participants(
             household.agent, lambda agent: household.invoker, household.model
         )

@@ -32,7 +32,7 @@ def request(key: str = "k", command: str = "demo") -> FlowRequest:
 
 
 def runs_of(runtime: Runtime) -> Runs:
-    runs = runtime.parts.callbacks.runs
+    runs = runtime.parts.tools.callbacks.runs
     assert runs is not None
     return runs
 
@@ -54,7 +54,7 @@ async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: 
         wanted = replace(request(), is_autonomous=is_autonomous)
         run_id = await runs_of(runtime).begin(wanted)
         await runs_of(runtime).end(run_id, TaskId("task_1"))
-        records = await runtime.parts.log.read(LogId(run_id))
+        records = await runtime.parts.storage.log.read(LogId(run_id))
     asked = [each for each in records if isinstance(each.event, QuestionAsked)]
     assert bool(asked) is not is_autonomous
 
@@ -79,7 +79,7 @@ async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await settle()
         left = replace(FLOW, profile_id=LOCAL_PROFILE.profile_id)
-        await runtime.parts.log.send(LogId("task_a"), [Entry(left, TaskId("task_a"))])
+        await runtime.parts.storage.log.send(LogId("task_a"), [Entry(left, TaskId("task_a"))])
         await settle()
         run_id = await runs_of(runtime).begin(request("a"))
         async with asyncio.timeout(5):

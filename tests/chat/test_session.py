@@ -58,7 +58,7 @@ async def test_a_message_may_name_its_model() -> None:
     other = ScriptedModel([say("I am the other.")])
     other.card = ModelCard(model_id="other", name="other", provider="scripted")
     async with memory_runtime(model=ScriptedModel([say("I am the first.")])) as runtime:
-        runtime.parts.models.add(other)
+        runtime.parts.chat.models.add(other)
         sent = await runtime.send(NewMessage(content="Who?", model="other"))
         reply = await runtime.wait(sent.task_id)
         started = [e for e in await events(runtime, sent.session_id) if isinstance(e, TaskStarted)]

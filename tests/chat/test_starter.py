@@ -96,7 +96,7 @@ async def test_a_conversation_that_is_not_at_hand_is_looked_up_first() -> None:
 async def test_a_conversation_of_somebody_else_is_not_there(profile: Profile, agent: str) -> None:
     async with memory_runtime(model=ScriptedModel([say("one")])) as runtime:
         first = await runtime.chat("a")
-        runtime.parts.agents.add(type(runtime.parts.agents.get("assistant"))("other"))
+        runtime.parts.chat.agents.add(type(runtime.parts.chat.agents.get("assistant"))("other"))
         message = NewMessage(content="b", agent=agent, session_id=SessionId(first.session_id))
         with pytest.raises(NotFound):
             await runtime.send(message, profile)

@@ -71,7 +71,7 @@ async def test_a_message_that_was_an_answer_is_no_new_task_when_that_has_ended()
         first, _ = await sent(runtime, answer)
         await runtime.chat("Now", session_id=first.session_id)
         again, reply = await sent(runtime, answer)
-        _, total = await runtime.parts.projections.tasks(page=Page())
+        _, total = await runtime.parts.storage.projections.tasks(page=Page())
     assert (again, total) == (first, 1)
     assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "So be it.")
 
@@ -127,7 +127,7 @@ async def test_an_answer_reads_no_more_of_a_long_conversation_than_of_a_new_one(
         taken, _ = await sent(
             runtime, replace(keyed("Ann", asked.session_id), idempotency=RequestKey())
         )
-        task = await runtime.parts.projections.find_task(taken.task_id)
+        task = await runtime.parts.storage.projections.find_task(taken.task_id)
     assert task
     assert min(after for after, _ in log.reads) == task.first_seq - 1 > 0
 
@@ -139,7 +139,7 @@ async def told_twice() -> tuple[Log, TaskRecord, TaskRecord]:
     async with memory_runtime(model=model, place=place) as runtime:
         reply = await runtime.chat("One")
         await runtime.chat("Two", session_id=reply.session_id)
-        (second, first), _ = await runtime.parts.projections.tasks(page=Page())
+        (second, first), _ = await runtime.parts.storage.projections.tasks(page=Page())
     return place.log, first, second
 
 

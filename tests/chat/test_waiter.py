@@ -62,7 +62,7 @@ async def test_what_another_process_ends_is_found_by_looking() -> None:
         sent = await other.send(NewMessage(content="Hello"))
         world = World(place.clock, place.limits, new_id)
         silent = TaskWaiter(
-            place.log, place.log, here.parts.bus, world, is_blocked=lambda log_id: False
+            place.log, place.log, here.parts.engine.bus, world, is_blocked=lambda log_id: False
         )
         reply = await silent.wait(sent.task_id, None)
     assert reply

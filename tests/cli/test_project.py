@@ -16,7 +16,7 @@ from tests.kit.project import ProjectFolder
 
 
 async def name_agents(runtime: Runtime) -> list[str]:
-    return [agent.name for agent in runtime.parts.agents]
+    return [agent.name for agent in runtime.parts.chat.agents]
 
 
 def test_a_project_is_opened_for_some_work(project: Path) -> None:
@@ -43,11 +43,13 @@ def test_the_project_is_found_from_here_upwards(
 
 async def leave(runtime: Runtime) -> None:
     """Leave a message unanswered, as a killed process does."""
-    await runtime.parts.log.send(CHAT, [opened(profile_id=LOCAL), message()])
+    await runtime.parts.storage.log.send(CHAT, [opened(profile_id=LOCAL), message()])
 
 
 async def ended(runtime: Runtime) -> int:
-    return sum(isinstance(each.event, TaskEnded) for each in await runtime.parts.log.read(CHAT))
+    return sum(
+        isinstance(each.event, TaskEnded) for each in await runtime.parts.storage.log.read(CHAT)
+    )
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ async def first_question(runtime: Runtime) -> QuestionRecord:
     """Return the question of the run, as soon as it is asked."""
     async for item in runtime.follow(LogId(RUN)):
         if isinstance(item, Record) and isinstance(item.event, QuestionAsked):
-            (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+            (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
             return asked
     raise AssertionError("the run ended without a question")
 
@@ -188,7 +188,7 @@ RETRY_BESIDE = """
 
 async def started(runtime: Runtime) -> list[tuple[str, int]]:
     """Return the visits that were started, in order."""
-    events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
+    events = [each.event for each in await runtime.parts.storage.log.read(LogId(RUN))]
     return [(each.step_id, each.visit) for each in events if isinstance(each, StepStarted)]
 
 
@@ -231,7 +231,7 @@ async def test_readers_see_an_iteration_before_the_judge_is_asked() -> None:
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
         (told,) = await told_in(runtime, "flow_loop_iteration")
-        records = await runtime.parts.log.read(LogId(RUN))
+        records = await runtime.parts.storage.log.read(LogId(RUN))
     assert envelope.output["status"] == "error"
     assert told == {
         "stepId": "again",
@@ -387,7 +387,7 @@ async def test_answered_steps_continue_up_to_the_concurrency_limit() -> None:
     model = ScriptedModel(answer)
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
         await run_in(runtime)
-        asked = await runtime.parts.projections.open_questions(LogId(RUN))
+        asked = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         ids = [each.question.question_id for each in asked]
         await asyncio.gather(*(runtime.answer(each, {"value": True}) for each in ids))
         await gate.reached()

@@ -53,7 +53,7 @@ async def test_an_unknown_flow_is_a_run_that_was_rejected() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(ONE)))
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         envelope = await runtime.run_flow(NewRun(command="demmo"), task_id=RUN)
-        record = await runtime.parts.projections.find_task(RUN)
+        record = await runtime.parts.storage.projections.find_task(RUN)
     assert envelope.output["status"] == "rejected"
     assert "Did you mean 'demo'?" in envelope.output["reason"]
     assert record is not None
@@ -89,7 +89,7 @@ async def test_a_flow_that_is_edited_during_its_run_continues_unchanged() -> Non
         await run_in(runtime)
         flows.texts.clear()
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         await runtime.answer(asked.question.question_id, {"value": "Yes"})
         reply = await runtime.wait(RUN)
     assert reply is not None
@@ -193,7 +193,7 @@ async def test_a_run_with_an_unreadable_stored_flow_ends(wanted: str) -> None:
         await run_in(runtime)
     log.is_later = True
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         if wanted == "an end":
             await runtime.cancel(RUN)
         else:
@@ -254,8 +254,8 @@ async def test_a_run_keeps_the_configuration_that_it_started_with() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(text)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
-        assert runtime.parts.flow_work is not None
-        runtime.parts.flow_work.settings = FlowSettings(config={"k": "as it was"})
+        assert runtime.parts.flows.work is not None
+        runtime.parts.flows.work.settings = FlowSettings(config={"k": "as it was"})
         await run_in(runtime)
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         reply = await see_through(runtime, {"value": "Yes"}, task="t")

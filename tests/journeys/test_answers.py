@@ -139,7 +139,7 @@ async def test_a_message_that_does_not_fit_leaves_a_question_with_a_type_open() 
         parked = await runtime.chat("Paint it")
         with pytest.raises(InvalidAnswer, match="answer must be true or false"):
             await runtime.chat("perhaps", session_id=parked.session_id)
-        question = await runtime.parts.projections.find_question(question_of(parked))
+        question = await runtime.parts.storage.projections.find_question(question_of(parked))
     assert question is not None
     assert question.status is QuestionStatus.OPEN
 

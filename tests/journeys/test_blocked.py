@@ -80,14 +80,14 @@ async def test_an_answer_is_kept_until_a_process_has_what_the_task_needs(
         reply = await runtime.wait(waiting.task_id)
         assert reply
         assert (reply.status, set(reply.blocked_on)) == (TaskStatus.BLOCKED, missing)
-        record = await runtime.parts.projections.find_task(waiting.task_id)
+        record = await runtime.parts.storage.projections.find_task(waiting.task_id)
         assert record
         assert (record.status, set(record.blocked_on)) == (TaskStatus.BLOCKED, missing)
     async with memory_runtime(place=place, **whole()) as runtime:
         reply = await runtime.wait(waiting.task_id)
         assert reply
         assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, DONE)
-        record = await runtime.parts.projections.find_task(waiting.task_id)
+        record = await runtime.parts.storage.projections.find_task(waiting.task_id)
         assert record
         assert (record.status, record.blocked_on) == (TaskStatus.SUCCEEDED, ())
 
@@ -124,7 +124,7 @@ class Killed:
         """Begin a task; the process dies in its tool."""
         async with memory_runtime(place=self.place, **self.brought()) as runtime:
             await live(runtime, self.log, begin(runtime))
-            (task, *_), _ = await runtime.parts.projections.tasks(page=Page())
+            (task, *_), _ = await runtime.parts.storage.projections.tasks(page=Page())
         self.log.revive()
         self.is_lethal = False
         self.clock.advance(self.place.limits.lease_seconds + 1)
@@ -220,7 +220,7 @@ async def test_a_task_resumes_as_soon_as_its_process_gets_the_agent() -> None:
     (agent,) = brought.pop("agents")
     async with memory_runtime(place=killed.place, **brought) as runtime:
         assert await blocked(runtime, task.task_id) == [AGENT]
-        runtime.parts.agents.add(agent)
+        runtime.parts.chat.agents.add(agent)
         waiting = asyncio.ensure_future(runtime.wait(task.task_id))
         killed.clock.advance(killed.place.limits.sweep_seconds)
         reply = await waiting

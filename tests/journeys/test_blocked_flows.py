@@ -116,7 +116,7 @@ async def test_a_run_resumes_as_soon_as_its_process_gets_the_agent() -> None:
     await asking(place, [SCOUT, WRITER])
     async with memory_runtime(model=model(), agents=[SCOUT], place=place) as runtime:
         assert (await answered(runtime)).status is TaskStatus.BLOCKED
-        runtime.parts.agents.add(WRITER)
+        runtime.parts.chat.agents.add(WRITER)
         waiting = asyncio.ensure_future(awaited(runtime))
         assert (await waiting).status is TaskStatus.SUCCEEDED
 

@@ -292,7 +292,7 @@ async def test_a_list_says_what_it_leaves_out(
     async with opened(url) as server:
         with caplog.at_level(logging.WARNING):
             assert await listed(server, "/api/questions") == []
-        tasks, total = await server.runtime.parts.projections.tasks(page=Page())
+        tasks, total = await server.runtime.parts.storage.projections.tasks(page=Page())
     assert f"event 11 of log '{conversation}' does not read back" in caplog.text
     assert [each.status for each in tasks] == ["suspended", "succeeded"]
     assert total == 2

@@ -27,7 +27,7 @@ STRICT = {"type": "object", "required": ["n"], "properties": {"n": {"type": "int
 async def test_the_log_of_a_call_is_its_own() -> None:
     async with memory_runtime(tools=[Act("look", echo, direct_call=True)]) as runtime:
         assert (await runtime.call("look", {"at": 1})).output == {"at": 1}
-        (task,), _ = await runtime.parts.projections.tasks(page=Page())
+        (task,), _ = await runtime.parts.storage.projections.tasks(page=Page())
         assert await kinds(runtime, task.log_id) == [
             "CallRequested",
             "TaskStarted",
@@ -94,7 +94,7 @@ async def test_a_call_that_was_cut_by_a_stop_is_not_run_again() -> None:
     async with memory_runtime(tools=[write], place=place) as first:
         calling_it = first.call("write", {})
         await _until_reached(calling_it, gate)
-        (task,), _ = await first.parts.projections.tasks(page=Page())
+        (task,), _ = await first.parts.storage.projections.tasks(page=Page())
     async with memory_runtime(tools=[write], place=place) as second:
         reply = await second.wait(task.task_id)
     assert reply

@@ -70,12 +70,12 @@ async def test_a_large_order_that_is_refused_is_not_shipped(desk: Runtime) -> No
 
 
 async def test_the_seal_is_made_of_a_secret_that_nobody_sees(desk: Runtime) -> None:
-    database_parts = desk.parts.database_parts
+    database_parts = desk.parts.storage.database_parts
     assert database_parts
     await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "seal", SEAL)
     task_id = TaskId(new_id("task"))
     envelope = await desk.call("take_order", {"item": "tea"}, task_id=task_id)
-    events = repr(await desk.parts.log.read(LogId(task_id)))
+    events = repr(await desk.parts.storage.log.read(LogId(task_id)))
     assert envelope.ok
     assert "sealed" in events
     assert SEAL not in events

@@ -115,8 +115,8 @@ async def test_a_key_of_another_process_closes_the_door_within_a_second(tmp_path
     async with database_at(tmp_path) as database, served(url=database, clock=clock) as server:
         assert (await server.client.get(AGENTS)).status_code == 200
         async with database_at(tmp_path) as other, in_memory(url=other) as elsewhere:
-            assert elsewhere.parts.database_parts is not None
-            await elsewhere.parts.database_parts.keys.create("ann")
+            assert elsewhere.parts.storage.database_parts is not None
+            await elsewhere.parts.storage.database_parts.keys.create("ann")
         clock.advance(1)
         assert (await server.client.get(AGENTS)).status_code == 401
 

@@ -40,8 +40,10 @@ async def test_a_flow_without_the_inputs_that_it_needs_asks_for_them() -> None:
         session = first.session_id
         second = await runtime.chat("12", session_id=session)
         reply = await runtime.chat("3", session_id=session)
-        (run,), _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=Page())
-        records = await runtime.parts.log.read(LogId(run.task_id))
+        (run,), _ = await runtime.parts.storage.projections.tasks(
+            of=TasksOf(kind="flow"), page=Page()
+        )
+        records = await runtime.parts.storage.log.read(LogId(run.task_id))
     asked = [each.questions[0].question.text for each in (first, second)]
     assert asked == ["job: Which job", "n (number): what is it to be?"]
     assert reply.content == "For Ann done"

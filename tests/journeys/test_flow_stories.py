@@ -215,7 +215,7 @@ async def seen(example: Example, folder: Path) -> Told:
         assert envelope is not None
         assert envelope.output is not None
         iterations = await told_in(runtime, "flow_loop_iteration")
-        records = await runtime.parts.log.read(LogId(RUN))
+        records = await runtime.parts.storage.log.read(LogId(RUN))
     return Told(envelope.output, records, requests, iterations)
 
 

@@ -256,7 +256,7 @@ async def test_a_number_that_no_log_could_hold_is_a_mistake_that_the_model_sees(
     async with memory_runtime(model=model, tools=[look]) as runtime:
         first = await runtime.chat("Look")
         second = await runtime.chat("Hi", session_id=first.session_id)
-        records = await runtime.parts.log.read(LogId(first.session_id))
+        records = await runtime.parts.storage.log.read(LogId(first.session_id))
     assert [each.status for each in (first, second)] == [TaskStatus.SUCCEEDED] * 2
     assert (look.runs, first.content, second.content) == ([], "Too large.", "Hello.")
     (told,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]

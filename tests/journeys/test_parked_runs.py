@@ -37,9 +37,9 @@ async def outcome(runtime: Runtime, sent: SentMessage) -> CallSettled:
 
 async def until_free(runtime: Runtime, log_id: str) -> None:
     """Wait until nobody holds a log, and nothing is to be done in it."""
-    log = runtime.parts.log
+    log = runtime.parts.storage.log
     while (lease := await log.acquire(LogId(log_id), "a test")) is None:
-        await runtime.parts.clock.sleep(0.001)
+        await runtime.parts.world.clock.sleep(0.001)
     await log.release(lease, head=lease.head)
     assert LogId(log_id) not in [each.log_id for each in await log.pending(limit=9)]
 
@@ -231,7 +231,7 @@ async def test_a_queued_run_that_is_cancelled_ends_at_once() -> None:
         await hold.reached()
         second = await runtime.send(NewMessage(content="plain"))
         while len(found := await runs(runtime)) == 1:
-            await runtime.parts.clock.sleep(0.001)
+            await runtime.parts.world.clock.sleep(0.001)
         queued = found[-1]
         assert await status(runtime, queued) is TaskStatus.QUEUED
         await runtime.cancel(queued)

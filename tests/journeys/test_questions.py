@@ -95,7 +95,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
     ) as runtime:
         parked = await runtime.chat("Mail Ann")
         await clock.elapse(59)
-        asked = await runtime.parts.projections.find_question(question_of(parked))
+        asked = await runtime.parts.storage.projections.find_question(question_of(parked))
         assert asked
         assert asked.status is QuestionStatus.OPEN
         await clock.elapse(2)
@@ -131,7 +131,7 @@ async def test_an_answer_that_comes_while_a_sibling_runs_is_not_lost() -> None:
     async with memory_runtime(model=model, tools=[tool, Act("look", gate)]) as runtime:
         sent = await runtime.send(NewMessage(content="Go"))
         await gate.reached()
-        asked, _ = await runtime.parts.projections.questions(page=Page())
+        asked, _ = await runtime.parts.storage.projections.questions(page=Page())
         await runtime.answer(asked[0].question.question_id, {"decision": "approve"})
         gate.open()
         reply = await runtime.wait(sent.task_id)

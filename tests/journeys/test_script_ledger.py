@@ -292,7 +292,7 @@ async def test_the_end_of_a_task_withdraws_what_a_call_left_open(
             envelope = await runtime.call("ask", {}, task_id=stage.task_id)
             assert envelope.output == "suspended"
             log_id = LogId(stage.task_id)
-        told = [each.event for each in await runtime.parts.log.read(log_id)]
+        told = [each.event for each in await runtime.parts.storage.log.read(log_id)]
     *_, answered, ended = told
     assert isinstance(answered, QuestionAnswered)
     assert answered.status is QuestionStatus.CANCELLED

@@ -90,7 +90,7 @@ async def test_a_secret_is_in_no_key_no_id_and_no_name(project: ProjectFolder) -
     retry = "{max_attempts: 2, initial_backoff_ms: 0}"
     project.tool("fails", FAILS, direct_call="false", retry_policy=retry)
     async with project.opened() as runtime:
-        database_parts = runtime.parts.database_parts
+        database_parts = runtime.parts.storage.database_parts
         assert database_parts is not None
         await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
         envelope = await runtime.call("uses", {})
@@ -111,7 +111,7 @@ async def test_a_secret_is_in_no_stream_no_history_no_request_and_no_file(
     write_skill(project, "a", tools="[uses]")
     model = ScriptedModel({"Go": [call("uses"), say("Done.")]})
     async with project.opened(agents=[Agent(model=model)]) as runtime:
-        database_parts = runtime.parts.database_parts
+        database_parts = runtime.parts.storage.database_parts
         assert database_parts is not None
         await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
         transport = httpx2.ASGITransport(create_application(runtime))
@@ -211,7 +211,7 @@ async def test_no_spelling_of_a_secret_is_in_anything_that_is_recorded(
     project.tool("echo", "export const run = (given: any) => given;")
     project.tool("fails", FAILS.replace("{ t }", "{ text: t }"), direct_call="false")
     async with project.opened() as runtime:
-        database_parts = runtime.parts.database_parts
+        database_parts = runtime.parts.storage.database_parts
         assert database_parts is not None
         for key, value in (("token", KEY), ("word", WORD)):
             await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), key, value)

@@ -83,7 +83,7 @@ async def test_a_secret_is_known_again_when_a_task_goes_on_elsewhere(
     model = write_all(project)
     agents = [Agent(model=model)]
     async with project.opened(agents=agents) as runtime:
-        database_parts = runtime.parts.database_parts
+        database_parts = runtime.parts.storage.database_parts
         assert database_parts is not None
         await database_parts.vault.set(OWN, "token", WORD)
         log_id, task_id = await begin(runtime, door)
@@ -92,7 +92,7 @@ async def test_a_secret_is_known_again_when_a_task_goes_on_elsewhere(
         assert reply is not None
         await runtime.answer(reply.questions[0].question.question_id, {"text": "yes"})
         reply = await runtime.wait(task_id)
-        records = repr(await runtime.parts.log.read(log_id))
+        records = repr(await runtime.parts.storage.log.read(log_id))
     for place in (records, repr(reply), repr(model.requests)):
         assert WORD not in place
     assert "[secret:token]" in records

@@ -78,7 +78,7 @@ async def test_a_reader_that_does_not_read_is_dropped_and_comes_back() -> None:
         lazy = await connect(str(client.base_url), body)
         await hold.reached()
         hold.release()
-        task = (await runtime.parts.projections.tasks(page=Page()))[0][0]
+        task = (await runtime.parts.storage.projections.tasks(page=Page()))[0][0]
         await runtime.wait(task.task_id)
         got = await read_all(lazy)
         assert "message_complete" not in got

@@ -78,7 +78,7 @@ async def test_an_answer_that_is_erased_takes_the_transcript_of_the_agent_along(
         last = history.json()["messages"][-1]["id"]
         gone = await server.client.delete(f"{CHAT}/messages/{last}")
         assert gone.is_success, gone.text
-        records = await server.runtime.parts.log.read(LogId(session))
+        records = await server.runtime.parts.storage.log.read(LogId(session))
         left = " ".join(str(each.event) for each in records)
         assert "Look around" not in left
         assert "Inside." not in left

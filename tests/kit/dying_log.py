@@ -84,7 +84,7 @@ Answers = Callable[[Question], Mapping[str, Any]]
 
 async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outcome:
     """Send a message, once, and answer every question until the task has ended."""
-    tasks, _ = await runtime.parts.projections.tasks(page=Page())
+    tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
     task_id = (
         tasks[0].task_id if tasks else (await runtime.send(NewMessage(content=content))).task_id
     )

@@ -112,7 +112,7 @@ def visits(envelope: Envelope) -> dict[str, int]:
 
 async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str) -> Reply:
     """Start the flow `demo` unless it was started, and answer its questions until it ends."""
-    tasks, _ = await runtime.parts.projections.tasks(page=Page())
+    tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
     if not tasks:
         await runtime.start_flow(NewRun(command="demo", task=task), task_id=RUN)
     while True:
@@ -125,6 +125,6 @@ async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str)
 
 async def told_in(runtime: Runtime, kind: str) -> list[Mapping[str, Any]]:
     """Return the notices of one kind that the run published."""
-    events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
+    events = [each.event for each in await runtime.parts.storage.log.read(LogId(RUN))]
     notified = [each for each in events if isinstance(each, FlowNotified)]
     return [each.body for each in notified if each.kind == kind]

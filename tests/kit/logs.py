@@ -7,7 +7,7 @@ from penstock.core.ids import LogId
 
 async def events(runtime: Runtime, log_id: str) -> list[Event]:
     """Return all events of a log."""
-    return [each.event for each in await runtime.parts.log.read(LogId(log_id))]
+    return [each.event for each in await runtime.parts.storage.log.read(LogId(log_id))]
 
 
 async def kinds(runtime: Runtime, log_id: str) -> list[str]:

@@ -117,17 +117,17 @@ async def open_one(runtime: Runtime, task_id: TaskId) -> QuestionRecord:
 async def runs(runtime: Runtime) -> list[TaskId]:
     """Return all runs of flows, oldest first."""
     page = Page(limit=100, is_descending=False)
-    tasks, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=page)
+    tasks, _ = await runtime.parts.storage.projections.tasks(of=TasksOf(kind="flow"), page=page)
     return [each.task_id for each in tasks]
 
 
 async def status(runtime: Runtime, task_id: TaskId) -> TaskStatus:
     """Return the record of a task."""
-    task = await runtime.parts.projections.find_task(task_id)
+    task = await runtime.parts.storage.projections.find_task(task_id)
     assert task is not None
     return task.status
 
 
 async def kinds(runtime: Runtime, log_id: LogId) -> list[str]:
     """Return the events of a log."""
-    return [type(each.event).__name__ for each in await runtime.parts.log.read(log_id)]
+    return [type(each.event).__name__ for each in await runtime.parts.storage.log.read(log_id)]

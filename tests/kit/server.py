@@ -54,7 +54,7 @@ class InMemoryServer:
     @property
     def database_parts(self) -> DatabaseParts:
         """The database."""
-        database_parts = self.runtime.parts.database_parts
+        database_parts = self.runtime.parts.storage.database_parts
         assert database_parts is not None
         return database_parts
 
@@ -107,7 +107,7 @@ async def in_memory(
         media=SqlMedia(database, clock),
     )
     runtime = assemble(World(clock, limits, new_id), storage, project_parts)
-    await runtime.parts.launcher.open()
+    await runtime.parts.engine.launcher.open()
     try:
         yield runtime
     finally:

@@ -58,7 +58,7 @@ async def run(place: MemoryStorage, *rules: Rule) -> tuple[Envelope, list[Any]]:
         model=ScriptedModel(asking), agents=agents, tools=tools, rules=rules, place=place
     ) as runtime:
         envelope = await run_in(runtime, autonomous=True)
-        records = await runtime.parts.log.read(LogId(RUN))
+        records = await runtime.parts.storage.log.read(LogId(RUN))
     return envelope, [each.event for each in records]
 
 

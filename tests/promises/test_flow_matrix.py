@@ -111,7 +111,7 @@ async def in_chat(
     settings = SETTINGS | {"tools": {"builtin": FAMILIES}}
     async with project.opened(models=[model], settings=settings, **opening) as runtime:
         reply = await runtime.chat("Go", **more)
-        records = await runtime.parts.log.read(LogId(reply.session_id))
+        records = await runtime.parts.storage.log.read(LogId(reply.session_id))
     events = [each.event for each in records]
     settled = {each.tool_id: each.envelope for each in events if isinstance(each, CallSettled)}
     return model, settled
@@ -232,7 +232,7 @@ async def test_an_agent_that_a_tool_of_the_architect_starts_is_an_architect_too(
         model, launch = ScriptedModel(answer), Act("launch", launching)
         async with project.opened(models=[model], tools=[launch], settings=SETTINGS) as runtime:
             reply = await runtime.chat("Go")
-            records = await runtime.parts.log.read(LogId(reply.session_id))
+            records = await runtime.parts.storage.log.read(LogId(reply.session_id))
         settled = [each.event for each in records if isinstance(each.event, CallSettled)]
         (launched,) = [each for each in settled if each.tool_id == "launch"]
         assert wanted in str(launched.envelope.output)

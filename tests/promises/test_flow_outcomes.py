@@ -232,7 +232,7 @@ async def test_a_fork_that_is_cancelled_aborts_the_run() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(FORK)))
     async with memory_runtime(agents=CREW, place=place) as runtime:
         await run_in(runtime)
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         await runtime.answer(asked.question.question_id, {"cancel": True})
         reply = await runtime.wait(RUN)
     (ended,) = await visits_of(place)

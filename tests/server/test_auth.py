@@ -285,8 +285,8 @@ def test_which_addresses_are_this_machines() -> None:
 async def test_an_address_for_others_needs_a_key() -> None:
     """Any other bind address refuses to start without a key and says how to make one."""
     async with in_memory() as runtime:
-        assert runtime.parts.database_parts is not None
-        keys = runtime.parts.database_parts.keys
+        assert runtime.parts.storage.database_parts is not None
+        keys = runtime.parts.storage.database_parts.keys
         with pytest.raises(ConfigError, match="penstock keys create NAME"):
             await check_bind("0.0.0.0", keys)  # noqa: S104
         with pytest.raises(ConfigError):

@@ -76,7 +76,7 @@ async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
     async with memory_runtime() as runtime:
         context = ServerContext.build(runtime, ServerLifecycle())
         assert context.keys is None
-        assert context.limits is runtime.parts.limits
+        assert context.limits is runtime.parts.world.limits
         with pytest.raises(NotAvailable):
             context.kept  # noqa: B018  asking for it is what is refused
 

@@ -56,7 +56,7 @@ def erasure(database: Database, blobs: Blobs, clock: FakeClock) -> Erasure:
 
 async def texts(server: InMemoryServer, log_id: LogId) -> list[str]:
     """Return every body of a log as text."""
-    records = await server.runtime.parts.log.read(log_id)
+    records = await server.runtime.parts.storage.log.read(log_id)
     return [f"{to_wire(each.event)}" for each in records]
 
 
@@ -76,14 +76,14 @@ async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
         log_id, task_id = await tell(server)
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
-        records = await server.runtime.parts.log.read(log_id)
+        records = await server.runtime.parts.storage.log.read(log_id)
         assert records[-1].event == MessagesErased(of_task=task_id, user=True, answer=True)
         kept = [each.event for each in records if not isinstance(each.event, Erased)]
         assert isinstance(kept[-2], TaskEnded)
-        task = await server.runtime.parts.projections.find_task(task_id)
+        task = await server.runtime.parts.storage.projections.find_task(task_id)
         assert task is not None
         assert task.status.is_final
-        session = await server.runtime.parts.projections.find_session(SessionId(log_id))
+        session = await server.runtime.parts.storage.projections.find_session(SessionId(log_id))
         assert session is not None
         assert (session.title, session.message_count) == ("", 0)
 
@@ -93,11 +93,11 @@ async def test_one_half_can_go_alone() -> None:
         log_id, task_id = await tell(server)
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
         assert f"So {SECRET}." in "".join(await texts(server, log_id))
-        session = await server.runtime.parts.projections.find_session(SessionId(log_id))
+        session = await server.runtime.parts.storage.projections.find_session(SessionId(log_id))
         assert session is not None
         assert session.message_count == 1
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
-        session = await server.runtime.parts.projections.find_session(SessionId(log_id))
+        session = await server.runtime.parts.storage.projections.find_session(SessionId(log_id))
         assert session is not None
         assert session.message_count == 1
 
@@ -115,7 +115,7 @@ async def test_large_bodies_and_kept_results_go_too() -> None:
         log_id, task_id = LogId(answer["conversationId"]), answer["metadata"]["taskId"]
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
-        assert not await server.runtime.parts.blobs.exists(kept.blob_id)
+        assert not await server.runtime.parts.storage.blobs.exists(kept.blob_id)
 
 
 async def test_a_question_goes_with_its_form() -> None:
@@ -159,7 +159,7 @@ async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> No
         assert kept is not None
         for answer, is_left in ((one, True), (two, False)):
             await server.database_parts.erasure.erase_log(LogId(answer["conversationId"]))
-            assert await server.runtime.parts.blobs.exists(kept.blob_id) == is_left
+            assert await server.runtime.parts.storage.blobs.exists(kept.blob_id) == is_left
 
 
 async def test_bytes_that_are_a_file_too_are_left(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_bytes_that_are_a_file_too_are_left(tmp_path: Path) -> None:
             file = ("profile", "local", b"/a", kept.blob_id, 1, 1)
             other.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", file)
         await server.database_parts.erasure.erase_log(LogId(answer["conversationId"]))
-        assert await server.runtime.parts.blobs.exists(kept.blob_id)
+        assert await server.runtime.parts.storage.blobs.exists(kept.blob_id)
 
 
 async def test_bytes_that_were_put_once_are_looked_for_nowhere_else() -> None:
@@ -202,7 +202,7 @@ async def test_a_deleted_log_leaves_what_others_share() -> None:
     async with served(limits=limits) as server:
         first, second = await tell(server), await tell(server)
         await server.database_parts.erasure.erase_log(first[0])
-        assert await server.runtime.parts.log.head(first[0]) == 0
+        assert await server.runtime.parts.storage.log.head(first[0]) == 0
         assert SECRET in "".join(await texts(server, second[0]))
         assert LOCAL_PROFILE.everything
 
@@ -216,14 +216,18 @@ async def test_large_bodies_go_with_their_log() -> None:
         bodies = await large_bodies(server, log_id)
         assert len(bodies) >= 3
         await server.database_parts.erasure.erase_log(log_id)
-        assert not [each for each in bodies if await server.runtime.parts.blobs.exists(each)]
+        assert not [
+            each for each in bodies if await server.runtime.parts.storage.blobs.exists(each)
+        ]
 
 
 async def large_bodies(server: InMemoryServer, log_id: LogId) -> list[BlobId]:
     """Return the ids of the bodies of a log that are in the blob store."""
-    bodies = [encode(each.event).encode() for each in await server.runtime.parts.log.read(log_id)]
+    bodies = [
+        encode(each.event).encode() for each in await server.runtime.parts.storage.log.read(log_id)
+    ]
     ids = [BlobId(sha256(each).hexdigest()) for each in bodies]
-    return [each for each in ids if await server.runtime.parts.blobs.exists(each)]
+    return [each for each in ids if await server.runtime.parts.storage.blobs.exists(each)]
 
 
 async def test_pieces_of_a_reply_that_was_cut_go_with_the_answer(

@@ -21,7 +21,7 @@ async def test_tools_agents_and_the_model_are_those_that_were_given() -> None:
     model, look = ScriptedModel([call("look"), say("Seen.")]), Act("look")
     async with memory_runtime(model=model, tools=[look], agents=[agent()]) as runtime:
         reply = await runtime.chat("Look")
-        assert await runtime.parts.blobs.put(b"x")
+        assert await runtime.parts.storage.blobs.put(b"x")
     assert (reply.content, len(look.runs)) == ("Seen.", 1)
 
 

@@ -25,7 +25,7 @@ RULES = (Rule(tool="denied", action=Action.DENY),)
 
 async def test_a_profile_sees_what_it_may_call_by_id() -> None:
     async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:
-        direct = DirectTools(runtime.parts.invoker)
+        direct = DirectTools(runtime.parts.tools.invoker)
         assert [each.spec.tool_id for each in direct.of(CLERK)] == ["look", "write"]
         everything = [each.spec.tool_id for each in direct.of(LOCAL_PROFILE)]
     assert everything == ["locked", "look", "write"]
@@ -51,13 +51,13 @@ async def test_what_may_not_be_called_is_refused(
 ) -> None:
     async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:
         with pytest.raises(error) as refused:
-            DirectTools(runtime.parts.invoker).get(tool_id, CLERK)
+            DirectTools(runtime.parts.tools.invoker).get(tool_id, CLERK)
     assert str(refused.value) == message
 
 
 async def test_an_input_is_checked_before_the_call() -> None:
     async with memory_runtime(tools=TOOLS) as runtime:
-        direct = DirectTools(runtime.parts.invoker)
+        direct = DirectTools(runtime.parts.tools.invoker)
         tool = direct.get("write", CLERK)
         direct.check(tool, {"n": 1})
         with pytest.raises(InvalidInput, match='input of "write" is not valid: /n: '):
@@ -67,6 +67,6 @@ async def test_an_input_is_checked_before_the_call() -> None:
 async def test_a_broken_tool_is_not_offered_and_a_call_reaches_it() -> None:
     """D10: "models and `/call` are not offered it, a call that reaches it answers"."""
     async with memory_runtime(tools=TOOLS) as runtime:
-        direct = DirectTools(runtime.parts.invoker)
+        direct = DirectTools(runtime.parts.tools.invoker)
         assert "broken" not in [each.spec.tool_id for each in direct.of(CLERK)]
         assert direct.get("broken", CLERK).spec.is_broken

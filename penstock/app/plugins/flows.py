@@ -73,7 +73,7 @@ class PluginFlows:
 
     def agents(self) -> Sequence[Json]:
         """Return the agents that flows can name."""
-        return catalog_entries(self._open.parts.agents)
+        return catalog_entries(self._open.parts.chat.agents)
 
     def list(self) -> Sequence[Json]:
         """Return the flows, by command."""
@@ -89,14 +89,14 @@ class PluginFlows:
 
     def rediscover(self) -> Json:
         """Read agents and flows again; return the body of `flow_rediscovered`."""
-        authoring = self._open.parts.authoring
+        authoring = self._open.parts.flows.authoring
         if authoring is None:
             raise NotReady(NO_PROJECT)
         return authoring.rediscover()
 
     def set_autonomous(self, enabled: bool) -> None:  # noqa: FBT001  as its event has it
         """Set the default for `autonomous` of later runs."""
-        work = self._open.parts.flow_work
+        work = self._open.parts.flows.work
         work.settings = replace(work.settings, is_autonomous=enabled)
         self._tell("flow_autonomous_mode_changed", {"enabled": enabled})
 
@@ -114,7 +114,7 @@ class PluginFlows:
                 raise NotFound(f"the run {run_id!r} is gone")
             if reply.status is not TaskStatus.SUSPENDED:
                 return reply
-            await parts.clock.sleep(parts.limits.poll_seconds)
+            await parts.world.clock.sleep(parts.world.limits.poll_seconds)
 
     @property
     def _open(self) -> Runtime:
@@ -127,7 +127,7 @@ class PluginFlows:
 
     @property
     def _files(self) -> ProjectFlows:
-        files = self._open.parts.flow_files
+        files = self._open.parts.flows.files
         if files is None:
             raise NotReady(NO_PROJECT)
         return files

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.app.flows import project_flows
+from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
 from penstock.cli.completion import flows
@@ -96,7 +97,7 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
     """Print the result of a run as JSON."""
 
     async def work(runtime: Runtime) -> None:
-        record = await _found(runtime, run_id)
+        record = await _found(runtime.parts.storage, run_id)
         found = result_of(record)
         if found is None:
             raise NotFound(f"the run {run_id!r} has no result: its status is {status_of(record)}")
@@ -117,9 +118,9 @@ def runs(
     of = TasksOf(kind=FLOW, agent=command)
 
     async def work(runtime: Runtime) -> None:
-        found, _ = await runtime.parts.projections.tasks(of=of, page=Page(limit=limit))
+        found, _ = await runtime.parts.storage.projections.tasks(of=of, page=Page(limit=limit))
         if command and not found:
-            runtime.parts.flow_work.library.find(command)
+            runtime.parts.flows.work.library.find(command)
         if as_json:
             print_json({"runs": [_run(each) for each in found]})
             return
@@ -136,10 +137,10 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
     """Abort a run."""
 
     async def work(runtime: Runtime) -> None:
-        task_id = (await _found(runtime, run_id)).task_id
+        task_id = (await _found(runtime.parts.storage, run_id)).task_id
         await runtime.cancel(task_id)
-        await runtime.wait(task_id, seconds=runtime.parts.limits.shutdown_seconds)
-        record = await _found(runtime, run_id)
+        await runtime.wait(task_id, seconds=runtime.parts.world.limits.shutdown_seconds)
+        record = await _found(runtime.parts.storage, run_id)
         say(ending(record, status_of(record)))
 
     run(project, work)
@@ -159,8 +160,8 @@ COMMANDS = {
 }
 
 
-async def _found(runtime: Runtime, run_id: str) -> TaskRecord:
-    record = await runtime.parts.projections.find_task(TaskId(run_id))
+async def _found(storage: Storage, run_id: str) -> TaskRecord:
+    record = await storage.projections.find_task(TaskId(run_id))
     if record is None or record.kind != FLOW:
         raise NotFound(f"there is no run {run_id!r}; `penstock flow runs` shows all runs.")
     return record

@@ -171,7 +171,7 @@ class _WatchedRun:
 
     def _given(self, texts: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
         """Return the task and the inputs of the run. Prompts for missing ones."""
-        source = self._runtime.parts.flow_work.library.find(self._command)
+        source = self._runtime.parts.flows.work.library.find(self._command)
         flow, task = flow_of(source.text, source.path), self._options.task
         inputs = values_of(texts, flow.inputs if flow is not None else ())
         if not self._is_asking:
@@ -233,7 +233,7 @@ class _WatchedRun:
                     note("The other steps continue; the question stays open.")
 
     async def _found(self, question_id: QuestionId) -> QuestionRecord | None:
-        return await self._runtime.parts.projections.find_question(question_id)
+        return await self._runtime.parts.storage.projections.find_question(question_id)
 
     def _next(self, feed: Feed[Item]) -> Item | None:
         while True:
@@ -248,7 +248,7 @@ class _WatchedRun:
 
     def _taken(self, feed: Feed[Item]) -> Item | None:
         """Wait for the next item. Raises TimeoutError if an aborted run takes too long to end."""
-        clock = self._runtime.parts.clock
+        clock = self._runtime.parts.world.clock
         until = clock.monotonic() + self._stopping.seconds if self._stopping else None
         while True:
             try:
@@ -260,7 +260,7 @@ class _WatchedRun:
 
     async def _items(self) -> AsyncIterator[Live]:
         parts = self._runtime.parts
-        source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
+        source = LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)
         log_id, after = LogId(self._task_id), self._shown
         async for item in follow(source, log_id, after=after, task_id=self._task_id):
             yield item
@@ -327,12 +327,12 @@ def _board(runtime: Runtime, options: RunOptions) -> RunBoard:
     parts = runtime.parts
 
     def card_of(name: str) -> DisplayCard:
-        agent = parts.agents.find(name)
+        agent = parts.chat.agents.find(name)
         return agent.profile.card if agent is not None else DisplayCard()
 
     console = Console(highlight=False, stderr=True, quiet=options.as_json)
     title = f"/{options.name.removeprefix('/')}"
-    return board_for(console, parts.clock, title=title, card_of=card_of)
+    return board_for(console, parts.world.clock, title=title, card_of=card_of)
 
 
 def _print_result(envelope: Envelope, *, as_json: bool) -> None:

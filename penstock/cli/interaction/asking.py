@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import convert
 from rich.console import Console
 
+from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.representations import question_record
 from penstock.cli.interaction.background import Background, on_interrupt
@@ -228,7 +229,7 @@ class Asker:
             return self._is_closed[question_id]
 
         def is_over() -> bool:
-            find = self._runtime.parts.projections.find_question(question_id)
+            find = self._runtime.parts.storage.projections.find_question(question_id)
             record = self._background.do(find)
             return record is None or record.status is not QuestionStatus.OPEN
 
@@ -285,13 +286,15 @@ async def asked_below(
     briefs: dict[LogId, FlowRequested | None] = {}
     seen: set[str] = set()
     while True:
-        found, _ = await runtime.parts.projections.questions(status=QuestionStatus.OPEN, page=_PAGE)
+        found, _ = await runtime.parts.storage.projections.questions(
+            status=QuestionStatus.OPEN, page=_PAGE
+        )
         for record in reversed(found):
             if record.question.question_id not in seen:
                 seen.add(record.question.question_id)
-                if await _is_below(runtime, record.log_id, task_id, briefs):
+                if await _is_below(runtime.parts.storage, record.log_id, task_id, briefs):
                     yield record
-        await runtime.parts.clock.sleep(poll_seconds)
+        await runtime.parts.world.clock.sleep(poll_seconds)
 
 
 async def with_questions(
@@ -323,14 +326,14 @@ async def with_questions(
 
 
 async def _is_below(
-    runtime: Runtime, log_id: LogId, task_id: TaskId, briefs: dict[LogId, FlowRequested | None]
+    storage: Storage, log_id: LogId, task_id: TaskId, briefs: dict[LogId, FlowRequested | None]
 ) -> bool:
     """Whether a log is a run that the task waits for, directly or through other runs."""
     run: LogId | None = log_id
     while run is not None:
         # The first event of a log never changes, so it is read once for all polls.
         if run not in briefs:
-            records = await runtime.parts.log.read(run, limit=1)
+            records = await storage.log.read(run, limit=1)
             first = records[0].event if records else None
             briefs[run] = first if isinstance(first, FlowRequested) else None
         brief = briefs[run]

@@ -177,7 +177,7 @@ class TaskStopper:
         self._tell = tell
         self._is_cancelled = False
         """The cancellation is stored: the task ends now or in the next process that resumes it."""
-        self.seconds = runtime.parts.limits.shutdown_seconds
+        self.seconds = runtime.parts.world.limits.shutdown_seconds
         """How long to wait for the end."""
         tell("Cancelling. Press Ctrl-C again to exit at once.")
         try:

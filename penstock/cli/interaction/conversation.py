@@ -190,7 +190,7 @@ class _WatchedMessage:
         """Return a question. Shows it if it was asked before this display started."""
         if question_id in self._shown:
             return self._shown[question_id]
-        found = self._runtime.parts.projections.find_question(QuestionId(question_id))
+        found = self._runtime.parts.storage.projections.find_question(QuestionId(question_id))
         record = self._background.do(found)
         if record is None:
             raise NotFound(f"there is no question {question_id}: its conversation was deleted")
@@ -223,14 +223,14 @@ async def frames(runtime: Runtime, sent: SentMessage, agent: str) -> AsyncIterat
     view = StreamView(
         session_id=sent.session_id,
         link_to=lambda stored: f"blob:{stored.blob_id}",
-        max_iterations=parts.agents.get(agent).settings.max_iterations,
-        argument_chars=parts.limits.argument_chars,
+        max_iterations=parts.chat.agents.get(agent).settings.max_iterations,
+        argument_chars=parts.world.limits.argument_chars,
         only=sent.task_id,
     )
-    task = await parts.projections.find_task(sent.task_id)
+    task = await parts.storage.projections.find_task(sent.task_id)
     after = (sent.seq if task is None else task.first_seq) - 1
     fold = ChatFrames(view, Position(sent.seq))
-    source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
+    source = LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)
     async for item in follow(source, LogId(sent.session_id), after=after, task_id=sent.task_id):
         for _, frame in fold.feed([item]):
             yield frame

@@ -79,7 +79,7 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
         note(warning)
     async with AsyncExitStack() as closing:
         runtime = await closing.enter_async_context(open_project(settings, found.project))
-        database_parts = runtime.parts.database_parts
+        database_parts = runtime.parts.storage.database_parts
         await check_bind(
             settings.server.host, None if database_parts is None else database_parts.keys
         )
@@ -90,7 +90,9 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
             reloader = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
             await closing.enter_async_context(reloader.watched(note))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
-        await Server(app, runtime.parts.limits, room, ready=partial(say, ready)).serve([listening])
+        await Server(app, runtime.parts.world.limits, room, ready=partial(say, ready)).serve(
+            [listening]
+        )
     say("Stopped. Unfinished tasks continue at the next start.")
 
 
@@ -107,8 +109,8 @@ def banner(
     host, port = address
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     parts = runtime.parts
-    agents = ", ".join(agent.name for agent in parts.agents if not _is_of_flows(agent))
-    tools = count(len(list(parts.invoker.registry)), "tool")
+    agents = ", ".join(agent.name for agent in parts.chat.agents if not _is_of_flows(agent))
+    tools = count(len(list(parts.tools.invoker.registry)), "tool")
     key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
     body = {"content": first_words(_offered(runtime)), "stream": True}
     given = shlex.quote(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
@@ -116,7 +118,7 @@ def banner(
     warning = "\nIts tools/*.py run in this process, with all its rights." if is_python else ""
     return (
         f"penstock serves {found.project.root} on {url}\n"
-        f"  agents: {agents}; model: {parts.models.default}; {tools}{warning}\n\n"
+        f"  agents: {agents}; model: {parts.chat.models.default}; {tools}{warning}\n\n"
         f"  Open {url}/ in a browser, or paste\n\n"
         f"  curl -N {url}/api/agents/{ASSISTANT}/chat{key} -H 'content-type: application/json' "
         f"-d {given}\n\n"
@@ -140,7 +142,7 @@ def first_words(tools: Sequence[Tool]) -> str:
 
 def _offered(runtime: Runtime) -> Sequence[Tool]:
     parts = runtime.parts
-    return offered(parts.agents.get(ASSISTANT), parts.invoker, runtime.local)
+    return offered(parts.chat.agents.get(ASSISTANT), parts.tools.invoker, runtime.local)
 
 
 def _candidates(tools: Sequence[Tool]) -> Iterator[str]:

@@ -80,7 +80,9 @@ class Timeline:
 
     async def _show_stored(self) -> None:
         """Show the events of the log that were not shown yet."""
-        for record in await self._runtime.parts.log.read(LogId(self._task_id), after=self._seq):
+        for record in await self._runtime.parts.storage.log.read(
+            LogId(self._task_id), after=self._seq
+        ):
             if record.task_id == self._task_id:
                 self._take(record)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from penstock.app.parts import ToolParts
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.key_values import Read, read_pairs
 from penstock.chat.message import NewCall, Reply
@@ -56,7 +57,7 @@ def call(
     with Background() as background:
         runtime = background.enter(context)
         try:
-            known = runtime.parts.invoker.registry.find(tool)
+            known = runtime.parts.tools.invoker.registry.find(tool)
             members, problems = _members(known, pairs)
             asked = NewCall(
                 tool_id=tool,
@@ -64,7 +65,9 @@ def call(
                 selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
             watched = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
-            refusal = not_direct(known) or _refused(runtime, known, asked.input, problems)
+            refusal = not_direct(known) or _refused(
+                runtime.parts.tools, known, asked.input, problems
+            )
             if refusal is None:
                 envelope = watched.outcome(
                     _watched(watched.requested(asked), trace, is_wanted=with_trace)
@@ -110,13 +113,13 @@ def not_direct(tool: Tool | None) -> ToolNotFound | None:
 
 
 def _refused(
-    runtime: Runtime, tool: Tool | None, input: dict[str, Any], problems: Sequence[Problem]
+    tools: ToolParts, tool: Tool | None, input: dict[str, Any], problems: Sequence[Problem]
 ) -> InvalidInput | None:
     """Return all problems of the input, if any KEY=VALUE pair cannot be parsed."""
     if tool is None or not problems:
         return None
     try:
-        DirectTools(runtime.parts.invoker).check(tool, input, problems)
+        DirectTools(tools.invoker).check(tool, input, problems)
     except InvalidInput as error:
         return error
     return None
@@ -201,7 +204,7 @@ class WatchedCall:
         return any(asker.meet(each) for each in found if each is not None)
 
     def _question(self, question_id: QuestionId) -> QuestionRecord | None:
-        find = self._runtime.parts.projections.find_question(question_id)
+        find = self._runtime.parts.storage.projections.find_question(question_id)
         return self._background.do(find)
 
     async def _now(self) -> Envelope:

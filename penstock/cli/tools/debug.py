@@ -82,7 +82,7 @@ def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> t
         runtime = background.enter(context)
         try:
             watched = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
-            refusal = not_direct(runtime.parts.invoker.registry.find(tool))
+            refusal = not_direct(runtime.parts.tools.invoker.registry.find(tool))
             if refusal is not None:
                 envelope = refusal.envelope()
                 note("Run `penstock tools list --direct` to see the tools that you can call.")

@@ -12,12 +12,13 @@ from starlette.responses import Response
 from penstock.agents.agent import Agent
 from penstock.agents.offer import definition
 from penstock.agents.settings import DEFAULTS, ChatSettings
+from penstock.app.parts import ChatParts
 from penstock.core.clock import Moment, to_iso
 from penstock.core.json_values.json_text import compact
 from penstock.core.profile import READ
 from penstock.core.text import cut
 from penstock.manifest.permissions import PermissionGroup
-from penstock.server.context import ServerContext, allowed, context_of
+from penstock.server.context import allowed, context_of
 from penstock.server.openapi import answers
 from penstock.server.parameters import ListQuery, page_of, sorting
 from penstock.server.problem import Json
@@ -46,7 +47,7 @@ async def list_agents(request: Request, query: Annotated[AgentsQuery, Query()]) 
     needle = query.search.casefold()
     found = [
         _agent(each)
-        for each in context.runtime.parts.agents.list()
+        for each in context.chat.agents.list()
         if needle in f"{each.name}\n{each.description}".casefold()
     ]
     found.sort(
@@ -59,7 +60,7 @@ async def list_agents(request: Request, query: Annotated[AgentsQuery, Query()]) 
 async def read_agent(agent_id: str, request: Request) -> Response:
     """Return one agent, with its instructions and settings."""
     context, _ = context_of(request), allowed(request, READ)
-    agent = context.runtime.parts.agents.get(agent_id)
+    agent = context.chat.agents.get(agent_id)
     more = {"instructions": agent.instructions, "settings": _settings(agent.settings)}
     return Json(_agent(agent) | more)
 
@@ -68,7 +69,7 @@ async def read_agent(agent_id: str, request: Request) -> Response:
 async def read_settings(agent_id: str, request: Request) -> Response:
     """Return all settings of an agent, and the names of those that differ from the defaults."""
     context, _ = context_of(request), allowed(request, READ)
-    agent = context.runtime.parts.agents.get(agent_id)
+    agent = context.chat.agents.get(agent_id)
     settings, usual = _settings(agent.settings), _settings(DEFAULTS)
     overridden = [name for name, value in settings.items() if value != usual[name]]
     return Json({"settings": settings, "overridden": overridden})
@@ -121,15 +122,15 @@ async def read_metrics(
 ) -> Response:
     """Return calls, successes, times and tokens of each tool; by default of the last 7 days."""
     context, _ = context_of(request), allowed(request, READ)
-    now = context.runtime.parts.clock.now()
+    now = context.world.clock.now()
     until = Moment(now + 1 if query.until is None else int(query.until))
     usual = int(_USUAL_PERIOD.total_seconds() * 1000)
     since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
-    definitions = _definitions(context, agent_id)
+    definitions = _definitions(context.chat, agent_id)
     span = MetricsRange(agent=agent_id, since=since, until=until)
     found = await context.kept.metrics.of_tools(span, definitions)
     if not found:
-        context.runtime.parts.agents.get(agent_id)
+        context.chat.agents.get(agent_id)
     shown = [
         tally.to_wire(tool_id)
         for tool_id, tally in found.items()
@@ -138,13 +139,12 @@ async def read_metrics(
     return Json({"metrics": shown, "meta": {"from": to_iso(since), "to": to_iso(until)}})
 
 
-def _definitions(context: ServerContext, agent_id: str) -> dict[str, int]:
+def _definitions(chat: ChatParts, agent_id: str) -> dict[str, int]:
     """Return the tokens of each tool's definition; none for an agent that does not exist."""
-    parts = context.runtime.parts
-    agent, found = parts.agents.look_up(agent_id), dict[str, int]()
+    agent, found = chat.agents.look_up(agent_id), dict[str, int]()
     if agent is None:
         return found
-    for tool in parts.invoker_of(agent).registry:
+    for tool in chat.participants.invoker(agent).registry:
         shown = definition(tool)
         parameters: dict[str, Any] = dict(shown.parameters)
         text = f"{shown.name}{shown.description}{compact(parameters)}"

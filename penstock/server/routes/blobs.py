@@ -66,7 +66,7 @@ async def read_blob(
         context.links.check(blob_id, query.exp, query.sig, label)
     else:
         await _check_owner(context, admitted(request, READ), BlobId(blob_id))
-    content = await context.runtime.parts.blobs.get(BlobId(blob_id))
+    content = await context.storage.blobs.get(BlobId(blob_id))
     media_type = type_of(content)
     disposition = "attachment" if media_type == _UNKNOWN else "inline"
     if label != BARE:
@@ -92,7 +92,7 @@ async def read_artifact(
     kept = await context.kept.lookup.find_artifact(ArtifactId(artifact_id), profile)
     if kept is None:
         raise NotFound(f"there is no artifact {artifact_id!r}")
-    text = (await context.runtime.parts.blobs.get(kept.blob_id)).decode()
+    text = (await context.storage.blobs.get(kept.blob_id)).decode()
     end = query.offset + query.limit
     part = {
         "id": artifact_id,

@@ -6,6 +6,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.app.parts import ToolParts
 from penstock.app.runtime import outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import envelope_part, question_part
@@ -57,7 +58,7 @@ Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
 async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -> Response:
     """Return the tools that this profile can call, by id."""
     context, profile = context_of(request), allowed(request, READ)
-    found = _direct(context).of(profile)
+    found = _direct(context.tools).of(profile)
     part = [tool_part(each) for each in found[offset : offset + limit]]
     return page_of("directCalls", part, Page(limit=limit, offset=offset), len(found))
 
@@ -66,7 +67,7 @@ async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -
 async def read_tool(tool_id: str, request: Request) -> Response:
     """Return the input and output schemas of a tool."""
     context, profile = context_of(request), allowed(request, READ)
-    named = (each for each in _direct(context).of(profile) if each.spec.tool_id == tool_id)
+    named = (each for each in _direct(context.tools).of(profile) if each.spec.tool_id == tool_id)
     if (tool := next(named, None)) is None:
         raise NotFound(f'no direct-call tool "{tool_id}"')
     return Json(tool_part(tool))
@@ -87,7 +88,7 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) 
     body, raw = await read_json(request, context.limits.request_bytes, empty={})
     asked = _asked(body)
     try:
-        direct = _direct(context)
+        direct = _direct(context.tools)
         tool = direct.get(tool_id, profile)
         direct.check(tool, _input(tool_id, asked))
         named = await _skills(context, profile, tool_id, asked)
@@ -108,7 +109,7 @@ async def _document(request: Request) -> Response:
     """Return the OpenAPI document, with the tools that the profile can call."""
     profile: Profile | None = request.scope.get(PROFILE)
     context: ServerContext | None = request.app.state.lifecycle.context
-    tools = _direct(context).of(profile) if context and profile else ()
+    tools = _direct(context.tools).of(profile) if context and profile else ()
     made, root = with_tools(document(request.app), tools), root_of(request.scope)
     return Json({**made, "servers": [{"url": root}]} if root else made)
 
@@ -131,7 +132,7 @@ def tool_part(tool: Tool) -> dict[str, Any]:
 
 async def _outcome(context: ServerContext, task_id: TaskId, seconds: float) -> Response:
     """Wait for the outcome for a number of seconds, or until the server stops."""
-    clock, headers = context.runtime.parts.clock, {"x-task-id": task_id}
+    clock, headers = context.world.clock, {"x-task-id": task_id}
     until, reply = clock.monotonic() + seconds, None
     while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
         reply = await context.runtime.wait(task_id, seconds=min(left, _POLL_SECONDS))
@@ -169,15 +170,17 @@ async def _skills(
     context: ServerContext, profile: Profile, tool_id: str, asked: dict[str, Any]
 ) -> tuple[str, ...]:
     """Return the selected skills. Raises InvalidInput for one that cannot be selected."""
-    parts, named = context.runtime.parts, tuple(asked.get("selectedSkillIds", ()))
+    named = tuple(asked.get("selectedSkillIds", ()))
     session_id = asked.get("conversationId")
-    session = await parts.projections.find_session(session_id) if session_id and named else None
-    agent = parts.agents.get(session.agent if session else ASSISTANT)
-    if wrong := unknown_skills(named, parts.skills, agent, profile):
+    session = None
+    if session_id and named:
+        session = await context.storage.projections.find_session(session_id)
+    agent = context.chat.agents.get(session.agent if session else ASSISTANT)
+    if wrong := unknown_skills(named, context.chat.participants.skills, agent, profile):
         issues = "; ".join(str(problem) for problem in wrong)
         raise InvalidInput(f"the request is not valid: {issues}", details=problem_details(wrong))
     return named
 
 
-def _direct(context: ServerContext) -> DirectTools:
-    return DirectTools(context.runtime.parts.invoker)
+def _direct(tools: ToolParts) -> DirectTools:
+    return DirectTools(tools.invoker)

@@ -6,6 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.app.parts import ChatParts
 from penstock.chat.history import TaskMessages
 from penstock.chat.message import NewMessage, Reply, SentMessage
 from penstock.chat.representations import blocked_part, question_record
@@ -52,17 +53,17 @@ _DONE = streams(answers("Exchange", s202="Waiting"))
 async def send_message(agent_id: str, request: Request) -> Response:
     """Send a message to an agent. A repeated `Idempotency-Key` returns the same task."""
     context, profile = context_of(request), admitted(request, CHAT)
-    agent = context.runtime.parts.agents.get(agent_id)
+    agent = context.chat.agents.get(agent_id)
     body, raw = await read_json(request, context.limits.request_bytes)
     asked = MESSAGE.read(body)
     named = tuple(asked.get("selectedSkillIds", ()))
-    if wrong := unknown_skills(named, context.runtime.parts.skills, agent, profile):
+    if wrong := unknown_skills(named, context.chat.participants.skills, agent, profile):
         raise InvalidRequest([{"field": each.path, "issue": each.message} for each in wrong])
     message = NewMessage(
         content=asked["content"],
         agent=agent_id,
         session_id=asked.get("conversationId"),
-        model=await _model(context, asked),
+        model=await _model(context.chat, asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
@@ -88,17 +89,16 @@ SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=F
 async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
     """Answer a message again; the old answer and everything after it leave the history."""
     context, profile = context_of(request), admitted(request, CHAT)
-    parts = context.runtime.parts
-    parts.agents.get(agent_id)
-    asked_at = parts.clock.now()
+    context.chat.agents.get(agent_id)
+    asked_at = context.world.clock.now()
     body, _ = await read_json(request, context.limits.request_bytes, empty={})
     asked = AGAIN.read(body)
     task_messages = await find_task_messages(context, profile, agent_id, MessageId(message_id))
     if task_messages.brief is None:
         raise NotFound(f"the message that {message_id!r} answers was erased")
     session_id = SessionId(task_messages.task.log_id)
-    head = await parts.log.head(LogId(session_id))
-    newest, _ = await parts.projections.tasks(log_id=LogId(session_id), page=_NEWEST)
+    head = await context.storage.log.head(LogId(session_id))
+    newest, _ = await context.storage.projections.tasks(log_id=LogId(session_id), page=_NEWEST)
     if (
         newest
         and newest[0].task_id != task_messages.task.task_id
@@ -109,7 +109,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         content=task_messages.brief.content,
         agent=agent_id,
         session_id=session_id,
-        model=await _model(context, asked),
+        model=await _model(context.chat, asked),
         enable_tools=asked.get("enableTools", True),
         supersedes=task_messages.task.task_id,
         head=head,
@@ -141,11 +141,11 @@ async def _send(request: Request, message: NewMessage, *, stream: bool) -> Respo
 async def _answer(context: ServerContext, sent: SentMessage, request_id: str) -> Response:
     """Wait for the end of a task, up to `request_wait_seconds`, and return its outcome."""
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
-    clock, reply = context.runtime.parts.clock, None
+    clock, reply = context.world.clock, None
     until = clock.monotonic() + context.limits.request_wait_seconds
     while reply is None and not context.is_draining and clock.monotonic() < until:
         reply = await context.runtime.wait(sent.task_id, seconds=_POLL_SECONDS)
-    task = await context.runtime.parts.projections.find_task(sent.task_id)
+    task = await context.storage.projections.find_task(sent.task_id)
     if task is None:
         raise NotFound(f"the task {sent.task_id!r} no longer exists")
     ids = {"taskId": sent.task_id, "conversationId": sent.session_id}
@@ -179,11 +179,11 @@ def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
     return {}
 
 
-async def _model(context: ServerContext, asked: dict[str, Any]) -> str | None:
+async def _model(chat: ChatParts, asked: dict[str, Any]) -> str | None:
     """Return the requested model. Raises InvalidRequest if it does not exist."""
     name: str | None = asked.get("model")
     if name is not None:
-        models = context.runtime.parts.models
+        models = chat.models
         await models.look_up(name)
         try:
             models.get(name)

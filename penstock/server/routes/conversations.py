@@ -60,7 +60,7 @@ async def read_history(agent_id: str, request: Request, query: InHistory) -> Res
         session = await _session(context, query.conversation_id, agent_id, profile)
     meta: dict[str, Any] = {"total": 0, "limit": query.limit, "hasMore": False}
     if session is None:
-        context.runtime.parts.agents.get(agent_id)
+        context.chat.agents.get(agent_id)
         return Json({"messages": [], "conversationId": None, "meta": meta})
     wanted = HistoryRange(
         view=query.view, limit=query.limit, before=query.before, search=query.search
@@ -76,7 +76,7 @@ async def delete_everything(agent_id: str, request: Request) -> Response:
     context, profile = context_of(request), allowed(request, CHAT)
     directory = directory_of(context)
     if await directory.newest(agent_id, profile) is None:
-        context.runtime.parts.agents.get(agent_id)
+        context.chat.agents.get(agent_id)
     await directory.delete_all(agent_id, profile, context.kept.erasure)
     return Response(status_code=204)
 
@@ -85,8 +85,8 @@ async def delete_everything(agent_id: str, request: Request) -> Response:
 async def list_models(agent_id: str, request: Request) -> Response:
     """Return the models that a message can name."""
     context, _ = context_of(request), allowed(request, READ)
-    context.runtime.parts.agents.get(agent_id)
-    models = context.runtime.parts.models
+    context.chat.agents.get(agent_id)
+    models = context.chat.models
     cards: list[dict[str, Any]] = []
     for each in models.cards():
         await models.look_up(each.model_id)
@@ -101,8 +101,8 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
     The nine tools of every agent come first, the others by name.
     """
     context, profile = context_of(request), allowed(request, READ)
-    agent = context.runtime.parts.agents.get(agent_id)
-    invoker = context.runtime.parts.invoker_of(agent)
+    agent = context.chat.agents.get(agent_id)
+    invoker = context.chat.participants.invoker(agent)
     on = offered(agent, invoker, profile)
     shown = sorted(invoker.registry if all else on, key=_sort_key)
     names = {each.spec.tool_id for each in on}
@@ -142,7 +142,7 @@ async def list_conversations(
         agent_id, profile, page=query.page, search=query.search, sort=sort
     )
     if not total and await directory.newest(agent_id, profile) is None:
-        context.runtime.parts.agents.get(agent_id)
+        context.chat.agents.get(agent_id)
     return page_of("conversations", [conversation(each) for each in found], query.page, total)
 
 
@@ -156,7 +156,7 @@ async def list_conversations(
 async def begin_conversation(agent_id: str, request: Request) -> Response:
     """Create an empty conversation."""
     context, profile = context_of(request), allowed(request, CHAT)
-    context.runtime.parts.agents.get(agent_id)
+    context.chat.agents.get(agent_id)
     directory = directory_of(context)
     body, _ = await read_json(request, context.limits.request_bytes, empty={})
     title = BEGIN.read(body).get("title")
@@ -190,13 +190,13 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
         raise SessionBusy(
             "the agent is answering this message; cancel its task, or wait for its end"
         )
-    answer_id, task, parts = task_messages.end.message_id, task_messages.task, context.runtime.parts
+    answer_id, task = task_messages.end.message_id, task_messages.task
     is_answer = answer_id == message_id
     runs = await context.kept.erasure.erase_messages(
         task.log_id, task.task_id, user=not is_answer, answer=is_answer or answer_id is None
     )
     for run in runs:
-        parts.bus.part_with(run)
+        context.engine.bus.part_with(run)
     return Response(status_code=204)
 
 
@@ -207,14 +207,14 @@ async def _session(
     try:
         return await directory_of(context).get(SessionId(name), agent_id, profile)
     except NotFound:
-        context.runtime.parts.agents.get(agent_id)
+        context.chat.agents.get(agent_id)
         raise
 
 
 def directory_of(context: ServerContext) -> Directory:
     """Return the directory of conversations."""
-    parts = context.runtime.parts
-    return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
+    storage, engine = context.storage, context.engine
+    return Directory(storage.log, storage.projections, engine.launcher, bus=engine.bus)
 
 
 def _model(card: ModelCard, available: bool) -> dict[str, Any]:  # noqa: FBT001

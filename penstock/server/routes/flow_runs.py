@@ -8,6 +8,7 @@ from fastapi import Query, Request
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from penstock.app.parts import FlowParts, Storage
 from penstock.app.run_feed import STATUS, run_result
 from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
@@ -101,10 +102,10 @@ async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
         max_concurrent=asked.get("maxConcurrent"),
         idempotency=key_of(request, raw),
     )
-    is_refused = await _is_refused(context, run, profile)
+    is_refused = await _is_refused(context.flows, run, profile)
     run_id = await context.runtime.start_flow(run, profile=profile)
     reply = await _ended(context, run_id, _REJECTED_SECONDS if is_refused else wait)
-    return await _answer(context, name, run_id, reply)
+    return await _answer(context.storage, name, run_id, reply)
 
 
 @router.get("", responses=answers("FlowRuns"), response_class=Json)
@@ -112,19 +113,21 @@ async def list_runs(name: str, request: Request, query: Annotated[RunQuery, Quer
     """Return the runs of a flow, newest first; `sort` is startedAt."""
     context, profile = context_of(request), allowed(request, READ)
     query.sorted_by(SORTS)
-    found, total = await _runs(context, name, profile, query)
+    found, total = await _runs(context.storage, name, profile, query)
     if not total and query.status is None:
-        await asyncio.to_thread(flows_of(context).find, name)
-    return page_of("runs", [await _listed(context, each) for each in found], query.page, total)
+        await asyncio.to_thread(flows_of(context.flows).find, name)
+    return page_of(
+        "runs", [await _listed(context.storage, each) for each in found], query.page, total
+    )
 
 
 @router.get("/{run_id}", responses=answers("FlowRun"), response_class=Json)
 async def read_run(name: str, run_id: str, request: Request) -> Response:
     """Return a run: its status, the state of each step, its open questions and its result."""
     context, profile = context_of(request), allowed(request, READ)
-    task = await _own(context, profile, name, run_id)
-    asked = await context.runtime.parts.projections.open_questions(task.log_id, task.task_id)
-    records = await records_of(context.runtime.parts.log, task)
+    task = await _own(context.storage, profile, name, run_id)
+    asked = await context.storage.projections.open_questions(task.log_id, task.task_id)
+    records = await records_of(context.storage.log, task)
     notices = [each.event for each in records if isinstance(each.event, FlowNotified)]
     started = next((each.body for each in notices if each.kind == "flow_started"), {})
     if not started and any(isinstance(each.event, StepStarted) for each in records):
@@ -139,7 +142,7 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
         "questions": [question_record(each) for each in asked],
         **({} if result is None else {"result": result}),
     }
-    return Json(await _part(context, task) | more)
+    return Json(await _part(context.storage, task) | more)
 
 
 @router.get(
@@ -150,10 +153,10 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
 async def follow_run(name: str, run_id: str, request: Request) -> Response:
     """Follow a run from its start, or after `Last-Event-ID`."""
     context, profile = context_of(request), allowed(request, READ)
-    task = await _own(context, profile, name, run_id)
+    task = await _own(context.storage, profile, name, run_id)
     given = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
     shown = Position.parse(given) if given else Position(0)
-    if shown.seq > await context.runtime.parts.log.head(task.log_id):
+    if shown.seq > await context.storage.log.head(task.log_id):
         raise BadLastEventId(f"this run has not reached event {given}")
     if task.ended_seq is not None and shown >= Position(task.ended_seq):
         return Response(status_code=NO_CONTENT)
@@ -169,14 +172,14 @@ async def follow_run(name: str, run_id: str, request: Request) -> Response:
 async def abort_run(name: str, run_id: str, request: Request) -> Response:
     """Abort a run, whatever its status."""
     context, profile = context_of(request), allowed(request, CHAT)
-    await _own(context, profile, name, run_id)
+    await _own(context.storage, profile, name, run_id)
     task = await context.runtime.cancel(TaskId(run_id), profile=profile)
     return Json(_begun(task.task_id, status_of(task)), 202)
 
 
-async def _is_refused(context: ServerContext, run: NewRun, profile: Profile) -> bool:
+async def _is_refused(flows: FlowParts, run: NewRun, profile: Profile) -> bool:
     """Whether a run would be rejected at once. Raises NotFound for an unknown flow."""
-    await asyncio.to_thread(flows_of(context).find, run.command)
+    await asyncio.to_thread(flows_of(flows).find, run.command)
     asked = FlowRequested(
         command=run.command,
         profile_id=profile.profile_id,
@@ -184,24 +187,22 @@ async def _is_refused(context: ServerContext, run: NewRun, profile: Profile) -> 
         inputs=run.inputs,
         autonomous=run.autonomous,
     )
-    return await context.runtime.parts.flow_work.refusal(asked) is not None
+    return await flows.work.refusal(asked) is not None
 
 
 async def _ended(context: ServerContext, run_id: TaskId, seconds: float) -> Reply | None:
     """Wait until a run has ended or waits for a person, up to a number of seconds."""
-    clock, reply = context.runtime.parts.clock, None
+    clock, reply = context.world.clock, None
     until = clock.monotonic() + seconds
     while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
         reply = await context.runtime.wait(run_id, seconds=min(left, _POLL_SECONDS))
     return reply
 
 
-async def _answer(
-    context: ServerContext, name: str, run_id: TaskId, reply: Reply | None
-) -> Response:
+async def _answer(storage: Storage, name: str, run_id: TaskId, reply: Reply | None) -> Response:
     headers: dict[str, str] = {"x-task-id": run_id}
     if reply is None:
-        task = await context.runtime.parts.projections.find_task(run_id)
+        task = await storage.projections.find_task(run_id)
         status = status_of(task) if task is not None else TaskStatus.QUEUED.value
         return Json(_begun(run_id, status), 202, headers)
     if not reply.status.is_final:
@@ -230,11 +231,11 @@ def _begun(run_id: TaskId, status: str) -> dict[str, Any]:
 
 
 async def _runs(
-    context: ServerContext, name: str, profile: Profile, query: RunQuery
+    storage: Storage, name: str, profile: Profile, query: RunQuery
 ) -> tuple[list[TaskRecord], int]:
     """Return a page of the runs of a flow that are this profile's, and how many there are."""
     owner = None if profile.holds(ADMIN) else profile.profile_id
-    tasks, wanted = context.runtime.parts.projections.tasks, query.status
+    tasks, wanted = storage.projections.tasks, query.status
     of = TasksOf(kind=FLOW, agent=name, status=_task_status(wanted))
     if wanted not in _FAILED:
         found, total = await tasks(profile_id=owner, of=of, page=query.page)
@@ -258,20 +259,20 @@ def _task_status(wanted: str | None) -> TaskStatus | None:
     return next(ended, TaskStatus.FAILED)
 
 
-async def _listed(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
+async def _listed(storage: Storage, task: TaskRecord) -> dict[str, Any]:
     """Return a run for a list, with less detail if its log is corrupt."""
     try:
-        return await _part(context, task)
+        return await _part(storage, task)
     except StoreCorrupt as error:
         log.warning("a list shows a run without its task and steps: %s", error)
         return _shown(task, "", 0)
 
 
-async def _part(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
+async def _part(storage: Storage, task: TaskRecord) -> dict[str, Any]:
     """Return a run. Raises StoreCorrupt."""
-    asked = (await first_record(context.runtime.parts.log, task)).event
+    asked = (await first_record(storage.log, task)).event
     wanted = asked.task if isinstance(asked, FlowRequested) else None
-    return _shown(task, wanted or "", await _step_count(context, task))
+    return _shown(task, wanted or "", await _step_count(storage, task))
 
 
 def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
@@ -286,17 +287,17 @@ def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
     return part | ({} if task.ended_at is None else {"endedAt": to_iso(task.ended_at)})
 
 
-async def _step_count(context: ServerContext, task: TaskRecord) -> int:
+async def _step_count(storage: Storage, task: TaskRecord) -> int:
     """Return how many visits of steps were started."""
     if (result := result_of(task)) is not None:
         return int(result["stepCount"])
-    records = await records_of(context.runtime.parts.log, task)
+    records = await records_of(storage.log, task)
     return sum(isinstance(each.event, StepStarted) for each in records)
 
 
-async def _own(context: ServerContext, profile: Profile, name: str, run_id: str) -> TaskRecord:
+async def _own(storage: Storage, profile: Profile, name: str, run_id: str) -> TaskRecord:
     """Return a run of this flow. Raises NotFound, also for a run of another profile."""
-    task = await context.runtime.parts.projections.find_task(TaskId(run_id))
+    task = await storage.projections.find_task(TaskId(run_id))
     if task is None or task.kind != FLOW or task.agent != name:
         raise NotFound(f'the flow "/{name}" has no run {run_id!r}')
     owned(profile, task.profile_id, f"run {run_id!r}", task.log_id)

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from penstock.agents.agent_profile import Tier
 from penstock.agents.catalog import catalog_entries
-from penstock.app.authoring import DryRuns, ProjectAuthoring
+from penstock.app.authoring import ProjectAuthoring
+from penstock.app.parts import FlowParts
 from penstock.core.call_errors import NotAvailable
 from penstock.core.diagnostics import errors_of, has_error, in_file_order
 from penstock.core.errors import InvalidRequest, StoreFull
@@ -22,7 +23,7 @@ from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import unknown_flow
 from penstock.flows.reading.flow import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
-from penstock.server.context import ServerContext, allowed, context_of
+from penstock.server.context import allowed, context_of
 from penstock.server.openapi import answers, takes
 from penstock.server.parameters import Form, ListQuery, page_of, read_json, sorting
 from penstock.server.problem import Json, answer
@@ -54,7 +55,7 @@ class FlowsQuery(ListQuery):
 async def list_flows(request: Request, query: Annotated[FlowsQuery, Query()]) -> Response:
     """Return the flows; `sort` is name or source."""
     context, _ = context_of(request), allowed(request, READ)
-    by, page, flows = query.sorted_by(SORTS), query.page, flows_of(context)
+    by, page, flows = query.sorted_by(SORTS), query.page, flows_of(context.flows)
     needle = query.search.casefold()
     listed = [each.to_wire() for each in await asyncio.to_thread(flows.list)]
     found = [
@@ -76,7 +77,7 @@ async def write_new_flow(request: Request) -> Response:
     context, _ = context_of(request), allowed(request, MANAGE)
     body, _ = await read_json(request, context.limits.request_bytes)
     asked = NEW_FLOW.read(body)
-    return await _write(context, asked["path"], asked["content"], 201)
+    return await _write(context.flows, asked["path"], asked["content"], 201)
 
 
 @router.post(
@@ -89,12 +90,16 @@ async def check_flow(request: Request) -> Response:
     """
     context, _ = context_of(request), allowed(request, READ)
     body, _ = await read_json(request, context.limits.request_bytes)
-    flows, asked = flows_of(context), CHECKED.read(body)
+    flows, asked = flows_of(context.flows), CHECKED.read(body)
     file = FlowFile(command="unwritten", path=_UNWRITTEN, root=flows.root, tier=Tier.LOCAL)
     content = asked["content"]
     found = await asyncio.to_thread(flows.check_text, file, content)
     more = {}
-    if asked.get("dryRun") and not has_error(found) and (runs := _dry_runs(context)) is not None:
+    if (
+        asked.get("dryRun")
+        and not has_error(found)
+        and (runs := _authoring_of(context.flows).dry_runs) is not None
+    ):
         dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
         found, more = in_file_order([*found, *problems]), {"dryRun": dry.to_wire()}
     return Json({"diagnostics": [each.to_finding() for each in found], **more})
@@ -104,7 +109,7 @@ async def check_flow(request: Request) -> Response:
 async def read_flow(name: str, request: Request) -> Response:
     """Return one flow: its text, its steps, its errors, and a diagram in Mermaid."""
     context, _ = context_of(request), allowed(request, READ)
-    flows = flows_of(context)
+    flows = flows_of(context.flows)
     file = await file_of(flows, name)
     summary, read = await asyncio.to_thread(flows.summary, file)
     steps: Sequence[Step] = read.flow.steps if read.flow else ()
@@ -127,10 +132,10 @@ async def replace_flow(name: str, request: Request) -> Response:
     """Replace a flow of the project; a flow with errors is refused, and the old one stays."""
     context, _ = context_of(request), allowed(request, MANAGE)
     body, _ = await read_json(request, context.limits.request_bytes)
-    flows, content = flows_of(context), CONTENT.read(body)["content"]
+    flows, content = flows_of(context.flows), CONTENT.read(body)["content"]
     file = await file_of(flows, name)
     check_local(file)
-    return await _write(context, file.path, content, 200)
+    return await _write(context.flows, file.path, content, 200)
 
 
 @router.delete(
@@ -139,8 +144,8 @@ async def replace_flow(name: str, request: Request) -> Response:
 async def delete_flow(name: str, request: Request) -> Response:
     """Delete a flow of the project; its runs remain."""
     context, _ = context_of(request), allowed(request, MANAGE)
-    remove_flow(await file_of(flows_of(context), name))
-    await asyncio.to_thread(_authoring_of(context).rediscover)
+    remove_flow(await file_of(flows_of(context.flows), name))
+    await asyncio.to_thread(_authoring_of(context.flows).rediscover)
     return Response(status_code=204)
 
 
@@ -148,26 +153,20 @@ async def delete_flow(name: str, request: Request) -> Response:
 async def read_catalog(request: Request) -> Response:
     """Return the agents that flows can name, as the flow architect sees them."""
     context, _ = context_of(request), allowed(request, READ)
-    return Json(catalog_entries(context.runtime.parts.agents))
+    return Json(catalog_entries(context.chat.agents))
 
 
-def _dry_runs(context: ServerContext) -> DryRuns | None:
-    return _authoring_of(context).dry_runs
-
-
-def _authoring_of(context: ServerContext) -> ProjectAuthoring:
-    authoring = context.runtime.parts.authoring
-    if authoring is None:
+def _authoring_of(parts: FlowParts) -> ProjectAuthoring:
+    if parts.authoring is None:
         raise NotAvailable(NO_FOLDER)
-    return authoring
+    return parts.authoring
 
 
-def flows_of(context: ServerContext) -> ProjectFlows:
+def flows_of(parts: FlowParts) -> ProjectFlows:
     """Return the flows of the project. Raises NotAvailable without a project folder."""
-    flows = context.runtime.parts.flow_files
-    if flows is None:
+    if parts.files is None:
         raise NotAvailable(NO_FOLDER)
-    return flows
+    return parts.files
 
 
 async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
@@ -184,8 +183,8 @@ def step_part(step: Step) -> dict[str, str]:
     return {"id": step.step_id, "type": step.kind} | ({"agent": agent} if agent else {})
 
 
-async def _write(context: ServerContext, path: str, content: str, status: int) -> Response:
-    flows, authoring = flows_of(context), _authoring_of(context)
+async def _write(parts: FlowParts, path: str, content: str, status: int) -> Response:
+    flows, authoring = flows_of(parts), _authoring_of(parts)
     written = await asyncio.to_thread(write_flow, flows, path, content)
     if written.is_written:
         await asyncio.to_thread(authoring.rediscover)

@@ -45,16 +45,16 @@ async def _whys(context: ServerContext | None) -> dict[str, str]:
     """Return the checks that fail, with the reason."""
     if context is None:
         return dict.fromkeys(CHECKS, "the server is starting")
-    database_parts = context.runtime.parts.database_parts
+    database_parts = context.storage.database_parts
     whys = {each.name: each.why for each in await database_parts.look()} if database_parts else {}
     if context.is_draining:
         whys["launcher"] = "the server is stopping"
-    elif not context.runtime.parts.launcher.is_at_work:
+    elif not context.engine.launcher.is_at_work:
         whys["launcher"] = "the launcher has stopped, so no task runs; restart the server"
     return {name: why for name, why in whys.items() if why}
 
 
 def _confinement(context: ServerContext | None) -> dict[str, str]:
     """Return the layers that confine scripts, and which of them this machine lacks."""
-    layers = context.runtime.parts.confinement if context else {}
+    layers = context.tools.confinement if context else {}
     return {name: f"missing: {why}" if why else "ok" for name, why in layers.items()}

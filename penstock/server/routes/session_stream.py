@@ -14,6 +14,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.agents.settings import DEFAULTS
+from penstock.app.parts import Storage
 from penstock.chat.follow import LogTail
 from penstock.chat.message import SentMessage
 from penstock.core.errors import BadLastEventId, NotFound
@@ -82,7 +83,7 @@ async def stream_of_sent(
         frames.expect(sent.task_id, sent.message_id)
         tail = LogTail(context.source, log_id, after=sent.seq, stored=False)
     else:
-        task = await context.runtime.parts.projections.find_task(sent.task_id)
+        task = await context.storage.projections.find_task(sent.task_id)
         begin = sent.seq if task is None else task.first_seq
         tail = LogTail(context.source, log_id, after=begin - 1)
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
@@ -122,31 +123,31 @@ async def stream_of_session(
 
 
 async def _beginning(context: ServerContext, log_id: LogId, resume: ResumePosition) -> _Beginning:
-    parts = context.runtime.parts
+    storage, bus = context.storage, context.engine.bus
     task = None
     if resume.task_id is not None:
-        task = await parts.projections.find_task(resume.task_id)
+        task = await storage.projections.find_task(resume.task_id)
         if task is None or task.log_id != log_id:
             raise NotFound(f"the conversation {log_id!r} has no task {resume.task_id!r}")
-    head = await parts.log.head(log_id)
+    head = await storage.log.head(log_id)
     if resume.last is not None:
         shown = Position.parse(resume.last)
         if shown.seq > head:
             raise BadLastEventId(f"this conversation is at event {head}, before {resume.last}")
         if not shown.is_whole:
-            following = await parts.log.read(log_id, after=shown.seq, limit=_SEARCHED)
-            _check_units(shown, following, parts.bus.reply(log_id))
-        task = task or await parts.projections.task_at(log_id, shown.seq)
+            following = await storage.log.read(log_id, after=shown.seq, limit=_SEARCHED)
+            _check_units(shown, following, bus.reply(log_id))
+        task = task or await storage.projections.task_at(log_id, shown.seq)
     elif resume.from_now:
-        newest = Position(await _newest_with_frames(context, log_id, head))
-        reply = parts.bus.reply(log_id)
+        newest = Position(await _newest_with_frames(context.storage, log_id, head))
+        reply = bus.reply(log_id)
         shown = newest if reply is None else Position(reply.base, reply.units)
-        task = task or await parts.projections.task_at(log_id, head)
+        task = task or await storage.projections.task_at(log_id, head)
     elif task is not None:
         shown = Position(task.first_seq)
     else:
-        task = await parts.projections.task_at(log_id, head)
-        shown = await _start(context, log_id, task)
+        task = await storage.projections.task_at(log_id, head)
+        shown = await _start(context.storage, log_id, task)
     if task is None:
         return _Beginning(shown, 0, None)
     return _Beginning(shown, task.first_seq - 1, task.task_id)
@@ -177,20 +178,18 @@ def _end_of(seq: int, following: Sequence[Record]) -> int | None:
     return None
 
 
-async def _newest_with_frames(context: ServerContext, log_id: LogId, head: int) -> int:
+async def _newest_with_frames(storage: Storage, log_id: LogId, head: int) -> int:
     """Return the newest event with frames: a model's reply may follow it."""
-    newest = await context.runtime.parts.log.read(
-        log_id, after=max(head - _SEARCHED, 0), limit=_SEARCHED
-    )
+    newest = await storage.log.read(log_id, after=max(head - _SEARCHED, 0), limit=_SEARCHED)
     inside = (each.seq for each in reversed(newest) if not isinstance(each.event, _WITHOUT_FRAMES))
     return next(inside, head)
 
 
-async def _start(context: ServerContext, log_id: LogId, task: TaskRecord | None) -> Position:
+async def _start(storage: Storage, log_id: LogId, task: TaskRecord | None) -> Position:
     """Return the position before the newest task, started or queued."""
     if task is None or task.started_seq is None:
         return Position(0)
-    newest, _ = await context.runtime.parts.projections.tasks(log_id=log_id, page=_NEWEST)
+    newest, _ = await storage.projections.tasks(log_id=log_id, page=_NEWEST)
     is_newest = not newest or newest[0].task_id == task.task_id
     if task.ended_seq is None or is_newest:
         return Position(task.started_seq - 1)
@@ -205,7 +204,7 @@ def _view(
     task_id: TaskId | None,
     follows: bool = False,
 ) -> StreamView:
-    found = context.runtime.parts.agents.look_up(agent)
+    found = context.chat.agents.look_up(agent)
     max_iterations = (DEFAULTS if found is None else found.settings).max_iterations
     return StreamView(
         session_id=session_id,

@@ -7,6 +7,7 @@ from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from penstock.app.parts import Storage
 from penstock.chat.follow import LogTail
 from penstock.chat.representations import envelope_part, event_part, question_record, task_part
 from penstock.chat.task_records import records_of
@@ -86,7 +87,7 @@ class TaskFrames:
 async def read_task(task_id: str, request: Request) -> Response:
     """Return the status of a task, its usage, its questions and its result."""
     context, profile = context_of(request), admitted(request, READ)
-    return Json(await _described(context, await _own(context, profile, task_id)))
+    return Json(await _described(context.storage, await _own(context.storage, profile, task_id)))
 
 
 @router.post(
@@ -109,14 +110,14 @@ async def read_events(
 ) -> Response:
     """Return the events of a task with nested calls; as a stream if `Accept` allows one."""
     context, profile = context_of(request), admitted(request, READ)
-    task = await _own(context, profile, task_id)
+    task = await _own(context.storage, profile, task_id)
     if _STREAM in request.headers.get("accept", ""):
         last = request.headers.get("last-event-id") or query.last
         return await _follow(context, profile, task, last)
     found: list[Record] = []
     after = max(query.after, task.first_seq - 1)
     while len(found) <= query.limit and (task.ended_seq is None or after < task.ended_seq):
-        page = await context.runtime.parts.log.read(task.log_id, after=after, limit=200)
+        page = await context.storage.log.read(task.log_id, after=after, limit=200)
         found += [each for each in page if each.task_id == task.task_id]
         if not page:
             break
@@ -129,7 +130,7 @@ async def _follow(
     context: ServerContext, profile: Profile, task: TaskRecord, last: str | None
 ) -> Response:
     shown = Position.parse(last).seq if last else 0
-    if shown > await context.runtime.parts.log.head(task.log_id):
+    if shown > await context.storage.log.head(task.log_id):
         raise BadLastEventId(f"this task has not reached event {last}")
     if task.ended_seq is not None and shown >= task.ended_seq:
         return Response(status_code=NO_CONTENT)
@@ -139,22 +140,22 @@ async def _follow(
     return EventStream(tail, TaskFrames(task.task_id, shown), slot, headers=headers)
 
 
-async def _own(context: ServerContext, profile: Profile, task_id: str) -> TaskRecord:
-    task = await context.runtime.parts.projections.find_task(TaskId(task_id))
+async def _own(storage: Storage, profile: Profile, task_id: str) -> TaskRecord:
+    task = await storage.projections.find_task(TaskId(task_id))
     if task is None:
         raise NotFound(f"there is no task {task_id!r}")
     owned(profile, task.profile_id, f"task {task_id!r}", task.log_id)
     return task
 
 
-async def _described(context: ServerContext, task: TaskRecord) -> dict[str, Any]:
-    iterations, usage, end = await _spent(context, task)
-    asked = await context.runtime.parts.projections.open_questions(task.log_id, task.task_id)
+async def _described(storage: Storage, task: TaskRecord) -> dict[str, Any]:
+    iterations, usage, end = await _spent(storage, task)
+    asked = await storage.projections.open_questions(task.log_id, task.task_id)
     described = task_part(task) | {
         "iterations": iterations,
         "usage": usage.to_wire(),
         "questions": [each.question.question_id for each in asked],
-        "runs": await _awaited(context, task),
+        "runs": await _awaited(storage, task),
     }
     if end is not None and end.error is not None:
         described["error"] = end.error.to_wire()
@@ -170,17 +171,17 @@ def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
     return None if envelope is None else envelope_part(envelope)
 
 
-async def _awaited(context: ServerContext, task: TaskRecord) -> Sequence[TaskId]:
+async def _awaited(storage: Storage, task: TaskRecord) -> Sequence[TaskId]:
     """Return the flow runs that a task waits for."""
     if task.status is not TaskStatus.SUSPENDED:
         return ()
-    records = await records_of(context.runtime.parts.log, task)
+    records = await records_of(storage.log, task)
     return awaited_runs([each.event for each in records])
 
 
-async def _spent(context: ServerContext, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
+async def _spent(storage: Storage, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
     """Return a task's iterations and usage so far, and its end."""
-    log = context.runtime.parts.log
+    log = storage.log
     if task.ended_seq is not None:
         for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):
             if isinstance(record.event, TaskEnded):
@@ -236,7 +237,7 @@ async def list_questions(request: Request, query: Annotated[QuestionQuery, Query
     """Return questions, oldest first; `sort` is createdAt."""
     context, profile = context_of(request), admitted(request, READ)
     query.sorted_by(QUESTION_SORTS)
-    found, total = await context.runtime.parts.projections.questions(
+    found, total = await context.storage.projections.questions(
         profile_id=None if profile.holds(ADMIN) else profile.profile_id,
         log_id=LogId(profile.session_id) if profile.session_id else query.conversation_id,
         agent=query.agent_id,
@@ -250,7 +251,7 @@ async def list_questions(request: Request, query: Annotated[QuestionQuery, Query
 async def read_question(question_id: str, request: Request) -> Response:
     """Return one question."""
     context, profile = context_of(request), admitted(request, READ)
-    found = await context.runtime.parts.projections.find_question(QuestionId(question_id))
+    found = await context.storage.projections.find_question(QuestionId(question_id))
     if found is None:
         raise NotFound(f"there is no question {question_id!r}")
     owned(profile, found.profile_id, f"question {question_id!r}", found.log_id)

@@ -147,7 +147,7 @@ async def test_an_installed_plugin_brings_agents_flows_and_handbooks(
     settings = {"models": {"default": "scripted"}}
     async with project.opened(models=[model], settings=settings) as runtime:
         envelope = await runtime.run_flow(NewRun(command="dom:look", task="t"))
-        handbooks = runtime.parts.materials.handbooks.names
+        handbooks = runtime.parts.flows.materials.handbooks.names
     assert envelope.ok, envelope
     assert "Where things lie." in model.requests[0].system
     assert {"atlas", "flow-authoring"} <= set(handbooks)
@@ -212,7 +212,7 @@ async def test_plugins_are_called_once_for_all_editions(project: ProjectFolder) 
     async with project.opened(plugins=[calls.append]) as runtime:
         [api] = calls
         api.register_agents_dir(folder)
-        assert runtime.parts.agents.find("mover") is not None
+        assert runtime.parts.chat.agents.find("mover") is not None
         api.unregister_agents_dir(folder)
-        assert runtime.parts.agents.find("mover") is None
+        assert runtime.parts.chat.agents.find("mover") is None
     assert len(calls) == 1

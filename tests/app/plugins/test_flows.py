@@ -93,7 +93,7 @@ async def test_a_run_that_ended_before_it_began_has_a_result(project: ProjectFol
         api.register_gate("slow", check, flows=["look"], message="Closed.")
         running = asyncio.create_task(api.flows.run("/look", "t"))
         await reached.wait()
-        (task,) = (await runtime.parts.projections.tasks(page=Page()))[0]
+        (task,) = (await runtime.parts.storage.projections.tasks(page=Page()))[0]
         await api.flows.abort(task.task_id)
         result = await running
     assert (result["status"], result["flowName"]) == ("aborted", "look")
@@ -138,7 +138,7 @@ async def test_what_a_plugin_wrote_is_found_when_it_is_told(project: ProjectFold
     async with opened(project) as (api, runtime):
         project.write("agents/mover.md", AGENT.replace("scout", "mover"))
         found = await asyncio.to_thread(api.flows.rediscover)
-        assert runtime.parts.agents.find("mover") is not None
+        assert runtime.parts.chat.agents.find("mover") is not None
     assert set(found) == {"agents", "flows", "diagnostics"}
     assert {"mover", "scout"} <= set(found["agents"])
 

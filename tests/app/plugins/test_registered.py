@@ -156,7 +156,7 @@ async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
     apis: list[PluginApi] = []
     plugins = [apis.append, plugin_of(Stamp())]
     async with project.opened(plugins=plugins) as runtime:
-        found = runtime.parts.invoker.registry.find("stamp")
+        found = runtime.parts.tools.invoker.registry.find("stamp")
         assert found is apis[0].tools["stamp"]
 
 
@@ -170,7 +170,7 @@ async def test_a_tool_whose_name_is_taken_keeps_no_other_from_being_registered(
         with pytest.raises(NameTaken, match="two tools 'stamp'"):
             apis[0].register_tool(Stamp())
         apis[0].register_tool(other)
-        assert "other" in runtime.parts.invoker.registry
+        assert "other" in runtime.parts.tools.invoker.registry
 
 
 async def test_a_tool_that_is_registered_while_the_project_is_open_counts_at_once(
@@ -179,7 +179,7 @@ async def test_a_tool_that_is_registered_while_the_project_is_open_counts_at_onc
     apis: list[PluginApi] = []
     async with project.opened(plugins=[apis.append]) as runtime:
         apis[0].register_tool(Stamp())
-        assert runtime.parts.invoker.registry.find("stamp") is apis[0].tools["stamp"]
+        assert runtime.parts.tools.invoker.registry.find("stamp") is apis[0].tools["stamp"]
 
 
 def gate(check: Check, *flows: str, message: str = "closed") -> PluginGate:

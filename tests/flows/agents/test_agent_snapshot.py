@@ -74,7 +74,7 @@ async def test_a_visit_continues_with_the_agent_that_it_started_with(left: Agent
         await run_in(runtime)
     agents = [*WORKERS, *([left] if left else [])]
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         await runtime.answer(asked.question.question_id, {"value": True})
         reply = await runtime.wait(RUN)
     assert reply is not None

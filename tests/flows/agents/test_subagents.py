@@ -39,7 +39,7 @@ async def happened(model: ScriptedModel, **more: Any) -> list[Any]:
     agents = [worker("scout"), worker("tight", max_turns=1), ODD]
     async with memory_runtime(model=model, tools=TOOLS, agents=agents, **more) as runtime:
         reply = await runtime.chat("Go")
-        records = await runtime.parts.log.read(LogId(reply.session_id))
+        records = await runtime.parts.storage.log.read(LogId(reply.session_id))
     return [each.event for each in records]
 
 
@@ -117,7 +117,7 @@ async def test_a_waiting_agent_continues_after_its_file_is_deleted() -> None:
     async with memory_runtime(model=model, tools=tools, place=place) as runtime:
         await runtime.answer(asked.questions[0].question.question_id, {"value": True})
         reply = await runtime.wait(asked.task_id)
-        records = await runtime.parts.log.read(LogId(asked.session_id))
+        records = await runtime.parts.storage.log.read(LogId(asked.session_id))
     assert reply is not None
     assert reply.content == "Done."
     called = [each.event for each in records if isinstance(each.event, CallSettled)][-1]

@@ -50,7 +50,7 @@ class Cast:
 
 async def late(runtime: Runtime, clock: FakeClock) -> Reply:
     """See the run through; people take a thousand seconds to answer."""
-    if await runtime.parts.projections.find_task(RUN) is None:
+    if await runtime.parts.storage.projections.find_task(RUN) is None:
         await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
     reply = await runtime.wait(RUN)
     assert reply

@@ -58,7 +58,7 @@ async def test_a_fork_asks_a_person_and_follows_the_answer(
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
         assert envelope.status is Status.SUSPENDED
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         assert [each.value for each in asked.question.options] == ["Quick", "Deep"]
         await runtime.answer(asked.question.question_id, answer)
         reply = await runtime.wait(RUN)
@@ -85,7 +85,7 @@ async def test_a_person_who_cancels_at_a_fork_ends_the_run() -> None:
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         await runtime.answer(asked.question.question_id, {"cancel": True})
         reply = await runtime.wait(RUN)
     assert reply is not None
@@ -101,7 +101,7 @@ async def test_a_persons_own_words_go_to_the_decider() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(text)))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
-        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         await runtime.answer(asked.question.question_id, {"text": "not too deep"})
         reply = await runtime.wait(RUN)
     assert reply is not None

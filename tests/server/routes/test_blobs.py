@@ -22,7 +22,7 @@ SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
 async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
     async with served() as server:
-        blob_id = await server.runtime.parts.blobs.put(PNG)
+        blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         response = await server.client.get(server.app.state.lifecycle.context.links.to(blob_id))
     assert response.content == PNG
     assert response.headers["content-type"] == "image/png"
@@ -33,7 +33,7 @@ async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
 
 async def test_what_is_no_image_is_an_attachment() -> None:
     async with served() as server:
-        blob_id = await server.runtime.parts.blobs.put(b"<svg onload=alert(1)>")
+        blob_id = await server.runtime.parts.storage.blobs.put(b"<svg onload=alert(1)>")
         response = await server.client.get(server.app.state.lifecycle.context.links.to(blob_id))
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == "attachment"
@@ -64,7 +64,7 @@ async def test_a_link_may_say_what_the_bytes_are_called(
     label: LinkLabel, media_type: str, disposition: str
 ) -> None:
     async with served() as server:
-        blob_id = await server.runtime.parts.blobs.put(PNG)
+        blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         link = server.app.state.lifecycle.context.links.to(blob_id, label=label)
         response = await server.client.get(link)
         changed = await server.client.get(link.replace("type=", "type=x"))
@@ -77,7 +77,7 @@ async def test_a_link_may_say_what_the_bytes_are_called(
 @pytest.mark.parametrize("change", [("sig=", "sig=0"), ("exp=", "exp=9"), ("exp=", "exp=x")])
 async def test_a_link_that_was_changed_is_refused(change: tuple[str, str]) -> None:
     async with served() as server:
-        blob_id = await server.runtime.parts.blobs.put(PNG)
+        blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         link = server.app.state.lifecycle.context.links.to(blob_id).replace(*change)
         response = await server.client.get(link)
     assert (response.status_code, response.json()["error"]["code"]) == (403, "LINK_EXPIRED")
@@ -86,7 +86,7 @@ async def test_a_link_that_was_changed_is_refused(change: tuple[str, str]) -> No
 async def test_a_link_works_for_a_while() -> None:
     clock = FakeClock()
     async with served(clock=clock) as server:
-        blob_id = await server.runtime.parts.blobs.put(PNG)
+        blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         key = await server.database_parts.keys.create("ann")
         link = server.app.state.lifecycle.context.links.to(blob_id)
         assert (await server.client.get(link)).status_code == 200
@@ -123,7 +123,7 @@ async def test_a_key_reads_the_bytes_of_its_own_conversations_alone() -> None:
 
 async def test_the_person_at_this_machine_needs_no_link() -> None:
     async with served() as server:
-        blob_id = await server.runtime.parts.blobs.put(PNG)
+        blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         assert (await server.client.get(f"/api/blobs/{blob_id}")).status_code == 200
         assert (await server.client.get(f"/api/blobs/{'0' * 64}")).status_code == 404
 

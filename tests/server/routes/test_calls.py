@@ -86,7 +86,7 @@ async def test_a_call_that_is_refused_at_the_door_makes_no_task(
         headers = await key_for(server, READ, CHATTING)
         server.client.headers.update(headers)
         got, body = await post(server, tool_id, {"input": {"n": "x"}})
-        _, total = await server.runtime.parts.projections.tasks(page=Page())
+        _, total = await server.runtime.parts.storage.projections.tasks(page=Page())
     assert (got, body["status"], body["taskId"], total) == (status, outcome, None, 0)
     assert set(body["error"]) - {"details"} == {"code", "message", "retryable", "continuable"}
     assert body["error"]["code"] == code
@@ -183,7 +183,7 @@ async def test_a_client_that_hangs_up_cancels_nothing() -> None:
         await gate.reached()
         asking.cancel()
         await asyncio.wait({asking})
-        (task,), _ = await server.runtime.parts.projections.tasks(page=Page())
+        (task,), _ = await server.runtime.parts.storage.projections.tasks(page=Page())
         gate.open()
         reply = await server.runtime.wait(task.task_id)
     assert reply

@@ -180,7 +180,8 @@ async def test_a_cancelled_task() -> None:
         conversation = begun.json()["id"]
         waiting = asyncio.create_task(server.say("Go", conversationId=conversation))
         await hold.reached()
-        tasks, _ = await server.runtime.parts.projections.tasks(log_id=conversation, page=Page())
+        projections = server.runtime.parts.storage.projections
+        tasks, _ = await projections.tasks(log_id=conversation, page=Page())
         cancelled = await server.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
         assert cancelled.status_code == 202
         response = await waiting

@@ -195,7 +195,7 @@ async def test_an_erased_message_takes_its_earlier_answers_to_no_history() -> No
             assert again.status_code == 200
         assert (await server.client.delete(url)).status_code == 204
         assert await history(server) == ["Three."]
-        records = await server.runtime.parts.log.read(name)
+        records = await server.runtime.parts.storage.log.read(name)
         assert "secret" not in "".join(str(each.event) for each in records)
         assert (await server.client.get(CHAT)).json()["meta"]["total"] == 1
         await server.say("And?", conversationId=name)

@@ -259,7 +259,7 @@ async def test_a_closed_gate_is_an_answer_at_once(tmp_path: Path) -> None:
         async def closed(command: str) -> str:
             return f"the office is closed for {command}"
 
-        server.runtime.parts.flow_work.gate = closed
+        server.runtime.parts.flows.work.gate = closed
         for url in (LOOKS, f"{LOOKS}?wait=60"):
             answer = await server.client.post(url, json={"task": "t"})
             told = answer.json()

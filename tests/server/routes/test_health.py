@@ -69,7 +69,7 @@ async def test_a_server_that_is_about_to_stop() -> None:
 
 async def test_a_server_whose_launcher_has_ended() -> None:
     async with served() as house:
-        await house.runtime.parts.launcher.close()
+        await house.runtime.parts.engine.launcher.close()
         response = await house.client.get("/api/ready")
     assert (response.status_code, failed(response)) == (503, ["launcher"])
 

@@ -144,7 +144,7 @@ async def test_who_joins_between_two_tries_of_a_reply_has_all_of_it() -> None:
         name = (await server.client.post(f"{CHAT}/conversations")).json()["id"]
         first = asyncio.create_task(server.stream("Hi", conversationId=name))
         await hold.reached()
-        bus = server.runtime.parts.bus
+        bus = server.runtime.parts.engine.bus
         if reply := bus.reply(LogId(name)):
             bus.end(reply)
         second = asyncio.create_task(server.stream("Ho", conversationId=name))
@@ -222,7 +222,7 @@ async def test_a_queued_message_that_is_cancelled_ends_at_once() -> None:
         session = asyncio.create_task(server.follow(name))
         second = asyncio.create_task(server.stream("Ho", conversationId=name))
         await settle(server)
-        lists = server.runtime.parts.projections
+        lists = server.runtime.parts.storage.projections
         (queued,), _ = await lists.tasks(log_id=LogId(name), page=Page(limit=1))
         assert queued.status is TaskStatus.QUEUED
         await server.client.post(f"/api/tasks/{queued.task_id}/cancel")
@@ -263,10 +263,10 @@ async def test_without_an_id_it_begins_behind_what_ended_when_another_message_wa
         name, first = await conversation(server)
         waiting = TaskId("task_waiting")
         message = MessageReceived(message_id=MessageId("msg_waiting"), content="Ho")
-        await server.runtime.parts.log.send(LogId(name), [Entry(message, waiting)])
+        await server.runtime.parts.storage.log.send(LogId(name), [Entry(message, waiting)])
         following = asyncio.create_task(server.follow(name))
         await settle(server)
-        server.runtime.parts.launcher.wake(LogId(name))
+        server.runtime.parts.engine.launcher.wake(LogId(name))
         shown = frames((await following).text)
     assert {frame["taskId"] for _, frame in shown if "taskId" in frame} == {waiting}
     assert first[0] not in shown

@@ -60,7 +60,7 @@ async def test_a_task_that_waits_tells_what_it_has_cost_so_far(
 async def test_a_direct_call_has_its_envelope() -> None:
     async with served(tools=[Act("add", direct_call=True)]) as server:
         await server.runtime.call("add", {})
-        tasks, _ = await server.runtime.parts.projections.tasks(page=Page())
+        tasks, _ = await server.runtime.parts.storage.projections.tasks(page=Page())
         task = (await server.client.get(f"/api/tasks/{tasks[0].task_id}")).json()
     assert task["result"] == {"status": "success", "output": {"done": "add"}}
     assert (task["kind"], task["conversationId"]) == ("call", None)
@@ -344,7 +344,7 @@ async def test_of_what_comes_at_once_one_closes_the_question(order: tuple[str, .
 
 async def answers_to(server: InMemoryServer, conversation: str) -> list[QuestionAnswered]:
     """Return what the log of a conversation has of ends of questions."""
-    records = await server.runtime.parts.log.read(LogId(conversation))
+    records = await server.runtime.parts.storage.log.read(LogId(conversation))
     return [each.event for each in records if isinstance(each.event, QuestionAnswered)]
 
 
