@@ -57,7 +57,7 @@ def test_it_prices_and_chooses(say: Say, weight: float, cents: int, way: str) ->
 def test_a_hard_error_ends_the_flow(say: Say) -> None:
     result = run(say, 2000)
     assert (result["status"], result["results"]["price"]["status"]) == ("error", "error")
-    assert "nobody carries that" in result["reason"]
+    assert "too heavy for any carrier" in result["reason"]
 
 
 def test_drafts_are_written_for_what_is_missing(say: Say, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ type FloToolCallResult<O> =
 type FloIn<K> = K extends keyof FloToolMap ? FloToolMap[K]["input"] : { [key: string]: FloJsonValue };
 /** The output of a tool: known for the tools of FloToolMap. */
 type FloOut<K> = K extends keyof FloToolMap ? FloToolMap[K]["output"] : unknown;
-/** `input` may be left out where `{}` will do. */
+/** `input` is optional if `{}` is a valid input. */
 type FloGiven<I> = {} extends I ? { input?: I } : { input: I };
 type FloToolCall<K> = { tool_id: K; /** false: do not wait for a person; the answer is `suspended`. */ wait?: boolean } & FloGiven<FloIn<K>>;
 
-/** What a function of `flo` rejects with. */
+/** The error with which functions of `flo` reject. */
 interface FloError extends Error {
   readonly name: "FloError";
   readonly code: string;
@@ -22,7 +22,7 @@ interface FloError extends Error {
   readonly continuable: boolean;
   readonly details?: FloJsonValue;
 }
-/** Thrown, it makes the outcome of the call `failed` with these members. */
+/** An error that a script throws to fail its call with these members. */
 interface FloToolError extends Error {
   readonly name: "ToolError";
   readonly code: string;
@@ -32,13 +32,13 @@ interface FloToolError extends Error {
 }
 
 type FloScopeKind = { scope_kind: "profile" | "session" | "task" | "shared" };
-type FloWrite = { ttl_seconds?: number; /** Absent: always; null: only if there is nothing. */ if_revision?: string | null };
+type FloWrite = { ttl_seconds?: number; /** Absent: write always; null: write only if there is no value. */ if_revision?: string | null };
 interface FloStateEntry<T> { key: string; value: T; revision: string; expires_at?: string }
 interface FloStateWriteResult<T> { ok: boolean; entry?: FloStateEntry<T>; conflict_revision?: string }
 interface FloStatePage<T> { entries: FloStateEntry<T>[]; next_cursor?: string }
 
 type FloVaultRequest = { scope: "profile"; key: string } | { scope: "shared"; scope_id: string; key: string };
-/** A secret that a script may hand to `fetch` and cannot read: its text is a placeholder. */
+/** A secret that a script can pass to `fetch` but not read: its text is a placeholder. */
 interface FloSecret { toString(): string; toJSON(): string }
 
 interface FloTaskContext {
@@ -135,19 +135,19 @@ type FloBrowserCommand = { command: "goto" | "reload" | "fill" | "click" | "pres
 interface FloBrowserResult { current_url?: string; text?: string; attribute?: string; value?: FloJsonValue; screenshot_base64?: string }
 type FloRequestMatcher = ({ url: string } | { url_regex: string }) & { method?: string; resource_types?: string[] };
 
-/** The global itself. */
+/** The global `flo`. */
 interface Flo {
-  /** Call another tool. Its failure is an answer, too: branch on `status`. */
+  /** Call another tool. It does not throw if the tool fails: check `status`. */
   callTool<const K extends keyof FloToolMap | (string & {})>(request: FloToolCall<K>): Promise<FloToolCallResult<FloOut<K>>>;
-  /** Wait, at most an hour; the clock of `timeout_ms` runs. */
+  /** Wait, at most an hour. The time counts towards `timeout_ms`. */
   sleep(ms: number): Promise<void>;
-  /** A text of `runtime_config` in penstock.toml. */
+  /** Read a text of `runtime_config` in penstock.toml. */
   getRuntimeConfig(key: string): Promise<string | undefined>;
-  /** A file of the workspace for a FormData; it is read when `fetch` sends it. */
+  /** Refer to a file of the workspace in a FormData; it is read when `fetch` sends it. */
   file(path: string, options?: { name?: string; type?: string; lastModified?: number }): File;
-  /** An error of the tool's own: thrown, it makes the outcome `failed` with this code. */
+  /** Throw it to fail the call with your own code. */
   readonly ToolError: new (given: { code: string; message: string; retryable?: boolean; continuable?: boolean; details?: FloJsonValue }) => FloToolError;
-  /** What functions of `flo` reject with, for `instanceof`; only the runtime makes one. */
+  /** The class of errors of `flo`, for `instanceof`. Scripts cannot construct it. */
   readonly FloError: abstract new (only: never) => FloError;
   readonly time: FloTime;
   readonly vault: FloVault;
@@ -158,31 +158,31 @@ interface Flo {
   readonly browser: FloBrowser;
 }
 
-/** Moments as texts. */
+/** Formatted times. */
 interface FloTime {
-  /** A moment as text, without waiting. With a `[`: `[year] [month] [day] [hour] [minute] [second]`. Without: `YYYY MM DD HH mm ss`. Zones are those of IANA; UTC unless named. */
+  /** Format a time; synchronous. Tokens are `YYYY MM DD HH mm ss`, or `[year] [month] [day] [hour] [minute] [second]` if the format contains a `[`. Zones are IANA names; the default is UTC. */
   formatUnixTimestamp(seconds: number, format: string, timezone?: string): string;
 }
 
 /** Secrets that the manifest declares. */
 interface FloVault {
-  /** The secret itself; the manifest declares its key. */
+  /** Read a secret whose key the manifest declares. */
   get(request: FloVaultRequest): Promise<string>;
-  /** A placeholder that `fetch` opens in headers, queries and text bodies. */
+  /** Get a placeholder, which `fetch` replaces by the secret in headers, queries and text bodies. */
   handle(request: FloVaultRequest): Promise<FloSecret>;
 }
 
 /** Durable values under the prefixes that the manifest declares. */
 interface FloState {
-  /** The entry under a key that a binding of the manifest declares, or `null`. */
+  /** Read the entry of a key that a binding of the manifest covers; `null` if there is none. */
   get<T = FloJsonValue>(request: FloScopeKind & { key: string }): Promise<FloStateEntry<T> | null>;
-  /** Entries in the order of their keys: 100, or `limit` up to 1000, and a cursor for the next. */
+  /** List entries in the order of their keys: 100, or `limit` up to 1000, and a cursor for the next page. */
   list<T = FloJsonValue>(request: FloScopeKind & { key_prefix: string; limit?: number; cursor?: string }): Promise<FloStatePage<T>>;
-  /** Write a value. Where `if_revision` finds another one, nothing is written and `ok` is false. */
+  /** Write a value. If the revision is not `if_revision`, nothing is written and `ok` is false. */
   put<T>(request: FloScopeKind & FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
-  /** Merge (RFC 7386): nested objects merge, `null` removes. */
+  /** Merge into a value (RFC 7386): nested objects merge, `null` removes. */
   patch<T = FloJsonValue>(request: FloScopeKind & FloWrite & { key: string; patch: object }): Promise<FloStateWriteResult<T>>;
-  /** Add one item at the end of a list; it begins empty. */
+  /** Append an item to a list. A missing list is created. */
   append<I>(request: FloScopeKind & FloWrite & { key: string; item: I }): Promise<FloStateWriteResult<I[]>>;
   /** Remove a value. */
   delete(request: FloScopeKind & { key: string; if_revision?: string | null }): Promise<{ ok: boolean; conflict_revision?: string }>;
@@ -190,25 +190,25 @@ interface FloState {
 
 /** The task that the call belongs to. */
 interface FloTask {
-  /** A value that all tools of the task share; no binding is needed. */
+  /** Read a value that all tools of the task share. No binding is needed. */
   getState<T = FloJsonValue>(request: { key: string }): Promise<T | null>;
-  /** Write such a value. */
+  /** Write a value that all tools of the task share. */
   putState<T>(request: FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
-  /** A value of one tool in the task: of this one, or of `tool_id`. */
+  /** Read a value of one tool in the task: of this tool, or of `tool_id`. */
   getToolState<T = FloJsonValue>(request: { key: string; tool_id?: string }): Promise<T | null>;
   /** Write a value of this tool in the task. */
   putToolState<T>(request: FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
-  /** Which task and call this is, how often it was entered, and the newest answer to it. */
+  /** Get the ids of the task and the call, the number of the entry, and the newest answer. */
   getContext<T = FloTaskContext>(): Promise<T>;
-  /** Whom the task is done for, and what they may do. */
+  /** Get the profile for which the task runs, with its permissions. */
   getProfile(): Promise<FloProfile>;
-  /** Tell something in the timeline of the task. */
+  /** Write an event to the timeline of the task. */
   emitEvent(event: FloTaskEvent): Promise<void>;
-  /** Ask the person, and wait for the next message; nothing runs meanwhile. */
+  /** Ask the person and wait for the next message. The script does not run in the meantime. */
   waitForUserMessage<P = FloJsonValue>(request: FloWait<P>): Promise<FloWaitResult<P>>;
-  /** Work that is done once, whatever happens to the script. */
+  /** Run work once per task, even if the script fails or is interrupted. */
   step<I, O>(request: FloStep<I>, work: (entry: FloStepEntry<I>) => O | Promise<O>): Promise<O>;
-  /** What `spawnChildren` takes at once. */
+  /** Limits of `flo.task`. */
   readonly limits: { readonly maxSpawnChildren: number };
   /** Not available in this version */
   spawnChildren(request: { children: FloChild[] }): Promise<{ batch: FloBatch; event: unknown }>;
@@ -228,7 +228,7 @@ interface FloTask {
 
 /** Files of the workspace. */
 interface FloFiles {
-  /** A whole file of the workspace. */
+  /** Read a file of the workspace. */
   readBytes(path: string): Promise<Uint8Array<ArrayBuffer>>;
 }
 

@@ -1,4 +1,4 @@
-// What a script finds besides `flo`: the globals of its sandbox.
+// The globals of scripts, apart from `flo`.
 
 interface Console {
   log(...values: unknown[]): void;
