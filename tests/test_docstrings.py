@@ -19,7 +19,7 @@ from penstock.tools.python.context import OutputKeeper, ToolMemory
 from scripts.written import docstrings
 
 ROOT = Path(__file__).parents[1]
-FOR_CONTRIBUTORS = {"docs/howto/event.md", "docs/sandbox.md"}
+FOR_CONTRIBUTORS = {"docs/howto/change.md", "docs/sandbox.md"}
 """Pages beside those of users whose Python shows what is inside."""
 
 
