@@ -75,7 +75,7 @@ async def test_what_is_there_is_there_and_what_is_absent_is_absent(
         }
     """
     project.tool("finds", script)
-    there, absent = names("What is there"), names("What is absent")
+    there, absent = names("Available globals"), names("Missing globals")
     assert {"fetch", "crypto.subtle.digest"} <= set(there)
     async with project.opened() as runtime:
         envelope = await runtime.call("finds", {"names": there + absent})
