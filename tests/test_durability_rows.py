@@ -72,7 +72,7 @@ SHOWN = {
         "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
     ],
     "another process takes over a task and lacks its agent, its model or a tool it calls": [
-        "chat/test_requirements.py::test_what_is_missing",
+        "chat/test_task_bodies.py::test_what_is_missing",
         f"{BLOCKED}::test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is_missing",
     ],
     "a question of such a task is answered in such a process": [

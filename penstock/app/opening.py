@@ -221,8 +221,7 @@ def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
     """Connect plugins to the open project; they follow its runs until the result is closed."""
     plugins, runtime = reloader.first.plugins, reloader.runtime
     follower = RunFollower(plugins.events, runtime.follow)
-    log.listen(follower.hear)
-    plugins.events.open()
+    plugins.events.open(partial(log.listen, follower.hear))
     plugins.flows.open(runtime)
     plugins.open(lambda: reloader.take(reloader.read()))
     return follower

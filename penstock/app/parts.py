@@ -4,7 +4,7 @@ ProjectParts and Storage are the input. RuntimeParts is the result, in one struc
 below that has parts with readers above: take the struct, not the whole, where one is enough.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Struct, field
@@ -14,8 +14,10 @@ from penstock.accounts.web_links import WebLinks
 from penstock.agents.catalog import Catalog
 from penstock.agents.prompt_prefix import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
+from penstock.chat.direct_calls import MakeLink
 from penstock.chat.session import Participants
 from penstock.core.clock import Clock
+from penstock.core.ids import LogId, SessionId
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.bus import Bus
@@ -52,7 +54,7 @@ from penstock.store.repair import probe
 from penstock.tools.grants import NO_SKILLS, Skills
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Rules
-from penstock.tools.resources import Callbacks, ProjectFolder
+from penstock.tools.resources import Authoring, Callbacks, ProjectFolder
 from penstock.tools.tool import Registry
 
 
@@ -102,6 +104,22 @@ class Storage(Struct, frozen=True, kw_only=True):
     state: State | None = None
     vault: Vault | None = None
     media: Media | None = None
+
+    def on_erasure(self, listener: Callable[[LogId], None]) -> None:
+        """Call a function with each log that is erased. Without a database nothing is erased."""
+        if self.database_parts is not None:
+            self.database_parts.erasure.listen(listener)
+
+    def link_maker(self, web_url: str) -> MakeLink | None:
+        """Return the function that creates links to conversations; None without a database."""
+        if self.database_parts is None:
+            return None
+        make, page = self.database_parts.web_links.make, web_url.rstrip("/")
+
+        async def link(session_id: SessionId, profile: Profile) -> str:
+            return f"{page}/link/{await make(session_id, profile)}"
+
+        return link
 
 
 class DeclaredTools(Struct, frozen=True, kw_only=True):
@@ -163,6 +181,11 @@ class ProjectParts(Struct, frozen=True, kw_only=True):
     """The layers that confine scripts, each with the reason if this machine lacks it."""
     local: Profile = LOCAL_PROFILE
     """The profile of work that names none."""
+
+    @property
+    def authoring_callbacks(self) -> Authoring | None:
+        """What tools call to write agents and flows."""
+        return None if self.authoring is None else self.authoring.callbacks
 
 
 class EngineParts(Struct, frozen=True, kw_only=True):

@@ -9,11 +9,20 @@ from penstock.agents.agent import Agent
 from penstock.app.parts import RuntimeParts
 from penstock.chat.follow import LogSource, follow, texts
 from penstock.chat.inbox import Inbox
-from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
+from penstock.chat.message import (
+    NewCall,
+    NewMessage,
+    NewRun,
+    Reply,
+    SentMessage,
+    call_requested,
+    run_requested,
+)
+from penstock.chat.waiter import TaskWaiter
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import TaskSuspended
-from penstock.core.ids import ASSISTANT, LogId, QuestionId, TaskId
+from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.task import QuestionRecord, TaskRecord, TaskStatus, blocked
 from penstock.engine.bus import Live
@@ -45,11 +54,14 @@ class Runtime:
         success 6.0
     """
 
-    def __init__(self, parts: RuntimeParts, inbox: Inbox, local: Profile = LOCAL_PROFILE) -> None:
+    def __init__(
+        self, parts: RuntimeParts, inbox: Inbox, waiter: TaskWaiter, local: Profile = LOCAL_PROFILE
+    ) -> None:
         self.parts = parts
         self.local = local
         """The profile of work that names none."""
         self._inbox = inbox
+        self._waiter = waiter
 
     async def chat(
         self,
@@ -76,11 +88,19 @@ class Runtime:
         Raises:
             PenstockError: As `send`.
         """
-        name = agent if isinstance(agent, str) else self.parts.chat.agents.add(agent).name
-        if isinstance(agent, str):
-            self.parts.chat.agents.get(name)
+        agents, task_id = self.parts.chat.agents, self._task_id(None)
+        name = agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
         message = NewMessage(content=content, agent=name, session_id=session_id)
-        return await self._inbox.chat(message, profile or self.local)
+        return await self._waiter.reply_to(task_id, self._accepted(message, profile, task_id))
+
+    async def _accepted(
+        self, message: NewMessage, profile: Profile | None, task_id: TaskId
+    ) -> TaskId:
+        sent = await self._inbox.send(message, profile or self.local, task_id=task_id)
+        return sent.task_id
+
+    def _task_id(self, chosen: TaskId | None) -> TaskId:
+        return chosen or TaskId(self.parts.world.new_id("task"))
 
     async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
         """Send a message without waiting for its answer; it is on disk when this returns.
@@ -100,10 +120,11 @@ class Runtime:
             SessionBusy: Too many messages wait in the conversation, or it is past `head`.
             IdempotencyConflict: The key was used for another request.
         """
-        self.parts.chat.agents.get(message.agent)
+        chat = self.parts.chat
+        chat.agents.get(message.agent)
         if message.model is not None:
-            await self.parts.chat.models.look_up(message.model)
-            self.parts.chat.models.get(message.model)
+            await chat.models.look_up(message.model)
+            chat.models.get(message.model)
         return await self._inbox.send(message, profile or self.local)
 
     async def wait(self, task_id: str, *, seconds: float | None = None) -> Reply | None:
@@ -119,7 +140,7 @@ class Runtime:
         Raises:
             NotFound: There is no such task.
         """
-        return await self._inbox.wait(TaskId(task_id), seconds=seconds)
+        return await self._waiter.wait(TaskId(task_id), seconds)
 
     async def call(
         self,
@@ -144,7 +165,9 @@ class Runtime:
             InvalidRequest: The input is nothing that a log can hold.
         """
         call = NewCall(tool_id=tool_id, input=input)
-        reply = await self._inbox.call(call, profile or self.local, task_id=task_id)
+        task_id = self._task_id(task_id)
+        request = self.request(call, profile, task_id=task_id)
+        reply = await self._waiter.reply_to(task_id, request)
         return self._explained(tool_id, outcome_of(reply))
 
     def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
@@ -183,7 +206,12 @@ class Runtime:
             SessionBusy: Too many messages and calls wait in the conversation.
             IdempotencyConflict: The key was used for another request.
         """
-        return await self._inbox.request(call, profile or self.local, task_id=task_id)
+        profile, task_id = profile or self.local, self._task_id(task_id)
+        requested = call_requested(call, profile)
+        if call.session_id is not None:
+            await self._inbox.check_session(SessionId(call.session_id), profile)
+        log_id = LogId(call.session_id or task_id)
+        return await self._inbox.request(log_id, task_id, requested)
 
     async def run_flow(
         self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
@@ -202,7 +230,9 @@ class Runtime:
             InvalidRequest: The inputs are nothing that a log can hold.
             IdempotencyConflict: The key was used for another request.
         """
-        return outcome_of(await self._inbox.run_flow(run, profile or self.local, task_id=task_id))
+        task_id = self._task_id(task_id)
+        request = self.start_flow(run, profile=profile, task_id=task_id)
+        return outcome_of(await self._waiter.reply_to(task_id, request))
 
     async def start_flow(
         self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
@@ -220,7 +250,9 @@ class Runtime:
         Raises:
             PenstockError: As `run_flow`.
         """
-        return await self._inbox.start_flow(run, profile or self.local, task_id=task_id)
+        profile, task_id = profile or self.local, self._task_id(task_id)
+        requested = run_requested(run, profile)
+        return await self._inbox.request(LogId(task_id), task_id, requested)
 
     async def answer(
         self,
@@ -307,10 +339,11 @@ class Runtime:
 
     async def close(self) -> None:
         """Accept no new work, suspend running tasks and end every stream; the store stays open."""
-        await self.parts.engine.launcher.close()
-        await self.parts.engine.relay.close()
+        engine = self.parts.engine
+        await engine.launcher.close()
+        await engine.relay.close()
         self.parts.tools.invoker.threads.close()
-        self.parts.engine.bus.close()
+        engine.bus.close()
         await self.parts.chat.models.close()
 
 

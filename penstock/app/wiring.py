@@ -7,11 +7,9 @@ be called before `assemble` has returned: a cached property that needs itself re
 `tests/test_wiring_shape.py` refuses assignments to attributes of other objects in this package.
 """
 
-from collections.abc import Awaitable
 from functools import cached_property, partial
-from weakref import WeakKeyDictionary
 
-from penstock.agents.agent import Agent, AgentModels
+from penstock.agents.agent import AgentModels
 from penstock.app.parts import (
     ChatParts,
     EngineParts,
@@ -23,28 +21,23 @@ from penstock.app.parts import (
 )
 from penstock.app.runtime import Runtime
 from penstock.chat.closer import TaskCloser
-from penstock.chat.direct_calls import CallWork, CommandWork, DirectCalls, MakeLink
-from penstock.chat.inbox import Inbox
-from penstock.chat.requirements import Requirements
+from penstock.chat.direct_calls import CommandWork, DirectCalls
+from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
-from penstock.chat.starter import TaskStarter
+from penstock.chat.task_bodies import Requirements, TaskDispatcher
+from penstock.chat.waiter import TaskWaiter
 from penstock.core.envelope import Envelope, Json
-from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
-from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
-from penstock.core.messages import is_answered_by_model
 from penstock.core.profile import Profile
 from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
-from penstock.engine.held_log import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.task_body import TaskBody
-from penstock.engine.task_state import TaskState
 from penstock.flows.agents.agent_sessions import (
     AgentEnvironment,
     AgentSessions,
@@ -59,68 +52,8 @@ from penstock.resources.links import Links
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
-from penstock.tools.python.function import as_tools
 from penstock.tools.resources import Callbacks, FlowRequest, Resources, Runs, SubagentRequest
 from penstock.tools.tool import Registry, Tool
-
-
-class AgentInvokers:
-    """Maps each agent to its invoker: the project's, or one over the agent's own tools."""
-
-    def __init__(self, shared: Invoker) -> None:
-        self._shared = shared
-        # weak keys: a reload replaces agents, and their invokers must go with them
-        self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
-
-    def of(self, agent: Agent) -> Invoker:
-        """Return the invoker for the tool calls of an agent's model."""
-        if agent.tools is None:
-            return self._shared
-        own = self._own.get(agent)
-        if own is None:
-            own = self._own[agent] = self._shared.over(Registry(as_tools(agent.tools)))
-        return own
-
-
-class TaskDispatcher:
-    """Chooses the body of a task by the event that requested it."""
-
-    def __init__(
-        self, chat: ChatWork, calls: CallWork, commands: CommandWork, flows: FlowWork
-    ) -> None:
-        self._chat = chat
-        self._calls = calls
-        self._commands = commands
-        self._flows = flows
-
-    def start(
-        self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
-    ) -> TaskStarted | None:
-        """Return the start event of a message's task; None if the task cannot start."""
-        if is_answered_by_model(message.content):
-            return self._chat.start(log_id, name, message, profile)
-        return self._commands.start(message)
-
-    def work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
-        """Return the coroutine that runs or resumes the task."""
-        brief = task.brief
-        if isinstance(brief, FlowRequested):
-            return self._flows.work(held, task, brief)
-        if isinstance(brief, CallRequested):
-            return self._calls.work(held, task, brief)
-        if task.is_command or (
-            task.started is None and brief is not None and not is_answered_by_model(brief.content)
-        ):
-            return self._commands.work(held, task, brief)
-        return self._chat.work(held, task)
-
-    def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
-        """End a task from outside of its body, for example when it is cancelled."""
-        brief = task.brief
-        if isinstance(brief, FlowRequested):
-            self._flows.end(held, task, brief, ended)
-        else:
-            self._flows.close(held, task, ended)
 
 
 def assemble(world: World, storage: Storage, project_parts: ProjectParts) -> Runtime:
@@ -144,9 +77,8 @@ class Assembly:
         storage, project_parts = self._storage, self._project
         storage.log.listen(self._bus.publish)
         storage.log.listen(self._activations.observe)
-        if storage.database_parts is not None:
-            storage.database_parts.erasure.listen(self._bus.forget)
-            storage.database_parts.erasure.listen(self._activations.forget)
+        storage.on_erasure(self._bus.forget)
+        storage.on_erasure(self._activations.forget)
         engine = EngineParts(
             launcher=self._launcher,
             bus=self._bus,
@@ -171,7 +103,7 @@ class Assembly:
         parts = RuntimeParts(
             world=self._world, storage=storage, engine=engine, chat=chat, tools=tools, flows=flows
         )
-        return Runtime(parts, self._inbox, project_parts.local)
+        return Runtime(parts, self._inbox, self._waiter, project_parts.local)
 
     # ---- tools ----
 
@@ -184,10 +116,6 @@ class Assembly:
             resources,
             world=self._world,
         )
-
-    @cached_property
-    def _invokers(self) -> AgentInvokers:
-        return AgentInvokers(self._invoker)
 
     @cached_property
     def _resources(self) -> Resources:
@@ -210,9 +138,11 @@ class Assembly:
     @cached_property
     def _callbacks(self) -> Callbacks:
         """The functions that tools call in higher packages. Each looks its part up when called."""
-        authoring = self._project.authoring
-        author = None if authoring is None else authoring.callbacks
-        return Callbacks(run_agent=self._run_agent, runs=self._run_callbacks, authoring=author)
+        return Callbacks(
+            run_agent=self._run_agent,
+            runs=self._run_callbacks,
+            authoring=self._project.authoring_callbacks,
+        )
 
     async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:
         return await self._subagents.run(request, ledger)
@@ -232,7 +162,8 @@ class Assembly:
 
     @cached_property
     def _tool_runs(self) -> ToolRuns:
-        return ToolRuns(self._inbox, self._project.flows.library.find, self._slots)
+        find_flow = self._project.flows.library.find
+        return ToolRuns(self._inbox, self._waiter, find_flow, slots=self._slots)
 
     # ---- agents and flows ----
 
@@ -240,8 +171,8 @@ class Assembly:
     def _participants(self) -> Participants:
         project_parts = self._project
         return Participants(
-            lambda _, name: project_parts.agents.catalog.get(name),
-            self._invokers.of,
+            project_parts.agents.catalog.get,
+            self._invoker,
             self._models.of,
             skills=project_parts.tools.skills,
             prompt_prefix=project_parts.agents.prompt_prefix,
@@ -292,7 +223,7 @@ class Assembly:
             world=self._world,
             key=self._storage.key,
             slots=self._slots,
-            close=TaskCloser(self._storage.key).end,
+            close=self._closer.end,
             settings=self._project.flows.settings,
             gate=self._project.flows.gate,
         )
@@ -307,11 +238,11 @@ class Assembly:
         commands = CommandWork(
             calls,
             DirectTools(self._invoker),
-            _web_link(self._storage, project_parts),
+            self._storage.link_maker(project_parts.tools.web_url),
             wanted_by=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
-        return TaskDispatcher(chat, CallWork(calls), commands, self._flow_work)
+        return TaskDispatcher(chat, calls, commands, flows=self._flow_work, closer=self._closer)
 
     @cached_property
     def _activations(self) -> Activations:
@@ -341,15 +272,15 @@ class Assembly:
     def _inbox(self) -> Inbox:
         storage = self._storage
         starter = TaskStarter(self._activations, self._launcher, self._work.start)
-        return Inbox(storage.log, storage.projections, starter, bus=self._bus, world=self._world)
+        return Inbox(storage.log, storage.projections, starter, self._waiter, world=self._world)
 
+    @cached_property
+    def _waiter(self) -> TaskWaiter:
+        storage, is_blocked = self._storage, self._launcher.is_blocked
+        return TaskWaiter(
+            storage.log, storage.projections, self._bus, self._world, is_blocked=is_blocked
+        )
 
-def _web_link(storage: Storage, project_parts: ProjectParts) -> MakeLink | None:
-    if storage.database_parts is None:
-        return None
-    make, web_url = storage.database_parts.web_links.make, project_parts.tools.web_url.rstrip("/")
-
-    async def link(session_id: SessionId, profile: Profile) -> str:
-        return f"{web_url}/link/{await make(session_id, profile)}"
-
-    return link
+    @cached_property
+    def _closer(self) -> TaskCloser:
+        return TaskCloser(self._storage.key)

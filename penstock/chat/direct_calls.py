@@ -54,7 +54,7 @@ NAMELESS = CallId("")
 
 
 class DirectCalls:
-    """Makes direct calls, each the only call of its task."""
+    """Makes direct calls, each the only call of its task; `work` is the body of such a task."""
 
     def __init__(
         self, invoker: Invoker, participants: Participants, clock: Clock, *, key: bytes
@@ -63,6 +63,28 @@ class DirectCalls:
         self._participants = participants
         self._clock = clock
         self._key = key
+
+    async def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> None:
+        """Run the call until it is settled or waits."""
+        if task.started is None:
+            held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
+        profile = Profile.from_noted(brief.profile_id, brief.permissions)
+        caller = self.caller(held.state, profile, brief.selected_skills)
+        asked = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
+        heard = task.heard
+        try:
+            envelope = await self.make(held, task, asked, caller)
+        except Suspend:
+            park(held, task, heard=heard)
+            return
+        withdraw(held, task)
+        ended = TaskEnded(
+            status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,
+            usage=usage_of(task),
+            error=envelope.error,
+            envelope=envelope,
+        )
+        held.add(ended, task.task_id)
 
     async def make(
         self, held: HeldLog, task: TaskState, asked: ToolCall, caller: Caller
@@ -100,38 +122,9 @@ class DirectCalls:
     def _agent(self, state: SessionState) -> Agent | None:
         opened = state.opened
         try:
-            return self._participants.agent(state.log_id, opened.agent if opened else ASSISTANT)
+            return self._participants.agent(opened.agent if opened else ASSISTANT)
         except NotFound:
             return None
-
-
-class CallWork:
-    """The body of a task that is one direct call."""
-
-    def __init__(self, calls: DirectCalls) -> None:
-        self._calls = calls
-
-    async def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> None:
-        """Run the call until it is settled or waits."""
-        if task.started is None:
-            held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
-        profile = Profile.from_noted(brief.profile_id, brief.permissions)
-        caller = self._calls.caller(held.state, profile, brief.selected_skills)
-        asked = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
-        heard = task.heard
-        try:
-            envelope = await self._calls.make(held, task, asked, caller)
-        except Suspend:
-            park(held, task, heard=heard)
-            return
-        withdraw(held, task)
-        ended = TaskEnded(
-            status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,
-            usage=usage_of(task),
-            error=envelope.error,
-            envelope=envelope,
-        )
-        held.add(ended, task.task_id)
 
 
 CALL, WEB = "call", "web"

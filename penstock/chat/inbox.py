@@ -4,10 +4,13 @@ Guarantees: what a method accepts is committed when it returns, and its task get
 that is repeated with its Idempotency-Key has the effect of one; a caller sees only what its profile
 owns, and everything else as NotFound.
 
-How: each request is one outside event, appended without the lease of the log, so it never waits for
-the task that is running. A message to a new or idle conversation takes a short way: one write
-appends it, starts its task and acquires the lease (docs/decisions/006). If the log changed in
-between, nothing is written and the message takes the ordinary way.
+How: each request is one outside event, appended without the lease of the log, so it never waits
+for the task that is running. A message to a new conversation, or to one that is cached and idle,
+takes a short way: `Log.begin` appends it with TaskStarted and acquires the lease, in one commit
+instead of three, each of which the reader would wait for (docs/decisions/006). The cache may be
+wrong, because another process has written to the log. So the expected head is part of the
+statement: if it differs, or the log is held, nothing is written and the message takes the ordinary
+way.
 
 Relies on: the store orders concurrent appends and refuses a second answer, a taken name and a
 reused key; the checks here only choose the error message. A log is read before an event is appended
@@ -15,21 +18,20 @@ to it: otherwise a damaged log would accept events that no task can ever process
 tests/chat/test_inbox.py and tests/contracts.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from penstock.chat.message import (
-    NewCall,
     NewMessage,
-    NewRun,
     Reply,
     RequestKey,
     SentMessage,
-    call_requested,
-    run_requested,
+    check_content,
+    check_reach,
+    message_entries,
+    sent_message,
 )
-from penstock.chat.starter import TaskStarter
 from penstock.chat.task_records import RepeatedRequests, first_task
 from penstock.chat.waiter import TaskWaiter
 from penstock.core.errors import (
@@ -37,7 +39,6 @@ from penstock.core.errors import (
     Forbidden,
     IdempotencyConflict,
     InvalidAnswer,
-    InvalidRequest,
     NotFound,
     QuestionOpen,
     TaskOver,
@@ -49,18 +50,18 @@ from penstock.core.events.events import (
     MessageReceived,
     QuestionAnswered,
     Record,
-    SessionOpened,
+    TaskStarted,
 )
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
+from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import World
 from penstock.core.messages import is_command, is_informational, text_for_model
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, TaskRecord, TaskStatus
-from penstock.core.text import cut, one_line
+from penstock.engine.activation import Activations
 from penstock.engine.answers import answer_in_words, check_answer
-from penstock.engine.bus import Bus
+from penstock.engine.launcher import Launcher
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
 
@@ -70,27 +71,75 @@ ANSWERED_BY_MESSAGE = frozenset(
 """Questions that the next message of a conversation answers."""
 
 
+Start = Callable[[str, MessageReceived, Profile], TaskStarted | None]
+"""Return the start event of a task; None if that needs more checks, as for a missing model."""
+
+
+class TaskStarter:
+    """Starts tasks of conversations that are new, or cached and idle."""
+
+    def __init__(self, activations: Activations, launcher: Launcher, start: Start) -> None:
+        self._activations = activations
+        self.launcher = launcher
+        self._start = start
+
+    def may(self, message: NewMessage, profile: Profile) -> bool:
+        """Return whether nothing precedes a message of this profile, as far as the cache knows."""
+        if message.session_id is None:
+            return True
+        state = self._activations.find(LogId(message.session_id))
+        if state is None or state.opened is None or not state.is_idle:
+            return False
+        opened = state.opened
+        return opened.agent == message.agent and profile.owns(opened.profile_id, message.session_id)
+
+    async def ensure_readable(self, log_id: LogId) -> None:
+        """Fold a log into the cache. Raises StoreCorrupt if it cannot be read."""
+        await self._activations.ensure_readable(log_id)
+
+    async def begin(
+        self, log_id: LogId, agent: str, entries: Sequence[Entry], profile: Profile
+    ) -> Sequence[Record] | None:
+        """Write a message (the last entry) with the start of its task, and wake the launcher.
+
+        Returns None, with nothing written, if the message has to wait. Raises what `Log.send`
+        raises.
+        """
+        received, task_id = entries[-1].event, entries[-1].task_id
+        assert isinstance(received, MessageReceived)  # noqa: S101
+        started = self._start(agent, received, profile)
+        if started is None:
+            return None
+        state = self._activations.find(log_id)
+        head = 0 if state is None else state.seq
+        records = await self._activations.begin(
+            log_id, [*entries, Entry(started, task_id)], head=head
+        )
+        if records is not None:
+            self.launcher.wake(log_id)
+        return records
+
+
 class Inbox:
-    """Accepts requests of people and programs, and waits for their results."""
+    """Accepts requests of people and programs; `app/runtime` waits for their results."""
 
     def __init__(
         self,
         log: Log,
         projections: Projections,
         starter: TaskStarter,
+        waiter: TaskWaiter,
         *,
-        bus: Bus,
         world: World,
     ) -> None:
         self._log = log
         self._projections = projections
         self._starter = starter
         self._launcher = starter.launcher
-        is_blocked = self._launcher.is_blocked
-        self._waiter = TaskWaiter(log, projections, bus, world, is_blocked=is_blocked)
+        self._waiter = waiter
         self._repeated = RepeatedRequests(log, projections)
+        self._world = world
         self._limits = world.limits
-        self._new_id = world.new_id
 
     async def send(
         self,
@@ -103,69 +152,41 @@ class Inbox:
 
         Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
         """
-        self._check(message)
-        _check_place(message.session_id, profile)
+        check_content(message, self._limits)
+        check_reach(message.session_id, profile)
         try:
-            return await self._sent(message, profile, task_id or TaskId(self._new_id("task")))
+            return await self._sent(message, profile, task_id or TaskId(self._world.new_id("task")))
         except IdempotencyConflict as error:
             return await self._repeated.first(message, error)
 
-    async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
-        """Send a message, and wait for the answer or a question."""
-        task_id = TaskId(self._new_id("task"))
-        # Listen before sending: a fast task could end between the two.
-        with self._waiter.expected(task_id) as end:
-            sent = await self.send(message, profile, task_id=task_id)
-            if sent.task_id == task_id:
-                return await end.reply()
-        return await self._waiter.reply(sent.task_id)
-
-    async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
-        """Wait until the task has ended or waits for a person; return None on timeout."""
-        return await self._waiter.wait(task_id, seconds)
-
-    async def call(
-        self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
-    ) -> Reply:
-        """Make a direct call, and wait until it is settled or waits for a person."""
-        task_id = task_id or TaskId(self._new_id("task"))
-        return await self._reply_to(self.request(call, profile, task_id=task_id), task_id)
-
     async def request(
-        self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+        self, log_id: LogId, task_id: TaskId, requested: CallRequested | FlowRequested
     ) -> TaskId:
-        """Request a direct call. It is committed and its task queued when this returns.
+        """Request a task. It is committed and the task queued when this returns.
 
-        Raises InvalidRequest for an input that cannot be stored, NotFound (the session),
-        SessionBusy, IdempotencyConflict, StoreCorrupt.
+        Returns the id of the task, or that of the first request with the same key. Raises
+        SessionBusy, IdempotencyConflict.
         """
-        _check_place(call.session_id, profile)
-        requested = call_requested(call, profile, JSON_DEPTH)
-        task_id = task_id or TaskId(self._new_id("task"))
-        log_id = LogId(call.session_id or task_id)
-        if call.session_id is not None:
-            await self._own_session(SessionId(call.session_id), profile)
-            await self._starter.ensure_readable(log_id)
-        return await self._queued(log_id, task_id, requested)
+        try:
+            entries = [Entry(requested, task_id)]
+            await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        except IdempotencyConflict as error:
+            return first_task(error)
+        return task_id
 
-    async def run_flow(
-        self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
-    ) -> Reply:
-        """Start a run of a flow, and wait until it has ended or waits for a person."""
-        task_id = task_id or TaskId(self._new_id("task"))
-        return await self._reply_to(self.start_flow(run, profile, task_id=task_id), task_id)
-
-    async def start_flow(
-        self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
-    ) -> TaskId:
-        """Request a flow run. It is committed and its task queued when this returns.
-
-        Raises InvalidRequest for inputs that cannot be stored, and IdempotencyConflict.
-        """
-        _check_place(None, profile)
-        task_id = task_id or TaskId(self._new_id("task"))
-        requested = run_requested(run, profile, JSON_DEPTH)
-        return await self._queued(LogId(task_id), task_id, requested)
+    async def check_session(
+        self, session_id: SessionId, profile: Profile, agent: str | None = None
+    ) -> None:
+        """Raise NotFound if it is not the profile's or agent's, StoreCorrupt if it is damaged."""
+        session = await self._projections.find_session(session_id)
+        if (
+            session is None
+            or agent not in {None, session.agent}
+            or not profile.owns(session.profile_id, session_id)
+        ):
+            whose = "there is" if agent is None else f"agent {agent!r} has"
+            raise NotFound(f"{whose} no conversation {session_id!r}")
+        await self._starter.ensure_readable(LogId(session_id))
 
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
@@ -177,7 +198,7 @@ class Inbox:
         await self._record_answer(question_id, body, profile, RequestKey())
         return await self._question(question_id, profile)
 
-    async def go_on(self, task_id: TaskId, profile: Profile) -> None:
+    async def resume(self, task_id: TaskId, profile: Profile) -> None:
         """Wake a task that may have been left unfinished. Raises NotFound."""
         task = await self.task(task_id, profile)
         if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
@@ -201,25 +222,6 @@ class Inbox:
         if task is None or not profile.owns(task.profile_id, task.log_id):
             raise NotFound(f"there is no task {task_id!r}")
         return task
-
-    async def _queued(
-        self, log_id: LogId, task_id: TaskId, request: CallRequested | FlowRequested
-    ) -> TaskId:
-        """Append the request of a task; return its id, or that of the first such request."""
-        try:
-            entries = [Entry(request, task_id)]
-            await self._log.send(log_id, entries, on_way=self._launcher.wake)
-        except IdempotencyConflict as error:
-            return first_task(error)
-        return task_id
-
-    async def _reply_to(self, request: Awaitable[TaskId], task_id: TaskId) -> Reply:
-        """Make a request whose task gets this id, and wait until the task ends or waits."""
-        with self._waiter.expected(task_id) as end:
-            accepted = await request
-            if accepted == task_id:
-                return await end.reply()
-        return await self._waiter.reply(accepted)  # a repeated request: the first one's task
 
     async def _record_answer(
         self,
@@ -255,45 +257,24 @@ class Inbox:
         is_short = is_new and self._starter.may(message, profile)
         if not is_short and (answered := await self._as_answer(message, profile)):
             return answered
-        log_id = LogId(message.session_id or self._new_id("conv"))
-        entries = self._entries(message, profile, task_id)
+        log_id = LogId(message.session_id or self._world.new_id("conv"))
+        entries = message_entries(message, profile, task_id, self._world)
         if is_short:
             if records := await self._starter.begin(log_id, message.agent, entries, profile):
-                return _sent(log_id, records, is_started=True)
+                return sent_message(log_id, records, is_started=True)
             # The log is not as the cache has it, so the checks that were skipped are due now.
             if answered := await self._as_answer(message, profile):
                 return answered
         wake = self._launcher.wake
         records = await self._log.send(log_id, entries, head=message.head, on_way=wake)
-        return _sent(log_id, records, is_started=False)
-
-    def _check(self, message: NewMessage) -> None:
-        limit = self._limits.content_chars
-        if not message.content.strip():
-            raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
-        if len(message.content) > limit:
-            issue = f"must have at most {limit} characters, has {len(message.content)}"
-            raise InvalidRequest([{"field": "/content", "issue": issue}])
+        return sent_message(log_id, records, is_started=False)
 
     async def _as_answer(self, message: NewMessage, profile: Profile) -> SentMessage | None:
         """Check the session of a message; if the message answers an open question, do that."""
         if message.session_id is None:
             return None
-        await self._own_session(SessionId(message.session_id), profile, message.agent)
-        await self._starter.ensure_readable(LogId(message.session_id))
+        await self.check_session(SessionId(message.session_id), profile, message.agent)
         return await self._answer_open(message, profile)
-
-    async def _own_session(
-        self, session_id: SessionId, profile: Profile, agent: str | None = None
-    ) -> None:
-        session = await self._projections.find_session(session_id)
-        if (
-            session is None
-            or agent not in {None, session.agent}
-            or not profile.owns(session.profile_id, session_id)
-        ):
-            whose = "there is" if agent is None else f"agent {agent!r} has"
-            raise NotFound(f"{whose} no conversation {session_id!r}")
 
     async def _answer_open(self, message: NewMessage, profile: Profile) -> SentMessage | None:
         """Answer the open question with the message, if there is one; else return None.
@@ -348,26 +329,6 @@ class Inbox:
         await self._record_answer(question.question_id, answer, profile, message.idempotency)
         return await self._repeated.sent(await self.task(asked.task_id, profile), head)
 
-    def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
-        received = MessageReceived(
-            message_id=message.message_id or MessageId(self._new_id("msg")),
-            content=message.content,
-            model=message.model,
-            enable_tools=message.enable_tools,
-            selected_skills=message.selected_skills,
-            supersedes=message.supersedes,
-            permissions=profile.noted,
-            idempotency_key=message.idempotency.key,
-            request_hash=message.idempotency.request_hash,
-        )
-        entries = [Entry(received, task_id)]
-        if message.session_id is None:
-            title = cut(one_line(message.content), self._limits.title_chars)
-            owner = profile.profile_id
-            opened = SessionOpened(profile_id=owner, agent=message.agent, title=title)
-            return [Entry(opened), *entries]
-        return entries
-
     async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
         asked = await self._projections.find_question(question_id)
         if asked is None or not profile.owns(asked.profile_id, asked.log_id):
@@ -376,25 +337,3 @@ class Inbox:
         if not profile.holds(needed):
             raise Forbidden(f"answering this question requires the permission {needed!r}")
         return asked
-
-
-def _check_place(session_id: str | None, profile: Profile) -> None:
-    """Raise NotFound if the profile is limited to another conversation."""
-    if profile.session_id not in {None, session_id}:
-        raise NotFound(
-            f"this link opens the conversation {profile.session_id!r} only; "
-            "send its id as conversationId"
-        )
-
-
-def _sent(log_id: LogId, records: Sequence[Record], *, is_started: bool) -> SentMessage:
-    record, received = next(
-        (record, record.event) for record in records if isinstance(record.event, MessageReceived)
-    )
-    return SentMessage(
-        session_id=SessionId(log_id),
-        task_id=record.task_id or TaskId(""),
-        message_id=received.message_id,
-        seq=record.seq,
-        records=records if is_started else (),
-    )

@@ -6,15 +6,17 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json
-from penstock.core.errors import InvalidRequest
-from penstock.core.events.events import CallRequested, Record
+from penstock.core.errors import InvalidRequest, NotFound
+from penstock.core.events.events import CallRequested, Entry, MessageReceived, Record, SessionOpened
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
-from penstock.core.json_values.json_text import as_stored
+from penstock.core.json_values.json_text import JSON_DEPTH, as_stored
 from penstock.core.json_values.schema import is_deeper
+from penstock.core.limits import Limits, World
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, QuestionRecord, TaskStatus
+from penstock.core.text import cut, one_line
 
 
 class RequestKey(Struct, frozen=True):
@@ -180,11 +182,70 @@ class Reply(Struct, frozen=True, kw_only=True):
     """What a blocked task needs and this process lacks."""
 
 
-def call_requested(call: NewCall, profile: Profile, depth: int) -> CallRequested:
-    """Return a direct call as an event. Raises InvalidRequest if the input cannot be stored."""
+def check_reach(session_id: str | None, profile: Profile) -> None:
+    """Raise NotFound if the profile is limited to another conversation."""
+    if profile.session_id not in {None, session_id}:
+        raise NotFound(
+            f"this link opens the conversation {profile.session_id!r} only; "
+            "send its id as conversationId"
+        )
+
+
+def check_content(message: NewMessage, limits: Limits) -> None:
+    """Raise InvalidRequest if the text is blank or too long."""
+    limit = limits.content_chars
+    if not message.content.strip():
+        raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
+    if len(message.content) > limit:
+        issue = f"must have at most {limit} characters, has {len(message.content)}"
+        raise InvalidRequest([{"field": "/content", "issue": issue}])
+
+
+def message_entries(
+    message: NewMessage, profile: Profile, task_id: TaskId, world: World
+) -> list[Entry]:
+    """Return a message as an entry of its log, after the opening of a new conversation."""
+    received = MessageReceived(
+        message_id=message.message_id or MessageId(world.new_id("msg")),
+        content=message.content,
+        model=message.model,
+        enable_tools=message.enable_tools,
+        selected_skills=message.selected_skills,
+        supersedes=message.supersedes,
+        permissions=profile.noted,
+        idempotency_key=message.idempotency.key,
+        request_hash=message.idempotency.request_hash,
+    )
+    if message.session_id is not None:
+        return [Entry(received, task_id)]
+    title = cut(one_line(message.content), world.limits.title_chars)
+    opened = SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
+    return [Entry(opened), Entry(received, task_id)]
+
+
+def sent_message(log_id: LogId, records: Sequence[Record], *, is_started: bool) -> SentMessage:
+    """Return a stored message; `records` are what its request wrote."""
+    record, received = next(
+        (record, record.event) for record in records if isinstance(record.event, MessageReceived)
+    )
+    return SentMessage(
+        session_id=SessionId(log_id),
+        task_id=record.task_id or TaskId(""),
+        message_id=received.message_id,
+        seq=record.seq,
+        records=records if is_started else (),
+    )
+
+
+def call_requested(call: NewCall, profile: Profile) -> CallRequested:
+    """Return a direct call as an event.
+
+    Raises InvalidRequest if the input cannot be stored, and NotFound as `check_reach`.
+    """
+    check_reach(call.session_id, profile)
     return CallRequested(
         tool_id=call.tool_id,
-        input=_stored(call.input, "/input", depth),
+        input=_stored(call.input, "/input"),
         profile_id=profile.profile_id,
         permissions=profile.noted,
         selected_skills=call.selected_skills,
@@ -193,15 +254,19 @@ def call_requested(call: NewCall, profile: Profile, depth: int) -> CallRequested
     )
 
 
-def run_requested(run: NewRun, profile: Profile, depth: int) -> FlowRequested:
-    """Return a run as an event. Raises InvalidRequest if the inputs cannot be stored."""
+def run_requested(run: NewRun, profile: Profile) -> FlowRequested:
+    """Return a run as an event.
+
+    Raises InvalidRequest if the inputs cannot be stored, and NotFound as `check_reach`.
+    """
+    check_reach(None, profile)
     waiter_log, waiter = run.waiter or (None, None)
     return FlowRequested(
         command=run.command,
         profile_id=profile.profile_id,
         permissions=profile.noted,
         task=run.task,
-        inputs=_stored(run.inputs, "/inputs", depth),
+        inputs=_stored(run.inputs, "/inputs"),
         autonomous=run.autonomous,
         max_concurrent=run.max_concurrent,
         depth=run.depth,
@@ -212,10 +277,10 @@ def run_requested(run: NewRun, profile: Profile, depth: int) -> FlowRequested:
     )
 
 
-def _stored(value: Json, field: str, depth: int) -> Json:
+def _stored(value: Json, field: str) -> Json:
     """Return JSON in stored form, so that a running task and a reader of the log see the same."""
-    if is_deeper(value, depth):
-        issue = f"must have at most {depth} levels of nesting"
+    if is_deeper(value, JSON_DEPTH):
+        issue = f"must have at most {JSON_DEPTH} levels of nesting"
         raise InvalidRequest([{"field": field, "issue": issue}])
     try:
         stored: Json = as_stored(value)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from penstock.chat.inbox import Inbox
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.message import NewRun, Reply, run_requested
+from penstock.chat.waiter import TaskWaiter
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
 from penstock.core.events.events import CancelRequested, Entry, Event
@@ -32,8 +33,11 @@ FindFlow = Callable[[str], object]
 class ToolRuns:
     """Starts runs for calls, and waits for them."""
 
-    def __init__(self, inbox: Inbox, find_flow: FindFlow, slots: Slots) -> None:
+    def __init__(
+        self, inbox: Inbox, waiter: TaskWaiter, find_flow: FindFlow, *, slots: Slots
+    ) -> None:
         self._inbox = inbox
+        self._waiter = waiter
         self._find_flow = find_flow
         self._slots = slots
 
@@ -53,7 +57,8 @@ class ToolRuns:
             autonomous=True if request.is_autonomous else None,
         )
         with suppress(NameTaken):
-            await self._inbox.start_flow(run, request.profile, task_id=run_id)
+            requested = run_requested(run, request.profile)
+            await self._inbox.request(LogId(run_id), run_id, requested)
         return run_id
 
     async def end(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:
@@ -62,7 +67,7 @@ class ToolRuns:
         A waiting task that is a run itself lends its slot meanwhile.
         """
         async with self._slots.lent(waiter):
-            reply = await self._inbox.wait(run_id)
+            reply = await self._waiter.wait(run_id)
         if reply is None:
             raise NotFound(f"the run {run_id!r} is gone")
         return _outcome(reply) if reply.status.is_final else None
@@ -75,7 +80,7 @@ class ToolRuns:
     async def _resumed(self, run_id: TaskId, profile: Profile) -> bool:
         """Return whether the run exists; if it was left unfinished, wake it."""
         with suppress(NotFound):
-            await self._inbox.go_on(run_id, profile)
+            await self._inbox.resume(run_id, profile)
             return True
         return False
 

@@ -4,12 +4,13 @@
 builds everything from the log (the agent, its model, the tools that were offered at the start) and
 runs the agent loop, which continues after the last event. What the task started with is fixed in
 TaskStarted, so a change of settings does not reach a running task. Errors of the model or the
-settings end the task with a reason; a missing part is checked before, by chat/requirements.
+settings end the task with a reason; a missing part is checked before, by chat/task_bodies.
 
 Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 """
 
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
@@ -48,32 +49,44 @@ from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.grants import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.invoker import Invoker
+from penstock.tools.python.function import as_tools
+from penstock.tools.tool import Registry
 
-GetSessionAgent = Callable[[LogId, str], Agent]
-"""Return the agent of a session by name. Raises NotFound."""
-FindInvoker = Callable[[Agent], Invoker]
+GetAgent = Callable[[str], Agent]
+"""Return an agent by name. Raises NotFound."""
 
 
 class Participants:
     """The agents of conversations, with their tools, models and skills."""
 
-    __slots__ = ("agent", "invoker", "model", "prompt_prefix", "skills")
+    __slots__ = ("_own", "_shared", "agent", "model", "prompt_prefix", "skills")
 
     def __init__(
         self,
-        agent: GetSessionAgent,
-        invoker: FindInvoker,
+        agent: GetAgent,
+        invoker: Invoker,
         model: FindModel,
         *,
         skills: Skills = NO_SKILLS,
         prompt_prefix: PromptPrefix | None = None,
     ) -> None:
         self.agent = agent
-        self.invoker = invoker
         self.model = model
         self.skills = skills
         self.prompt_prefix = prompt_prefix
         """The project's prompt prefix; None means none."""
+        self._shared = invoker
+        # Weak keys: a reload replaces agents, and their invokers must go with them.
+        self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
+
+    def invoker(self, agent: Agent) -> Invoker:
+        """Return the invoker of an agent: the project's, or one over the agent's own tools."""
+        if agent.tools is None:
+            return self._shared
+        own = self._own.get(agent)
+        if own is None:
+            own = self._own[agent] = self._shared.over(Registry(as_tools(agent.tools)))
+        return own
 
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""
@@ -114,12 +127,10 @@ class ChatWork:
             withdraw(held, task)
             held.add(self._ended(task, outcome), task.task_id)
 
-    def start(
-        self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
-    ) -> TaskStarted | None:
+    def start(self, name: str, message: MessageReceived, profile: Profile) -> TaskStarted | None:
         """Return the start event for a message to an agent; None if its parts are not available."""
         try:
-            agent = self._participants.agent(log_id, name)
+            agent = self._participants.agent(name)
             return self._started(
                 agent, self._participants.model(agent, message.model), message, profile
             )
@@ -137,7 +148,7 @@ class ChatWork:
 
     def _agent(self, state: SessionState) -> Agent:
         opened = state.opened
-        return self._participants.agent(state.log_id, opened.agent if opened else ASSISTANT)
+        return self._participants.agent(opened.agent if opened else ASSISTANT)
 
     def _begin(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent

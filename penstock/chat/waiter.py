@@ -14,7 +14,7 @@ Shown by tests/chat/test_waiter.py.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from penstock.chat.message import Reply
@@ -56,18 +56,22 @@ class TaskWaiter:
         self._clock = world.clock
         self._limits = world.limits
 
-    def expected(self, task_id: TaskId) -> "PendingEnd":
-        """Listen for the end of a task that does not exist yet."""
-        return PendingEnd(self, self._bus, task_id)
+    async def reply_to(self, task_id: TaskId, request: Awaitable[TaskId]) -> Reply:
+        """Make a request whose task gets this id; wait until the task has ended or waits.
 
-    async def reply(self, task_id: TaskId) -> Reply:
-        """Wait until the task has ended or waits for a person."""
-        reply = await self.wait(task_id, None)
+        It listens before the request is made: a fast task could end between the two. A repeated
+        request returns another id, that of the first one's task.
+        """
+        with EndSignal(self._bus, task_id) as signal:
+            accepted = await request
+            reply = await self.until(signal, None) if accepted == task_id else None
+        if accepted != task_id:
+            reply = await self.wait(accepted)
         if reply is None:
-            raise NotFound(f"task {task_id} is gone: its conversation was deleted")
+            raise NotFound(f"task {accepted} is gone: its conversation was deleted")
         return reply
 
-    async def wait(self, task_id: TaskId, seconds: float | None) -> Reply | None:
+    async def wait(self, task_id: TaskId, seconds: float | None = None) -> Reply | None:
         """Wait until the task has ended or waits for a person; return None on timeout."""
         with EndSignal(self._bus, task_id) as signal:
             if (reply := await self._settled(task_id, signal)) is not None:
@@ -215,29 +219,3 @@ class EndSignal:
         """Listen again, with a new future, after the signal was resolved."""
         self.__exit__()
         self.end, self._watched = self._bus.end_of(self.task_id), {self.task_id}
-
-
-class PendingEnd:
-    """The end of a task that is about to be requested."""
-
-    __slots__ = ("_signal", "_waiter")
-
-    def __init__(self, waiter: TaskWaiter, bus: Bus, task_id: TaskId) -> None:
-        self._waiter = waiter
-        self._signal = EndSignal(bus, task_id)
-
-    def __enter__(self) -> Self:
-        """Listen."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop listening."""
-        self._signal.__exit__()
-
-    async def reply(self) -> Reply:
-        """Wait until the task has ended or waits for a person."""
-        reply = await self._waiter.until(self._signal, None)
-        if reply is None:
-            task_id = self._signal.task_id
-            raise NotFound(f"task {task_id} is gone: its conversation was deleted")
-        return reply

@@ -1,4 +1,4 @@
-"""What callers hand in becomes an event as the log keeps it, or is refused at the door."""
+"""Inputs of requests are stored as JSON, or the request is refused."""
 
 from typing import Any
 
@@ -9,9 +9,18 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.events.events import CallRequested
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.profile import LOCAL_PROFILE
 
-DEPTH = 4
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return an object around as many others."""
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
 WRONG = [
     ({"n": float("inf")}, "is not JSON: Out of range float values are not JSON compliant"),
     ({"a": [{"n": float("nan")}]}, "is not JSON: Out of range float values"),
@@ -19,34 +28,34 @@ WRONG = [
     ({"n": b"x"}, "is not JSON: Object of type bytes is not JSON serializable"),
     ({(1, 2): 1}, "is not JSON: keys must be str, int, float, bool or None, not tuple"),
     ({"n": 10**5000}, "is not JSON: Exceeds the limit"),
-    ({"a": {"b": {"c": {"d": {}}}}}, "must have at most 4 levels of nesting"),
+    (nested(JSON_DEPTH), f"must have at most {JSON_DEPTH} levels of nesting"),
 ]
 
 
-def requested(given: dict[Any, Any]) -> list[CallRequested | FlowRequested]:
+def requested(value: dict[Any, Any]) -> list[CallRequested | FlowRequested]:
     """Return the input as that of a call, and as that of a run."""
-    call, run = NewCall(tool_id="t", input=given), NewRun(command="f", inputs=given)
-    return [call_requested(call, LOCAL_PROFILE, DEPTH), run_requested(run, LOCAL_PROFILE, DEPTH)]
+    call, run = NewCall(tool_id="t", input=value), NewRun(command="f", inputs=value)
+    return [call_requested(call, LOCAL_PROFILE), run_requested(run, LOCAL_PROFILE)]
 
 
-@pytest.mark.parametrize(("given", "said"), WRONG)
-def test_what_no_log_could_hold_is_refused(given: dict[Any, Any], said: str) -> None:
-    call, run = NewCall(tool_id="t", input=given), NewRun(command="f", inputs=given)
-    with pytest.raises(InvalidRequest, match=f"/input: {said}"):
-        call_requested(call, LOCAL_PROFILE, DEPTH)
-    with pytest.raises(InvalidRequest, match=f"/inputs: {said}"):
-        run_requested(run, LOCAL_PROFILE, DEPTH)
+@pytest.mark.parametrize(("value", "problem"), WRONG)
+def test_an_input_that_cannot_be_stored_is_refused(value: dict[Any, Any], problem: str) -> None:
+    call, run = NewCall(tool_id="t", input=value), NewRun(command="f", inputs=value)
+    with pytest.raises(InvalidRequest, match=f"/input: {problem}"):
+        call_requested(call, LOCAL_PROFILE)
+    with pytest.raises(InvalidRequest, match=f"/inputs: {problem}"):
+        run_requested(run, LOCAL_PROFILE)
 
 
-@pytest.mark.parametrize("given", [{}, {"a": 1.5}, {1: (2, 3)}, {"half": "\ud800"}, {"n": 10**400}])
-def test_an_event_is_the_same_when_it_is_read_back(given: dict[Any, Any]) -> None:
-    """Else a task would go on with something else after a restart."""
-    for event in requested(given):
+@pytest.mark.parametrize("value", [{}, {"a": 1.5}, {1: (2, 3)}, {"half": "\ud800"}, {"n": 10**400}])
+def test_a_request_reads_back_as_it_was_written(value: dict[Any, Any]) -> None:
+    """Otherwise a task would continue with another input after a restart."""
+    for event in requested(value):
         assert decode(kind_of(event), encode(event)) == event
 
 
-def test_what_a_caller_changes_later_changes_nothing() -> None:
-    given: dict[str, Any] = {"a": []}
-    events = requested(given)
-    given["a"].append(1)
+def test_a_later_change_of_the_input_does_not_change_the_request() -> None:
+    value: dict[str, Any] = {"a": []}
+    events = requested(value)
+    value["a"].append(1)
     assert [decode(kind_of(each), encode(each)) for each in events] == events

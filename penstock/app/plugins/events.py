@@ -48,10 +48,17 @@ class Listeners:
         self._by_type: defaultdict[str, list[Listener]] = defaultdict(list)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
+        self._follow_runs: Callable[[], None] | None = None
 
-    def open(self) -> None:
-        """Record that the project is open: listeners are called in this event loop."""
+    def open(self, follow_runs: Callable[[], None]) -> None:
+        """Record that the project is open: listeners are called in this event loop.
+
+        `follow_runs` is called once, when there is a listener to events of runs: without one, a
+        commit costs nothing here.
+        """
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        self._follow_runs = follow_runs
+        self._begin()
 
     def on(self, type: str, listener: Listener) -> None:
         """Add a listener. Raises NotFound for an unknown event."""
@@ -61,11 +68,13 @@ class Listeners:
         if name not in known:
             raise NotFound(f"there is no event {type!r}.{did_you_mean(plain, known)}")
         self._by_type[name].append(listener)
+        self._begin()
 
-    @property
-    def hear_runs(self) -> bool:
-        """Whether a listener for events of runs exists."""
-        return not self._by_type.keys().isdisjoint(TYPES)
+    def _begin(self) -> None:
+        begin = self._follow_runs
+        if begin is not None and not self._by_type.keys().isdisjoint(TYPES):
+            self._follow_runs = None
+            begin()
 
     def tell(self, type: str, body: Json) -> None:
         """Call the listeners, from any thread; one that raises is logged and changes nothing."""
@@ -96,12 +105,7 @@ class RunFollower:
         """Receive committed events; this is the listener of the log."""
         for record in records:
             kind = type(record.event)
-            if (
-                kind in _OF_RUNS
-                and record.task_id is not None
-                and record.log_id not in self._tasks
-                and self._listeners.hear_runs
-            ):
+            if kind in _OF_RUNS and record.task_id is not None and record.log_id not in self._tasks:
                 telling = self._go_with(record.task_id, record.log_id, record.seq)
                 self._tasks[record.log_id] = asyncio.create_task(telling)
             if kind is TaskEnded and record.log_id in self._tasks:

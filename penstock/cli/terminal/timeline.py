@@ -128,7 +128,7 @@ def line_of(record: Record) -> str | None:
 PACKAGE = Path(__file__).parents[2]
 HOPS: Mapping[str, str] = {
     "app/runtime.call": "the runtime receives the call",
-    "chat/inbox.call": "a direct call becomes a task",
+    "chat/inbox.request": "the call becomes a task with a log of its own",
     "store/logs/sql_log.send": "the request is on disk before anything happens",
     "engine/inline.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: no other process works on this log",

@@ -3,13 +3,13 @@
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.chat.requirements import Requirements
 from penstock.chat.session import Participants
+from penstock.chat.task_bodies import Requirements
 from penstock.core.call import ToolCall
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import CallRequested, MessageReceived, ReplyReceived, TaskStarted
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import CallId, LogId, MessageId, TaskId
+from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.state import SessionState
 from penstock.engine.task_body import MissingParts, Need
@@ -54,7 +54,7 @@ class Household:
         self._has_agent = has_agent
         self.invoker = invoker
 
-    def agent(self, log_id: LogId, name: str) -> Agent:
+    def agent(self, name: str) -> Agent:
         if not self._has_agent:
             raise NotFound(f"There is no agent {name!r}.")
         return Agent(name)
@@ -89,9 +89,7 @@ async def test_what_is_missing(
         task.add_reply(reply, None, ())
     async with memory_runtime(tools=[Act("here")]) as runtime:
         household = Household(runtime.parts.tools.invoker, has_agent=has_agent)
-        participants = Participants(
-            household.agent, lambda agent: household.invoker, household.model
-        )
+        participants = Participants(household.agent, household.invoker, household.model)
         needs = Requirements(participants, Registry([Act("here")]), no_worker)
         lack = needs.lacks(SessionState(LOG), task)
         assert (lack.missing if lack else ()) == expected
@@ -122,8 +120,6 @@ async def test_whether_what_was_missing_is_here_by_now(
 ) -> None:
     async with memory_runtime(tools=[Act("here")]) as runtime:
         household = Household(runtime.parts.tools.invoker, has_agent=True)
-        participants = Participants(
-            household.agent, lambda agent: household.invoker, household.model
-        )
+        participants = Participants(household.agent, household.invoker, household.model)
         needs = Requirements(participants, Registry([Act("gone")]), no_worker)
         assert needs.has(LOG, lack) is expected

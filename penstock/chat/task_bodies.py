@@ -1,4 +1,8 @@
-"""What a task needs from the process that resumes it: its agents, their models, its tools.
+"""The body of a task by its kind, and what a task needs from the process that resumes it.
+
+A task is a message, a command, a direct call or a run of a flow; its brief, the event that
+requested it, says which. TaskDispatcher chooses the body. Requirements compares what the task needs
+(agents, their models, tools) with what this process has.
 
 A task that has started never fails for what is missing here: the agent, the model or the tool may
 be Python objects of another process, and the log has their names only. The log is the evidence: an
@@ -20,28 +24,92 @@ What counts, by kind:
 Shown by tests/journeys/test_blocked.py and tests/journeys/test_blocked_flows.py.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Awaitable, Container, Iterable, Iterator
 from itertools import chain
+from typing import Protocol
 
 from penstock.agents.agent import Agent
-from penstock.chat.session import Participants
+from penstock.chat.closer import TaskCloser
+from penstock.chat.direct_calls import CommandWork, DirectCalls
+from penstock.chat.session import ChatWork, GetAgent, Participants
 from penstock.core.call import FINISH, CallPath, tools_on
 from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events.events import CallRequested
+from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.messages import is_answered_by_model
+from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
+from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
 from penstock.tools.tool import Registry
 
-GetAgent = Callable[[str], Agent]
-"""An agent by name. Raises NotFound."""
 _NO_TOOLS = frozenset({"ask", "fetch", "task.waitForUserMessage"})
 """Parts of paths that are no calls of tools: questions of code, and requests of scripts."""
+
+
+class FlowBody(Protocol):
+    """The body of a task that is a run of a flow; `flows` implements it.
+
+    Contract: `work` runs the task until it ends or waits; `end` ends it early with the given end.
+    """
+
+    def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> Awaitable[None]:
+        """Start or continue the run."""
+        ...
+
+    def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
+        """End the run from outside of its body."""
+        ...
+
+
+class TaskDispatcher:
+    """Chooses the body of a task by its brief, the event that requested it."""
+
+    def __init__(
+        self,
+        chat: ChatWork,
+        calls: DirectCalls,
+        commands: CommandWork,
+        *,
+        flows: FlowBody,
+        closer: TaskCloser,
+    ) -> None:
+        self._chat = chat
+        self._calls = calls
+        self._commands = commands
+        self._flows = flows
+        self._closer = closer
+
+    def start(self, name: str, message: MessageReceived, profile: Profile) -> TaskStarted | None:
+        """Return the start event of a message's task; None if the task cannot start."""
+        if is_answered_by_model(message.content):
+            return self._chat.start(name, message, profile)
+        return self._commands.start(message)
+
+    def work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
+        """Return the coroutine that runs or resumes the task."""
+        brief = task.brief
+        if isinstance(brief, FlowRequested):
+            return self._flows.work(held, task, brief)
+        if isinstance(brief, CallRequested):
+            return self._calls.work(held, task, brief)
+        if task.is_command or (
+            task.started is None and brief is not None and not is_answered_by_model(brief.content)
+        ):
+            return self._commands.work(held, task, brief)
+        return self._chat.work(held, task)
+
+    def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
+        """End a task from outside of its body, for example when it is cancelled."""
+        brief = task.brief
+        if isinstance(brief, FlowRequested):
+            self._flows.end(held, task, brief, ended)
+        else:
+            self._closer.end(held, task, ended)
 
 
 class Requirements:
@@ -55,20 +123,20 @@ class Requirements:
 
     def lacks(self, state: SessionState, task: TaskState) -> MissingParts | None:
         """Return what the task needs to resume and this process does not have."""
-        needs = tuple(self._lacking(state.log_id, list(_needs(state, task))))
+        needs = tuple(self._lacking(list(_needs(state, task))))
         return MissingParts(needs) if needs else None
 
     def has(self, log_id: LogId, lack: MissingParts) -> bool:
         """Return whether this process has by now what a task of the log lacked."""
-        return not any(self._lacking(log_id, lack.needs))
+        return not any(self._lacking(lack.needs))
 
-    def _lacking(self, log_id: LogId, needs: Iterable[Need]) -> Iterator[Need]:
+    def _lacking(self, needs: Iterable[Need]) -> Iterator[Need]:
         """Yield what is not here; without an agent nothing can be said about its model or tools."""
         agents: dict[tuple[str, bool], Agent | None] = {}
         for need in needs:
             key = (need.agent or "", need.is_worker)
             if need.agent is not None and key not in agents:
-                agents[key] = self._agent(log_id, need)
+                agents[key] = self._agent(need)
             agent = agents.get(key)
             if need.missing.kind is MissingKind.AGENT:
                 if agent is None:
@@ -76,10 +144,10 @@ class Requirements:
             elif (need.is_worker or need.agent is None or agent) and not self._has(need, agent):
                 yield need
 
-    def _agent(self, log_id: LogId, need: Need) -> Agent | None:
+    def _agent(self, need: Need) -> Agent | None:
         name = need.agent or ""
         try:
-            return self._worker(name) if need.is_worker else self._participants.agent(log_id, name)
+            return self._worker(name) if need.is_worker else self._participants.agent(name)
         except NotFound:
             return None
 
