@@ -66,7 +66,7 @@ def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
     return DryRuns(
         agents=agents,
         flows=flows_of(settings, agents, project.plugins.flows_dirs),
-        world=World(SystemClock(), settings.all_limits, new_id),
+        world=World(SystemClock(), settings.limits, new_id),
         config=constants_of(settings),
     )
 

@@ -41,6 +41,7 @@ from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.resources.cipher import KEY_FILE, open_cipher
 from penstock.resources.egress import Egress
+from penstock.resources.links import Links
 from penstock.resources.project.access import LoadedFiles
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
@@ -168,7 +169,7 @@ async def _prepared(
     settings: Settings, project: Project, added: Additions
 ) -> AsyncIterator[Runtime]:
     check_strict(settings, project)
-    world = World(SystemClock(), settings.all_limits, new_id)
+    world = World(SystemClock(), settings.limits, new_id)
     project_parts = project_parts_of(settings, project, world, added)
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
@@ -206,6 +207,7 @@ async def open_storage(
             projections=SqlProjections(database, blobs),
             blobs=blobs,
             key=database.secret,
+            links=Links(database.secret, clock, settings.server.blob_url_seconds),
             owner=this_process(new_id("run")),
             database_parts=database_parts,
             vault=database_parts.vault,
@@ -300,7 +302,7 @@ def folder_of(settings: Settings) -> ProjectFolder:
 
     The runtime's own files are the data folder, the key, the blobs and the database.
     """
-    root, limits = settings.root.resolve(), settings.all_limits
+    root, limits = settings.root.resolve(), settings.limits
     paths = [settings.data_path, settings.data_path / KEY_FILE, Path(settings.blob_place)]
     if settings.database.startswith(_SQLITE):
         database = settings.database.removeprefix(_SQLITE)

@@ -40,6 +40,7 @@ from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
 from penstock.resources.cipher import Cipher
 from penstock.resources.egress import Egress
+from penstock.resources.links import Links
 from penstock.resources.state import State
 from penstock.resources.vault import SqlVault, Vault
 from penstock.resources.workspace import Files, Media
@@ -95,7 +96,9 @@ class Storage(Struct, frozen=True, kw_only=True):
     projections: Projections
     blobs: Blobs
     key: bytes
-    """The secret of this installation; it signs links and derives ids of calls."""
+    """The secret of this installation, from which ids of calls are derived."""
+    links: Links
+    """Signs links to blobs."""
     owner: str
     """The name of this process as the owner of leases."""
     database_parts: DatabaseParts | None = None

@@ -9,6 +9,7 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
+from penstock.resources.links import LINK_SECONDS
 from penstock.tools.policy import Action, Rule
 from penstock.tools.shell import ShellSettings
 
@@ -110,10 +111,10 @@ class ServerSection(BaseModel):
     """Origins whose web pages can use the API."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted."""
-    request_wait_seconds: float | None = Field(default=None, gt=0)
-    """How long a chat without a stream waits; the default is the limit of the same name."""
-    blob_url_seconds: int | None = Field(default=None, gt=0)
-    """How long a signed link works; the default is the limit of the same name."""
+    request_wait_seconds: float = Field(default=600, gt=0)
+    """How long a chat without a stream waits for its answer."""
+    blob_url_seconds: int = Field(default=LINK_SECONDS, gt=0)
+    """How long a signed link works."""
     public_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """The URL of this server in links of `/web`; empty means `http://HOST:PORT`."""
 

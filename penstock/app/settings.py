@@ -160,23 +160,13 @@ class Settings(BaseModel):
             return self.blobs
         return str((self._root / self.blobs).resolve() if self.blobs else self.data_path / "blobs")
 
-    @property
-    def all_limits(self) -> Limits:
-        """Return the limits; two of them can also be set in `[server]`."""
-        own = {
-            name: value
-            for name in ("request_wait_seconds", "blob_url_seconds")
-            if (value := getattr(self.server, name)) is not None
-        }
-        return dataclasses.replace(self.limits, **own)
-
     def find_models(self) -> Models:
         """Return the models with their API keys, from `api_key_env` or the provider's variable."""
         keys = {variable: key.get_secret_value() for variable, key in self._keys.items()}
         return Models(
             [_config(name, entry, keys) for name, entry in self.models.entries.items()],
             default=self.models.default,
-            limits=self.all_limits,
+            limits=self.limits,
             keys=keys,
         )
 

@@ -119,7 +119,7 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
 
     It resumes no other tasks, even if the trial uses the project's own database.
     """
-    world = World(SystemClock(), settings.all_limits, new_id)
+    world = World(SystemClock(), settings.limits, new_id)
     async with AsyncExitStack() as closing:
         folder = closing.enter_context(TemporaryDirectory(prefix="penstock-trial-"))
         temporary = load(

@@ -48,7 +48,6 @@ from penstock.flows.starting import wanted_by
 from penstock.flows.steps.step_context import StepTools
 from penstock.flows.steps.table import StepRunner
 from penstock.flows.work import FlowWork
-from penstock.resources.links import Links
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
@@ -127,7 +126,7 @@ class Assembly:
             state=storage.state,
             vault=storage.vault,
             media=storage.media,
-            links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
+            links=storage.links,
             egress=project_parts.tools.egress,
             channels=project_parts.tools.channels,
             web_url=project_parts.tools.web_url,

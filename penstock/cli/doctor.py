@@ -242,7 +242,7 @@ async def _database_findings(
     settings = found.settings
     place = settings.database_shown
     database = await open_database(
-        settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+        settings.database, synchronous=settings.synchronous, limits=settings.limits
     )
     closing.push_async_callback(database.close)
     health = await check(database)

@@ -47,7 +47,7 @@ def erase(
 
     async def work() -> set[LogId]:
         database = await open_database(
-            settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+            settings.database, synchronous=settings.synchronous, limits=settings.limits
         )
         try:
             erasure = Erasure(database, open_blobs(settings.blob_place), SystemClock())

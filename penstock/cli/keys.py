@@ -111,7 +111,7 @@ def _with_keys(folder: Path | None, work: Callable[[Keys], Awaitable[Value]]) ->
 
     async def whole() -> Value:
         database = await open_database(
-            settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+            settings.database, synchronous=settings.synchronous, limits=settings.limits
         )
         try:
             return await work(Keys(database, SystemClock(), catalog=catalog))

@@ -127,7 +127,7 @@ def _with_vault(folder: Path | None, work: Callable[[Vault], Awaitable[Value]]) 
 
     async def whole() -> Value:
         database = await open_database(
-            settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+            settings.database, synchronous=settings.synchronous, limits=settings.limits
         )
         try:
             return await work(SqlVault(database, cipher, SystemClock()))

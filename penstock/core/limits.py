@@ -159,8 +159,6 @@ class Limits:
     """How long a connection stays open without a request."""
     request_bytes: int = MIB
     """A request's JSON body."""
-    request_wait_seconds: float = 600
-    """How long a chat without a stream waits for its answer."""
     key_look_seconds: float = 10
     """How long a request waits for the database to say which keys there are; then it gets a 503."""
     ready_seconds: float = 1
@@ -169,8 +167,6 @@ class Limits:
     """How long an Idempotency-Key is remembered."""
     free_bytes: int = 100 * MIB
     """Free disk space under which the server says that it is not ready."""
-    blob_url_seconds: int = 3600
-    """How long a signed link works."""
     loose_seconds: int = 3600
     """How long bytes stay that no file has any more, and how often such are looked for."""
     web_link_seconds: int = 600

@@ -1,6 +1,7 @@
 """Links to stored bytes that work for a while, without a key."""
 
 import hmac
+from copy import copy
 from hashlib import sha256
 from urllib.parse import urlencode
 
@@ -10,6 +11,9 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
 from penstock.core.events.events import StoredFile
 from penstock.core.ids import BlobId
+
+LINK_SECONDS = 3600
+"""How long a link works, unless the settings specify another time."""
 
 
 class LinkLabel(Struct, frozen=True):
@@ -26,12 +30,19 @@ BARE = LinkLabel()
 class Links:
     """Signs links, and knows its own."""
 
-    def __init__(self, key: bytes, clock: Clock, seconds: int, *, root: str = "") -> None:
-        """Sign links with a key; `root` is the path that the server is mounted at."""
+    def __init__(self, key: bytes, clock: Clock, seconds: int = LINK_SECONDS) -> None:
+        """Sign links with a key derived from `key`; they work for a number of seconds."""
         self._key = sha256(b"penstock blob links" + key).digest()
         self._clock = clock
         self._seconds = seconds
-        self._root = root
+        self.root = ""
+        """The path that the server is mounted at."""
+
+    def below(self, root: str) -> "Links":
+        """Return these links for a server that is mounted at the path `root`."""
+        links = copy(self)
+        links.root = root
+        return links
 
     def to(self, blob_id: BlobId, ends: Moment | None = None, label: LinkLabel = BARE) -> str:
         """Return a link to the bytes, which works until a moment, or as long as links do."""
@@ -39,7 +50,7 @@ class Links:
         said = {"exp": until, "type": label.media_type, "name": label.name}
         signed = said | {"sig": self._signed(blob_id, until, label)}
         query = urlencode({key: text for key, text in signed.items() if text}, errors="replace")
-        return f"{self._root}/api/blobs/{blob_id}?{query}"
+        return f"{self.root}/api/blobs/{blob_id}?{query}"
 
     def of(self, stored: StoredFile) -> str:
         """Return a link to a file; an image without a name needs no label to be shown."""

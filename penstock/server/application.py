@@ -94,7 +94,7 @@ def create_application(
     To stop it, call `application.state.lifecycle.drain()` first: that ends the streams.
     """
     server = server or ServerSection()
-    lifecycle = ServerLifecycle()
+    lifecycle = ServerLifecycle(server)
     app = Application(
         title="penstock",
         version=health.VERSION,

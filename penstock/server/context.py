@@ -7,6 +7,7 @@ from starlette.requests import Request
 from penstock.accounts.keys import Keys
 from penstock.app.parts import ChatParts, DatabaseParts, EngineParts, FlowParts, Storage, ToolParts
 from penstock.app.runtime import Runtime
+from penstock.app.sections import ServerSection
 from penstock.chat.follow import LogSource
 from penstock.chat.history import History, TaskMessages
 from penstock.core.call_errors import NotAvailable
@@ -49,7 +50,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
         """Return the context of a server for this runtime."""
         parts = runtime.parts
         world, storage, keys = parts.world, parts.storage, _keys_of(parts.storage)
-        limits, links = world.limits, _links(world, storage)
+        limits, links = world.limits, storage.links
         exist = keys.exist if keys else None
         return cls(
             runtime=runtime,
@@ -69,7 +70,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
 
     def below(self, root: str) -> "ServerContext":
         """Return this context for a server mounted at `root`: links to blobs start with it."""
-        links = _links(self.world, self.storage, root)
+        links = self.storage.links.below(root)
         history = History(self.storage.log, self.storage.projections, links.of)
         return replace(self, links=links, history=history)
 
@@ -100,9 +101,10 @@ class ServerContext(Struct, frozen=True, kw_only=True):
 
 
 class ServerLifecycle:
-    """Holds the context once the project is open, and whether requests are accepted."""
+    """The settings, the context once the project is open, and whether requests are accepted."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: ServerSection | None = None) -> None:
+        self.server = server or ServerSection()
         self.context: ServerContext | None = None
         self.is_draining = False
 
@@ -117,10 +119,6 @@ class ServerLifecycle:
         if self.context is None or self.is_draining:
             raise NotReady
         return self.context
-
-
-def _links(world: World, storage: Storage, root: str = "") -> Links:
-    return Links(storage.key, world.clock, world.limits.blob_url_seconds, root=root)
 
 
 def _keys_of(storage: Storage) -> Keys | None:

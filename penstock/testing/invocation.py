@@ -65,7 +65,7 @@ class Workbench:
             files=MemoryFiles(self.log.changes, world.clock),
             state=MemoryState(self.log.changes, world.clock),
             media=MemoryMedia(self.log.changes, world.clock),
-            links=Links(_KEY, world.clock, world.limits.blob_url_seconds),
+            links=Links(_KEY, world.clock),
             **reached,
         )
         self.invoker = Invoker(Registry(tools), Rules(rules), self.resources, world=world)

@@ -20,6 +20,7 @@ from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import Models
 from penstock.resources.egress import Egress
+from penstock.resources.links import Links
 from penstock.store.blobs import open_blobs
 from penstock.store.logs.lease_units import this_process
 from penstock.testing.log import MemoryLog
@@ -82,6 +83,7 @@ class MemoryStorage:
             projections=self.log,
             blobs=self.blobs,
             key=KEY,
+            links=Links(KEY, self.clock),
             owner=this_process(new_id("run")),
             files=MemoryFiles(self.log.changes, self.clock),
             state=MemoryState(self.log.changes, self.clock),

@@ -29,7 +29,7 @@ def test_a_project_without_a_file_has_the_defaults(tmp_path: Path) -> None:
     assert settings.blob_place == f"{tmp_path}/.penstock/blobs"
     assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8000)
     assert settings.models.default == "offline"
-    assert settings.all_limits == Limits()
+    assert settings.limits == Limits()
 
 
 PLACES = [
@@ -75,9 +75,13 @@ def test_a_text_of_digits_in_the_environment_stays_a_text(
     assert (settings.models.default, settings.data_dir) == ("7", Path("8"))
 
 
-def test_the_server_may_set_two_limits(tmp_path: Path) -> None:
-    settings = written(tmp_path, "[server]\nblob_url_seconds = 5\n[limits]\nstreams = 7\n")
-    assert settings.all_limits == Limits(blob_url_seconds=5, streams=7)
+@pytest.mark.parametrize("name", ["request_wait_seconds", "blob_url_seconds"])
+def test_a_setting_of_the_server_is_no_limit(tmp_path: Path, name: str) -> None:
+    settings = written(tmp_path, f"[server]\n{name} = 5\n[limits]\nstreams = 7\n")
+    assert getattr(settings.server, name) == 5
+    assert settings.limits == Limits(streams=7)
+    with pytest.raises(ConfigError, match=name):
+        written(tmp_path, f"[limits]\n{name} = 5\n")
 
 
 MODEL = '[models]\ndefault = "fast"\n[models.fast]\nprovider = "openai"\nmodel = "m"\n'
@@ -231,4 +235,4 @@ def test_a_limit_that_is_none_unless_it_is_set_may_be_left_so(tmp_path: Path) ->
     none = {name: value for name, value in asdict(Limits()).items() if value == 0}
     text = "".join(f"{name} = 0\n" for name in none)
     settings = written(tmp_path, f"[limits]\nstreams = 7\n{text}")
-    assert settings.all_limits == Limits(streams=7)
+    assert settings.limits == Limits(streams=7)

@@ -25,6 +25,7 @@ from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
 from penstock.resources.cipher import Cipher
+from penstock.resources.links import Links
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.server.application import create_application
@@ -100,6 +101,7 @@ async def in_memory(
         projections=SqlProjections(database, blobs),
         blobs=blobs,
         key=database.secret,
+        links=Links(database.secret, clock),
         owner=this_process(new_id("run")),
         database_parts=DatabaseParts(database, blobs, clock, Cipher([bytes(32)])),
         files=SqlFiles(database, clock),

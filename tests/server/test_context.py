@@ -3,10 +3,10 @@
 import pytest
 from starlette.requests import Request
 
+from penstock.app.sections import ServerSection
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import BlobId, MessageId, ProfileId, SessionId
-from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.context import (
@@ -112,8 +112,8 @@ async def test_an_answer_that_takes_longer_than_a_request_may_is_202_with_how_th
 ):
     gate = Gate()
     model = ScriptedModel([call("slow"), say("Done.")])
-    limits = Limits(request_wait_seconds=0)
-    async with served(model=model, tools=[Act("slow", gate)], limits=limits) as server:
+    section = ServerSection(request_wait_seconds=0.001)
+    async with served(server=section, model=model, tools=[Act("slow", gate)]) as server:
         response = await server.say("Go")
         assert response.status_code == 202
         assert response.json() == {

@@ -298,7 +298,7 @@ def _manifests(project: Project) -> dict[str, ToolManifest]:
 
 def _filled_in(manifest: ToolManifest, settings: Settings) -> ToolManifest:
     """Return a manifest with the project's defaults for omitted limits and egress."""
-    limits = settings.all_limits
+    limits = settings.limits
     own = {name: each for name, each in asdict(manifest.limits).items() if each is not None}
     usual = {
         "memory_mb": limits.script_memory_mb,

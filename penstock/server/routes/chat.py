@@ -142,7 +142,7 @@ async def _answer(context: ServerContext, sent: SentMessage, request_id: str) ->
     """Wait for the end of a task, up to `request_wait_seconds`, and return its outcome."""
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
     clock, reply = context.world.clock, None
-    until = clock.monotonic() + context.limits.request_wait_seconds
+    until = clock.monotonic() + context.lifecycle.server.request_wait_seconds
     while reply is None and not context.is_draining and clock.monotonic() < until:
         reply = await context.runtime.wait(sent.task_id, seconds=_POLL_SECONDS)
     task = await context.storage.projections.find_task(sent.task_id)
