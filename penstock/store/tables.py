@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0008"
+REVISION = "0009"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -165,27 +165,6 @@ deltas = Table(
     sqlite_with_rowid=False,
 )
 """Pieces of a reply on its way, for readers in other processes. Dropped once the reply is whole."""
-
-agents = Table(
-    "agents",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("description", Text, nullable=False),
-    Column("instructions", Text, nullable=False),
-    Column("model", Text),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-)
-"""Agents that were made over the API."""
-
-agent_settings = Table(
-    "agent_settings",
-    metadata,
-    Column("agent", Text, primary_key=True),
-    Column("settings", JSON, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-)
-"""What was set over the API for an agent, also for one that comes from a file."""
 
 keys = Table(
     "keys",

@@ -83,7 +83,7 @@ async def made_by(database: Database, revision: str) -> None:
         await database.write(partial(do, statement, row))
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
+@pytest.mark.parametrize("revision", [f"000{number}" for number in range(1, 9)])
 async def test_a_database_of_yesterday_opens_and_goes_on(
     database_url: str, revision: str, blobs: Blobs
 ) -> None:
@@ -97,6 +97,18 @@ async def test_a_database_of_yesterday_opens_and_goes_on(
     assert [each.seq for each in await log.send(CHAT, [message()])] == [2]
     await log.send(LogId("conv_2"), [opened()])
     await today.close()
+
+
+async def test_an_upgrade_drops_the_tables_that_nothing_reads(database_url: str) -> None:
+    before = await open_database(database_url)
+    await made_by(before, "0008")
+    row = {"agent": "assistant", "settings": '{"temperature": 1}', "at": 5}
+    insert = "INSERT INTO agent_settings VALUES (:agent, :settings, :at)"
+    await before.write(partial(do, insert, row))
+    await before.close()
+    after = await open_database(database_url)
+    assert not {"agents", "agent_settings"} & (await after.read(shape)).keys()
+    await after.close()
 
 
 async def test_a_revision_that_nobody_knows_is_refused_and_changes_nothing(
