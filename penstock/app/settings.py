@@ -84,7 +84,8 @@ class Settings(BaseModel):
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     """For SQLite: FULL survives a power cut; NORMAL is faster and can lose the last commits."""
     blobs: str = ""
-    """The place of large values: a folder, or `s3://BUCKET/PREFIX`; empty means `data_dir`."""
+    """The place of large values: a folder, or `s3://BUCKET/PREFIX`, which needs the extra `s3`;
+    empty means `data_dir`."""
     secret_key: SecretStr = SecretStr("")
     """The key that encrypts secrets: 32 bytes as base64url. Of several, separated by commas, the
     first one encrypts. Set it in the environment; empty means the file `secret.key` in `data_dir`,

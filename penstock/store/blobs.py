@@ -1,11 +1,15 @@
-"""Bytes by the hash of their content: in a directory, in memory, or in a bucket.
+"""Bytes by the hash of their content: in a folder, in memory, or in a bucket.
 
-Guarantees: bytes are on disk when `put` returns, completely or not at all; equal bytes are stored
-once. `Objects` is the port below: named bytes in a folder (`Disk`) or in a bucket (`bucket.py`).
+Guarantees: bytes are stored durably when `put` returns, completely or not at all; equal bytes are
+stored once; `get` returns what was put, or raises.
 
-How it works. Bytes that were put more than once have a mark beside them with the time of the last
-put. An event that names bytes has put them, so bytes without a mark are named by one event at most,
-and deleting them needs no search. A file gets its name after its content is on disk.
+How it works. `Objects` is the port: named bytes in a folder (`Disk`), in this process (`Memory`) or
+in a bucket (`bucket.py`). Bytes that were put more than once have a mark, a second object with the
+time of the last put. Every event that names bytes has put them, so bytes without a mark are named
+by one event at most, and deleting them needs no search through the events.
+
+Relies on: a hard link fails if the name exists, so one of several writers wins; a rename replaces a
+file atomically. A file system without these two could show parts of a file.
 
 Proof: tests/store/test_blobs.py, tests/contracts/test_objects.py.
 """
@@ -36,72 +40,53 @@ from penstock.core.ids import BlobId, new_id
 from penstock.core.late import late
 from penstock.store.failures import FULL
 
+_Found = TypeVar("_Found")
+
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_ID = re.compile(r"[0-9a-f]{64}")
+IN_MEMORY = "memory:///"
+_PROBE = "tried"
+_PART = "part"
+_SMALL = 256 * 1024
+"""Up to this size, hashing takes less time than handing the bytes to a thread."""
 
 
 class Objects(Protocol):
-    """Bytes under flat names, whole or not there at all.
+    """Bytes under flat names.
 
-    Contract: what is put is on disk, and seen by all, when `put` returns; of several who put the
-    same name anew at once, one succeeds. Whatever fails is a StoreError.
+    Contract: when `put` returns, all bytes are stored durably, and every reader sees all of them or
+    none. Of several writers that put the same name with `only_if_new` at once, one succeeds. Every
+    failure is a StoreError.
     """
 
     @property
     def folder(self) -> Path | None:
-        """Where they lie on this machine, if they do."""
+        """The folder on this machine, if there is one."""
         ...
 
-    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
-        """Keep the bytes, in place of others; False if they are to be new and the name is taken."""
+    async def put(self, name: str, content: bytes, *, only_if_new: bool = False) -> bool:
+        """Store the bytes, replacing others; with `only_if_new` return False if the name exists."""
         ...
 
     async def find(self, name: str) -> bytes | None:
-        """Return the bytes, if there are any."""
+        """Return the bytes, or None if the name does not exist."""
         ...
 
     async def exists(self, name: str) -> bool:
-        """Whether the name is taken."""
+        """Whether the name exists."""
         ...
 
     async def delete(self, name: str) -> None:
-        """Free the name; nothing happens if it is free."""
+        """Delete the name; do nothing if it does not exist."""
         ...
 
     async def tidy(self, before: Moment) -> None:
-        """Remove what was begun before then and cut off, if such is left at all."""
+        """Delete what is left of writes that started before then and were interrupted."""
         ...
 
 
-def failure(error: Exception) -> StoreError:
-    """Return what went wrong with the place as a whole."""
-    if (lack := exhaustion_of(error)) is not None:
-        return lack
-    said, number = brief(error), error.errno if isinstance(error, OSError) else None
-    if number in FULL or "No space left" in said or "quota" in said.lower():
-        return StoreFull(f"no space is left for blobs; nothing was lost: {said}")
-    refused = number in _REFUSED or isinstance(error, PermissionError)
-    if refused or "Read-only" in said or "Permission" in said:
-        return StoreReadOnly(f"the blobs cannot be written: {said}")
-    return StoreError(f"the blobs cannot be reached: {said}")
-
-
-def brief(error: Exception) -> str:
-    """Return the first line: some libraries add their own data structures to it."""
-    return str(error).partition("\n")[0]
-
-
-_ID = re.compile(r"[0-9a-f]{64}")
-_TRIED = "tried"
-_SMALL = 256 * 1024
-"""Bytes that are hashed faster than a thread is asked to."""
-
-
 class Blobs:
-    """Bytes that are kept once, whoever puts them, and are on disk when `put` returns.
-
-    Those that were put more than once have a mark beside them, which says when that was last. An
-    event that names bytes has put them, so what has no mark is named by one event at most.
-    """
+    """Stores bytes under their hash, once; see the module for the marks of shared bytes."""
 
     def __init__(self, objects: Objects, clock: Clock | None = None) -> None:
         self._objects = objects
@@ -110,7 +95,7 @@ class Blobs:
 
     @property
     def folder(self) -> Path | None:
-        """Where they lie on this machine, if they do."""
+        """The folder on this machine, if there is one."""
         return self._objects.folder
 
     async def put(self, data: bytes) -> BlobId:
@@ -121,63 +106,65 @@ class Blobs:
         another caller may have put the same bytes in between, and its event would name nothing.
         """
         blob_id = await _hash(data)
-        putting = asyncio.ensure_future(self._objects.put(blob_id, data, anew=True))
+        putting = asyncio.ensure_future(self._objects.put(blob_id, data, only_if_new=True))
         try:
             is_new = await asyncio.shield(putting)
         except asyncio.CancelledError:
             putting.add_done_callback(partial(self._abandon, blob_id))
             raise
         if not is_new:
+            # marked before the check: a sweep that runs between the two then keeps the bytes
             await self.share(blob_id)
             await self._mend(blob_id, data)
         return blob_id
 
     async def share(self, blob_id: BlobId) -> None:
-        """Note that several may have the bytes: who is to delete them looks for those first."""
+        """Mark bytes as possibly named by several events, so that a sweep searches for these."""
         await self._objects.put(_mark(blob_id), b"%d" % self._clock.now())
 
     async def is_shared(self, blob_id: BlobId) -> bool:
-        """Whether the bytes were put more than once, so that several may have them."""
+        """Whether the bytes were put more than once, so that several events may name them."""
         return await self._objects.exists(_mark(blob_id))
 
     async def is_wanted_since(self, blob_id: BlobId, since: Moment) -> bool:
-        """Whether somebody has put the bytes again since then, who may not have noted it yet."""
+        """Whether the bytes were put again since then; the event that names them may come later."""
         mark = await self._objects.find(_mark(blob_id))
         return mark is not None and mark.isdigit() and int(mark) >= since
 
     async def get(self, blob_id: BlobId) -> bytes:
-        """Return the bytes. Raises NotFound, or StoreCorrupt when they are not what was put."""
+        """Return the bytes. Raises NotFound, or StoreCorrupt if their hash is another one."""
         data = await self._objects.find(blob_id) if _is_id(blob_id) else None
         if data is None:
             raise NotFound(f"there is no blob {blob_id!r}")
+        # checked at every read: a damaged disk must not put other text into a conversation
         if await _hash(data) != blob_id:
             raise StoreCorrupt(
-                f"blob {blob_id} has other bytes than were put; restore it from a copy"
+                f"blob {blob_id} contains other bytes than were stored; restore it from a copy"
             )
         return data
 
     async def exists(self, blob_id: BlobId) -> bool:
-        """Whether there are such bytes."""
+        """Whether bytes with this id are stored."""
         return _is_id(blob_id) and await self._objects.exists(blob_id)
 
     async def delete(self, blob_id: BlobId) -> None:
-        """Remove the bytes; nothing happens if they are not there."""
+        """Delete the bytes and their mark; do nothing if they are not stored."""
         if not _is_id(blob_id):
             return
         for name in (_mark(blob_id), blob_id):
             await self._objects.delete(name)
 
     async def tidy(self, before: Moment) -> None:
-        """Remove what was begun before then and cut off, as by the end of the process."""
+        """Delete what is left of writes that started before then and were interrupted."""
         await self._objects.tidy(before)
 
     async def try_write(self) -> None:
-        """Write a little and take it away, to learn whether anything can be. Raises StoreError."""
-        await self._objects.put(_TRIED, b"")
-        await self._objects.delete(_TRIED)
+        """Write and delete an empty object. Raises StoreError if nothing can be written."""
+        await self._objects.put(_PROBE, b"")
+        await self._objects.delete(_PROBE)
 
     def take_abandoned(self) -> set[BlobId]:
-        """Return, once, the bytes whose put was cancelled and finished all the same.
+        """Return, once, the bytes whose put was cancelled and finished nevertheless.
 
         They may be in use: another caller may have put them too.
         """
@@ -189,13 +176,16 @@ class Blobs:
             self._abandoned.add(blob_id)
 
     async def _mend(self, blob_id: BlobId, data: bytes) -> None:
-        """Replace what a crash cut off before it was on disk, or somebody deleted just now."""
+        """Store the bytes again if a power cut damaged their file, or a sweep just deleted it."""
         if self.folder is not None and await self._objects.find(blob_id) != data:
             await self._objects.put(blob_id, data)
 
 
 def open_blobs(url: str, clock: Clock | None = None) -> Blobs:
-    """Return the blobs at a path, `file:///dir`, `memory:///`, or `s3://bucket/prefix`."""
+    """Return the blobs at a path, `file:///dir`, `memory:///`, or `s3://bucket/prefix`.
+
+    Raises ConfigError if the address is not valid, or its library is not installed.
+    """
     try:
         return Blobs(_objects(url), clock)
     except PermissionError as error:
@@ -208,11 +198,15 @@ def open_blobs(url: str, clock: Clock | None = None) -> Blobs:
 def _objects(url: str) -> Objects:
     if url.startswith("file:"):
         return Disk(_folder_of(url))
+    if url == IN_MEMORY:
+        return Memory()
     if "://" not in url:
         if re.match(r"[a-z][a-z0-9+]+:", url):  # else "memory:" would make a folder of this name
             raise ValueError("a scheme is followed by //")
         return Disk(Path(url).absolute())
-    open_bucket: Callable[[str], Objects] = late("penstock.store.bucket:open_bucket")
+    open_bucket: Callable[[str], Objects] = late(
+        "penstock.store.bucket:open_bucket", extra="s3", what=f"blobs = {url!r}"
+    )
     return open_bucket(url)
 
 
@@ -238,12 +232,67 @@ def _is_id(blob_id: str) -> bool:
     return _ID.fullmatch(blob_id) is not None
 
 
-_Found = TypeVar("_Found")
-_PART = "part"
+# ---- what a failure of a folder or a bucket means ----
+
+
+def failure(error: Exception) -> StoreError:
+    """Return the error of the store for an error of a folder or a bucket."""
+    if (exhaustion := exhaustion_of(error)) is not None:
+        return exhaustion
+    message, number = brief(error), error.errno if isinstance(error, OSError) else None
+    # libraries of buckets report the errors of a disk as text, without an errno
+    if number in FULL or "No space left" in message or "quota" in message.lower():
+        return StoreFull(f"no space is left for blobs; nothing was lost: {message}")
+    refused = number in _REFUSED or isinstance(error, PermissionError)
+    if refused or "Read-only" in message or "Permission" in message:
+        return StoreReadOnly(f"the blobs cannot be written: {message}")
+    return StoreError(f"the blobs cannot be reached: {message}")
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of a message: some libraries append their own data structures."""
+    return str(error).partition("\n")[0]
+
+
+# ---- in this process ----
+
+
+class Memory:
+    """Bytes in this process, for tests, dry runs and trials."""
+
+    folder = None
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    async def put(self, name: str, content: bytes, *, only_if_new: bool = False) -> bool:
+        """Store the bytes, replacing others; with `only_if_new` return False if the name exists."""
+        if only_if_new and name in self._contents:
+            return False
+        self._contents[name] = bytes(content)
+        return True
+
+    async def find(self, name: str) -> bytes | None:
+        """Return the bytes, or None if the name does not exist."""
+        return self._contents.get(name)
+
+    async def exists(self, name: str) -> bool:
+        """Whether the name exists."""
+        return name in self._contents
+
+    async def delete(self, name: str) -> None:
+        """Delete the name; do nothing if it does not exist."""
+        self._contents.pop(name, None)
+
+    async def tidy(self, before: Moment) -> None:
+        """Do nothing: a write in memory is never interrupted."""
+
+
+# ---- in a folder ----
 
 
 class Disk:
-    """A folder with a file for each name; it is made if it is not there. Raises OSError."""
+    """A folder with a file for each name; created if necessary. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -251,37 +300,38 @@ class Disk:
 
     @property
     def folder(self) -> Path:
-        """Where the files lie."""
+        """The folder."""
         return self._folder
 
-    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
-        """Keep the bytes, in place of others; False if they are to be new and the name is taken."""
-        return await _asked(lambda: self._put(name, content, anew=anew))
+    async def put(self, name: str, content: bytes, *, only_if_new: bool = False) -> bool:
+        """Store the bytes, replacing others; with `only_if_new` return False if the name exists."""
+        return await _in_thread(lambda: self._put(name, content, only_if_new=only_if_new))
 
     async def find(self, name: str) -> bytes | None:
-        """Return the bytes, if there are any."""
-        return await _asked(lambda: _read(self._folder / name))
+        """Return the bytes, or None if the name does not exist."""
+        return await _in_thread(lambda: _read(self._folder / name))
 
     async def exists(self, name: str) -> bool:
-        """Whether the name is taken."""
-        return await _asked(lambda: _is_there(self._folder / name))
+        """Whether the name exists."""
+        return await _in_thread(lambda: _is_file(self._folder / name))
 
     async def delete(self, name: str) -> None:
-        """Free the name; nothing happens if it is free."""
-        await _asked(lambda: (self._folder / name).unlink(missing_ok=True))
+        """Delete the name; do nothing if it does not exist."""
+        await _in_thread(lambda: (self._folder / name).unlink(missing_ok=True))
 
     async def tidy(self, before: Moment) -> None:
-        """Remove what was begun before then and cut off."""
-        await _asked(lambda: _remove_parts(self._folder, before))
+        """Delete what is left of writes that started before then and were interrupted."""
+        await _in_thread(lambda: _remove_parts(self._folder, before))
 
-    def _put(self, name: str, content: bytes, *, anew: bool) -> bool:
-        """Write beside it, then give it the name: nobody sees a part, whatever happens."""
+    def _put(self, name: str, content: bytes, *, only_if_new: bool) -> bool:
+        """Write a file of another name, then rename or link it, so that no reader sees a part."""
         path, part = self._folder / name, self._folder / new_id(_PART)
-        is_new = not (anew and _is_there(path))
+        is_new = not (only_if_new and _is_file(path))
         try:
             if is_new:
                 _write(part, content)
-                if anew:
+                if only_if_new:
+                    # a link fails if the name exists; a rename would replace it
                     path.hardlink_to(part)
                 else:
                     part.replace(path)
@@ -290,13 +340,15 @@ class Disk:
         finally:
             part.unlink(missing_ok=True)
         if not is_new:
+            # another process may have created the file without having synced it yet
             _sync(path)
+        # the name is an entry of the folder: without this a power cut can lose it
         _sync(self._folder)
         return is_new
 
 
-async def _asked(work: Callable[[], _Found]) -> _Found:
-    """Do it in a thread, and say what its failure means."""
+async def _in_thread(work: Callable[[], _Found]) -> _Found:
+    """Run blocking work in a thread, and raise its failure as a StoreError."""
     try:
         return await asyncio.to_thread(work)
     except OSError as error:
@@ -313,7 +365,8 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _is_there(path: Path) -> bool:
+def _is_file(path: Path) -> bool:
+    # not Path.exists, which answers False if the folder was replaced by a file
     try:
         path.stat()
     except FileNotFoundError:
@@ -323,7 +376,7 @@ def _is_there(path: Path) -> bool:
 
 def _remove_parts(folder: Path, before: Moment) -> None:
     for part in folder.glob(f"{_PART}_*"):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):  # another process may remove it at the same time
             if 1000 * part.stat().st_mtime < before:
                 part.unlink()
 
@@ -336,9 +389,9 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait for the disk."""
-    opened = os.open(path, os.O_RDONLY)
+    """Wait until a file or the entries of a folder are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Named bytes in a bucket or in memory, by obstore; loaded late, because few projects have one."""
+"""Named bytes in a bucket, by obstore of the extra `s3`; loaded late, as few projects use one."""
 
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -16,57 +16,58 @@ _Found = TypeVar("_Found")
 
 
 class Bucket:
-    """What lies somewhere else, reached when it is first asked for something."""
+    """Named bytes in a bucket. It connects at the first use, not when it is opened."""
 
     folder = None
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
-        """Keep the bytes, in place of others; False if they are to be new and the name is taken."""
-        mode: PutMode = "create" if anew else "overwrite"
+    async def put(self, name: str, content: bytes, *, only_if_new: bool = False) -> bool:
+        """Store the bytes, replacing others; with `only_if_new` return False if the name exists."""
+        mode: PutMode = "create" if only_if_new else "overwrite"
         try:
-            await _asked(obstore.put_async(self._store, name, content, mode=mode))
+            await _checked(obstore.put_async(self._store, name, content, mode=mode))
         except AlreadyExistsError:
             return False
         return True
 
     async def find(self, name: str) -> bytes | None:
-        """Return the bytes, if there are any."""
+        """Return the bytes, or None if the name does not exist."""
         try:
-            found = await _asked(obstore.get_async(self._store, name))
-            return bytes(await _asked(found.bytes_async()))
+            response = await _checked(obstore.get_async(self._store, name))
+            # `get_async` returns after the headers; the body can fail on its own
+            return bytes(await _checked(response.bytes_async()))
         except FileNotFoundError:
             return None
 
     async def exists(self, name: str) -> bool:
-        """Whether the name is taken."""
+        """Whether the name exists."""
         try:
-            await _asked(obstore.head_async(self._store, name))
+            await _checked(obstore.head_async(self._store, name))
         except FileNotFoundError:
             return False
         return True
 
     async def delete(self, name: str) -> None:
-        """Free the name; nothing happens if it is free."""
+        """Delete the name; do nothing if it does not exist."""
         with suppress(FileNotFoundError):
-            await _asked(obstore.delete_async(self._store, name))
+            await _checked(obstore.delete_async(self._store, name))
 
     async def tidy(self, before: Moment) -> None:
-        """Remove nothing: a bucket keeps no parts that can be seen."""
+        """Do nothing: a bucket shows no parts of an interrupted write."""
 
 
 def open_bucket(url: str) -> Bucket:
-    """Return what `memory:///` or `s3://bucket/prefix` names. Raises ValueError."""
+    """Return the bucket of an address such as `s3://bucket/prefix`. Raises ValueError."""
     try:
         return Bucket(from_url(url))
     except BaseError as error:
         raise ValueError(str(error)) from error
 
 
-async def _asked(work: Awaitable[_Found]) -> _Found:
-    """Await what the store does, and say what its failure means."""
+async def _checked(work: Awaitable[_Found]) -> _Found:
+    """Await a request, and raise its failure as a StoreError or FileNotFoundError."""
     try:
         return await work
     except (AlreadyExistsError, FileNotFoundError):

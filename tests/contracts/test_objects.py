@@ -1,4 +1,4 @@
-"""What named bytes promise, on disk and in a bucket; and what a failure there means."""
+"""Named bytes keep one contract on disk, in memory and in a bucket; failures are StoreErrors."""
 
 import asyncio
 import errno
@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
-from penstock.store.blobs import Disk, Objects, failure
+from penstock.store.blobs import Disk, Memory, Objects, failure
 from penstock.store.bucket import open_bucket
 
 LARGE = bytes(range(256)) * 4096
 
 
-@pytest.fixture(params=["disk", "bucket"])
+@pytest.fixture(params=["disk", "memory", "bucket"])
 def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
-    return Disk(tmp_path) if request.param == "disk" else open_bucket("memory:///")
+    if request.param == "disk":
+        return Disk(tmp_path)
+    return Memory() if request.param == "memory" else open_bucket("memory:///")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", LARGE], ids=len)
@@ -31,15 +33,15 @@ async def test_what_was_not_put_is_not_there(objects: Objects) -> None:
 
 
 async def test_a_name_that_is_taken_is_kept_unless_it_may_be_replaced(objects: Objects) -> None:
-    assert await objects.put("name", b"first", anew=True)
-    assert not await objects.put("name", b"second", anew=True)
+    assert await objects.put("name", b"first", only_if_new=True)
+    assert not await objects.put("name", b"second", only_if_new=True)
     assert await objects.find("name") == b"first"
     assert await objects.put("name", b"third")
     assert await objects.find("name") == b"third"
 
 
 async def test_of_several_at_once_one_is_the_first(objects: Objects) -> None:
-    puts = [objects.put("name", bytes([each]) * 100_000, anew=True) for each in range(8)]
+    puts = [objects.put("name", bytes([each]) * 100_000, only_if_new=True) for each in range(8)]
     won = await asyncio.gather(*puts)
     assert sum(won) == 1
     assert await objects.find("name") == bytes([won.index(True)]) * 100_000
@@ -50,7 +52,7 @@ async def test_a_name_is_freed_however_often_it_is_asked_for(objects: Objects) -
     for _ in range(2):
         await objects.delete("name")
     assert not await objects.exists("name")
-    assert await objects.put("name", b"y", anew=True)
+    assert await objects.put("name", b"y", only_if_new=True)
 
 
 MEANINGS: list[tuple[Exception, type[StoreError], str]] = [

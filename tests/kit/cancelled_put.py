@@ -17,11 +17,11 @@ class HeldDisk(Disk):
         self.is_asked, self.may_write = asyncio.Event(), asyncio.Event()
         self.has_written = asyncio.Event()
 
-    async def put(self, name: str, content: bytes, *, anew: bool = False) -> bool:
+    async def put(self, name: str, content: bytes, *, only_if_new: bool = False) -> bool:
         """Wait until it may write."""
         self.is_asked.set()
         await self.may_write.wait()
-        is_new = await super().put(name, content, anew=anew)
+        is_new = await super().put(name, content, only_if_new=only_if_new)
         self.has_written.set()
         return is_new
 

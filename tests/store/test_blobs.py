@@ -96,7 +96,7 @@ async def test_bytes_that_changed_on_disk_are_not_given_out(tmp_path: Path) -> N
     blobs = open_blobs(str(tmp_path))
     blob_id = await blobs.put(b"as it was")
     (tmp_path / blob_id).write_bytes(b"as it is")
-    with pytest.raises(StoreCorrupt, match="has other bytes than were put; restore it"):
+    with pytest.raises(StoreCorrupt, match="contains other bytes than were stored; restore it"):
         await blobs.get(blob_id)
 
 
@@ -162,6 +162,30 @@ def test_blobs_in_a_folder_do_not_load_what_reaches_buckets(tmp_path: Path) -> N
     assert done.stdout == "False\n"
 
 
+WITHOUT_OBSTORE = """
+import sys
+
+sys.modules["obstore"] = None
+from penstock.core.errors import ConfigError
+from penstock.store.blobs import open_blobs
+
+try:
+    open_blobs("s3://bucket/prefix")
+except ConfigError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow("starts a Python of its own")
+def test_a_bucket_without_its_library_names_the_extra_to_install() -> None:
+    command = [sys.executable, "-c", WITHOUT_OBSTORE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == (
+        "blobs = 's3://bucket/prefix' needs 'obstore', which is not installed: "
+        "pip install 'penstock[s3]'\n"
+    )
+
+
 async def test_a_put_that_is_cancelled_notes_the_bytes_that_it_still_wrote(tmp_path: Path) -> None:
     blobs, cut = await cancelled_put(tmp_path, b"text")
     assert blobs.take_abandoned() == {cut}
@@ -171,7 +195,7 @@ async def test_a_put_that_is_cancelled_notes_the_bytes_that_it_still_wrote(tmp_p
 
 async def test_nothing_but_the_file_is_left(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "not yet" / "there")
-    await asyncio.gather(*[disk.put("name", b"x" * 100_000, anew=True) for _ in range(8)])
+    await asyncio.gather(*[disk.put("name", b"x" * 100_000, only_if_new=True) for _ in range(8)])
     await disk.put("name", b"y")
     assert [each.name for each in disk.folder.iterdir()] == ["name"]
     assert (disk.folder / "name").read_bytes() == b"y"
@@ -186,7 +210,7 @@ def test_a_file_may_be_read_by_whoever_may_read_any(tmp_path: Path) -> None:
 async def test_what_a_crash_left_beside_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / "part_0000").write_bytes(b"half of it")
     disk = Disk(tmp_path)
-    assert await disk.put("name", b"whole", anew=True)
+    assert await disk.put("name", b"whole", only_if_new=True)
     assert await disk.find("name") == b"whole"
 
 
@@ -220,7 +244,7 @@ async def test_bytes_that_no_file_can_be_opened_for_are_put_later(tmp_path: Path
         for asked in (disk.put("other", b"y"), disk.find("name")):
             with pytest.raises(OutOfResources):
                 await asked
-    assert await disk.put("other", b"y", anew=True)
+    assert await disk.put("other", b"y", only_if_new=True)
 
 
 async def test_a_folder_in_the_place_of_a_file_is_a_failure_of_the_store(tmp_path: Path) -> None:
@@ -260,8 +284,8 @@ def test_a_file_that_is_there_already_is_synced_before_it_is_said_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever wrote it may have been killed before it was on disk."""
-    asyncio.run(Disk(tmp_path).put("name", b"x", anew=True))
+    asyncio.run(Disk(tmp_path).put("name", b"x", only_if_new=True))
     synced: list[int] = []
     monkeypatch.setattr("os.fsync", lambda opened: synced.append(os.fstat(opened).st_ino))
-    assert not asyncio.run(Disk(tmp_path).put("name", b"x", anew=True))
+    assert not asyncio.run(Disk(tmp_path).put("name", b"x", only_if_new=True))
     assert synced == [(tmp_path / "name").stat().st_ino, tmp_path.stat().st_ino]
