@@ -200,8 +200,8 @@ def _is_deeper(value: Any, depth: int) -> bool:
     for _ in range(depth):
         level = [
             member
-            for each in level
-            for member in (each.values() if isinstance(each, dict) else each)
+            for part in level
+            for member in (part.values() if isinstance(part, dict) else part)
             if isinstance(member, (dict, list))
         ]
     return bool(level)

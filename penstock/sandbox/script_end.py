@@ -93,8 +93,8 @@ def crashed(trap: str) -> CallError:
     return ScriptError(f"the script broke its sandbox and was ended: {trap}")
 
 
-def _no_function(found: str, script: Script) -> ScriptLoadError:
-    message = f"{script.entry!r} must export a function {script.entrypoint!r}, found {found}"
+def _no_function(kind: str, script: Script) -> ScriptLoadError:
+    message = f"{script.entry!r} must export a function {script.entrypoint!r}, found {kind}"
     diagnostic = Diagnostic(
         code="entrypoint-missing", message=message, file=script.file or script.entry
     )

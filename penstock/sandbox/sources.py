@@ -56,7 +56,7 @@ def plan_of(script: Script) -> str:
     modules = {
         url_of(name): {
             "source": source_of(module),
-            "imports": {written: url_of(found) for written, found in module.imports.items()},
+            "imports": {specifier: url_of(target) for specifier, target in module.imports.items()},
         }
         for name, module in script.modules.items()
     }

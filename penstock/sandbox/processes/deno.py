@@ -37,7 +37,7 @@ from penstock.sandbox.script import DENO, Bounds, Script
 from penstock.sandbox.sources import SDK, guest_source
 
 RUNNER = SDK / "runner.mjs"
-WANTED = "2.9."
+SUPPORTED = "2.9."
 """The prefix of supported versions: flags and `vm` must be tested again with each new one."""
 FLAGS = (
     *("--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock"),
@@ -81,11 +81,12 @@ def missing_deno() -> str:
     if os.name != "posix":
         return f"the engine deno does not run on {sys.platform}: use the engine wasm"
     try:
-        found = importlib.metadata.version("deno")
+        version = importlib.metadata.version("deno")
     except importlib.metadata.PackageNotFoundError:
         return "the engine deno is not installed: pip install 'penstock[deno]'"
-    if not found.startswith(WANTED):
-        return f"the engine deno needs deno {WANTED}*, found {found}: pip install 'penstock[deno]'"
+    if not version.startswith(SUPPORTED):
+        needs = f"the engine deno needs deno {SUPPORTED}*"
+        return f"{needs}, found {version}: pip install 'penstock[deno]'"
     return "" if binary() else "the package deno has no program for this machine: reinstall it"
 
 

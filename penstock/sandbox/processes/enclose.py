@@ -292,8 +292,8 @@ def _mount(
     *,
     options: bytes | None = None,
 ) -> None:
-    given = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
-    _call(_libc.mount(*given, ctypes.c_ulong(flags), options), target)
+    texts = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    _call(_libc.mount(*texts, ctypes.c_ulong(flags), options), target)
 
 
 def _follow(parent: int) -> None:

@@ -152,8 +152,8 @@ class WarmProcesses:
 
     def _refill(self, memory_mb: int) -> None:
         spare = self._spare.setdefault(memory_mb, deque())
-        wanted = self._counts.get(memory_mb, 1)
-        while not self._is_closed and len(spare) < wanted and self._room > 0:
+        count = self._counts.get(memory_mb, 1)
+        while not self._is_closed and len(spare) < count and self._room > 0:
             spare.append(self._started(memory_mb))
 
     def _refill_if_possible(self, memory_mb: int) -> None:

@@ -163,8 +163,8 @@ class ProcessSlots:
         if self._next_check is not None:
             self._next_check.cancel()
             self._next_check = None
-        if wanted := sum(map(len, self._wanted.values())):
-            self._evict(wanted)
+        if requests := sum(map(len, self._wanted.values())):
+            self._evict(requests)
 
     def _grant_next(self) -> None:
         """Grant a slot to the first task and move the task to the end."""
@@ -187,15 +187,15 @@ class ProcessSlots:
         if not queue:
             self._wanted.pop(task, None)
 
-    def _evict(self, wanted: int) -> None:
-        """Evict up to `wanted` holders whose patience is over; schedule a check for the next one.
+    def _evict(self, requests: int) -> None:
+        """Evict up to `requests` holders whose patience is over; schedule a check for the next one.
 
         An evicted holder keeps its slot until its process is reaped, and is not evicted twice.
         """
         timers = self.timers()
         leaving = sum(slot.evict is _evicted for slot in self.held)
         evictable = [slot for slot in self.held if slot.evict not in {None, _evicted}]
-        for slot in sorted(evictable, key=_patience)[: max(wanted - leaving, 0)]:
+        for slot in sorted(evictable, key=_patience)[: max(requests - leaving, 0)]:
             if slot.patient_until > timers.time():
                 self._next_check = timers.call_at(slot.patient_until, self.make_room)
                 return

@@ -158,12 +158,13 @@ def _modules(plan: Mapping[str, Any]) -> dict[str, Module]:
     return {
         name.removeprefix(TOOL): Module(
             name=name.removeprefix(TOOL),
-            source=each["source"],
+            source=module["source"],
             imports={
-                written: found.removeprefix(TOOL) for written, found in each["imports"].items()
+                specifier: target.removeprefix(TOOL)
+                for specifier, target in module["imports"].items()
             },
         )
-        for name, each in plan.items()
+        for name, module in plan.items()
         if name != RUNTIME
     }
 

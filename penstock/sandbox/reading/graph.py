@@ -65,11 +65,11 @@ def refused_attributes(statement: Statement) -> Iterator[tuple[int, RefusedImpor
     is_json = statement.specifier.endswith(JSON)
     for key, value, at in statement.attributes:
         if not (is_json and (key, value) == _JSON_ATTRIBUTE):
-            said = f'import attribute "{key}" is not supported'
-            yield at, RefusedImport(code="import-attribute", message=said)
+            message = f'import attribute "{key}" is not supported'
+            yield at, RefusedImport(code="import-attribute", message=message)
     if is_json and all(key != "type" for key, _, _ in statement.attributes):
-        said = f'import of "{statement.specifier}" needs with {{ type: "json" }}'
-        yield statement.specifier_at, RefusedImport(code="import-json", message=said)
+        message = f'import of "{statement.specifier}" needs with {{ type: "json" }}'
+        yield statement.specifier_at, RefusedImport(code="import-json", message=message)
 
 
 def missing_file(importer: str, specifier: str, names: Iterable[str]) -> RefusedImport:
@@ -95,8 +95,8 @@ def missing_name(
 
 def relative(importer: str, name: str) -> str:
     """Return the specifier by which one module imports another."""
-    found = posixpath.relpath(name, posixpath.dirname(importer) or ".")
-    return found if found.startswith("../") else f"./{found}"
+    path = posixpath.relpath(name, posixpath.dirname(importer) or ".")
+    return path if path.startswith("../") else f"./{path}"
 
 
 class Graph(Struct, kw_only=True):
@@ -157,9 +157,9 @@ class Graph(Struct, kw_only=True):
         if scanned is None or scanned.is_broken:
             return None, set()
         specifiers = {
-            scanned.statements[each.statement].specifier
-            for each in scanned.exports
-            if each.name is None and each.statement is not None
+            scanned.statements[export.statement].specifier
+            for export in scanned.exports
+            if export.name is None and export.statement is not None
         }
         links = self.links[name]
         if not specifiers <= links.keys():
@@ -216,18 +216,18 @@ def _refused_shape(specifier: str) -> RefusedImport | None:
         )
     bad = _bad_character(specifier)
     if bad is not None:
-        said = f'import "{_shown(specifier)}" has a character that is not allowed: {bad}'
-        return RefusedImport(code="import-bad-character", message=said)
+        message = f'import "{_shown(specifier)}" has a character that is not allowed: {bad}'
+        return RefusedImport(code="import-bad-character", message=message)
     if specifier.split("/", 1)[0] not in {".", ".."}:
         return _bare(specifier)
     return None
 
 
 def _bad_character(specifier: str) -> str | None:
-    found = _BAD.search(specifier)
-    if found is None:
+    match = _BAD.search(specifier)
+    if match is None:
         return "an empty segment" if "" in specifier.split("/") else None
-    character = found[0]
+    character = match[0]
     return f'"{character}"' if character > _CONTROL else f"U+{ord(character):04X}"
 
 
@@ -237,23 +237,23 @@ def _shown(specifier: str) -> str:
 
 def _bare(specifier: str) -> RefusedImport:
     path = specifier if specifier.endswith(EXTENSIONS) else f"{specifier}.mts"
-    said = f'package import "{specifier}" is not allowed; use a relative path such as "./{path}"'
-    return RefusedImport(code="import-bare", message=said)
+    message = f'package import "{specifier}" is not allowed; use a relative path such as "./{path}"'
+    return RefusedImport(code="import-bare", message=message)
 
 
 def _resolved(importer: str, specifier: str, folder: str) -> str | RefusedImport:
     segments = specifier.split("/")
     begin = next((n for n, each in enumerate(segments) if each not in {".", ".."}), len(segments))
     if ".." in segments[begin:]:
-        said = f'".." may stand only at the beginning of import "{specifier}"'
-        return RefusedImport(code="import-parent", message=said)
+        message = f'".." is allowed only at the beginning of import "{specifier}"'
+        return RefusedImport(code="import-parent", message=message)
     name = posixpath.normpath(posixpath.join(posixpath.dirname(importer), specifier))
     if name.split("/")[0] == "..":
-        said = f'import "{specifier}" leads out of {folder}'
-        return RefusedImport(code="import-parent", message=said)
+        message = f'import "{specifier}" leads out of {folder}'
+        return RefusedImport(code="import-parent", message=message)
     if not name.endswith(EXTENSIONS) or begin == len(segments):
-        said = f'import "{specifier}" must end in .mts, .mjs, .ts, .js or .json'
-        return RefusedImport(code="import-extension", message=said)
+        message = f'import "{specifier}" must end in .mts, .mjs, .ts, .js or .json'
+        return RefusedImport(code="import-extension", message=message)
     return name
 
 

@@ -138,9 +138,9 @@ class _Lexer:
             yield unquoted(text.source[key]), unquoted(text.source[value]), key.start
 
     def _exports(self, text: "_Text") -> Iterator[Export]:
-        while found := self.instance.quick("re"):
+        while export := self.instance.quick("re"):
             first, last, own_first, own_last, _, statement, kind, more = struct.unpack(
-                "<IIIIIIBB", self.instance.read(found, 26)
+                "<IIIIIIBB", self.instance.read(export, 26)
             )
 
             def named(first: int, last: int) -> str:
@@ -168,8 +168,8 @@ class _Text:
         self.source = source
         self._wide: list[int] = []
         if len(units) > 2 * len(source):
-            found = enumerate(_WIDE.finditer(source))
-            self._wide = [character.start() + before for before, character in found]
+            wide = enumerate(_WIDE.finditer(source))
+            self._wide = [character.start() + before for before, character in wide]
 
     def at(self, unit: int) -> int:
         return unit - bisect_left(self._wide, unit)

@@ -94,10 +94,10 @@ def load(reference: ScriptReference, scanner: Scanner) -> LoadResult:
     if problems := _located(reference, _Check(reference, graph).problems()):
         return LoadResult(problems=problems)
     warnings = (
-        replace(each, file=name)
+        replace(warning, file=name)
         for name, scanned in graph.scans.items()
         if not name.endswith(JSON)
-        for each in absent_globals(scanned.source)
+        for warning in absent_globals(scanned.source)
     )
     script = _script(graph, reference.entrypoint)
     return LoadResult(script=script, warnings=_located(reference, warnings))

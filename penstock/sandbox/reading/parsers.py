@@ -229,7 +229,7 @@ def _width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in {"A", "F", "W"} else 1
 
 
-def _unescape(found: re.Match[str]) -> str:
-    if digits := found[1] or found[2] or found[3]:
+def _unescape(escape: re.Match[str]) -> str:
+    if digits := escape[1] or escape[2] or escape[3]:
         return chr(min(int(digits, 16), _LAST))
-    return "" if found[4] in _LINE_ENDS else _LETTERS.get(found[4], found[4])
+    return "" if escape[4] in _LINE_ENDS else _LETTERS.get(escape[4], escape[4])

@@ -105,12 +105,12 @@ def exported(mask: str) -> list[str]:
 
 def _imports(mask: str) -> Iterator[tuple[int, int]]:
     begin: int | None = None
-    for found in _STATIC.finditer(mask):
-        if found["head"] is not None:
-            begin = found.start()
+    for token in _STATIC.finditer(mask):
+        if token["head"] is not None:
+            begin = token.start()
             continue
-        if found["tail"] is not None and begin is not None:
-            yield begin, found.end()
+        if token["tail"] is not None and begin is not None:
+            yield begin, token.end()
         begin = None
 
 
@@ -132,20 +132,20 @@ def _block(text: str, mask: str, at: int) -> str | None:
 
 
 def _parameter_property(text: str, mask: str, at: int) -> str | None:
-    found = _MODIFIERS.search(mask, max(0, at - 200), at)
-    return None if found is None else _put(text, found.start(), at, "")
+    match = _MODIFIERS.search(mask, max(0, at - 200), at)
+    return None if match is None else _put(text, match.start(), at, "")
 
 
 def _import_equals(text: str, mask: str, at: int) -> str | None:
-    found = _IMPORT_EQUALS.match(mask, at)
-    if found is None:
+    match = _IMPORT_EQUALS.match(mask, at)
+    if match is None:
         return None
-    return _put(_put(text, *found.span(2), ""), *found.span(1), "var")
+    return _put(_put(text, *match.span(2), ""), *match.span(1), "var")
 
 
 def _export_equals(text: str, mask: str, at: int) -> str | None:
-    found = _EXPORT_EQUALS.match(mask, at)
-    return None if found is None else _put(text, at, found.end(), "")
+    match = _EXPORT_EQUALS.match(mask, at)
+    return None if match is None else _put(text, at, match.end(), "")
 
 
 def _cast(text: str, mask: str, at: int) -> str | None:
@@ -154,12 +154,12 @@ def _cast(text: str, mask: str, at: int) -> str | None:
 
 
 def _decorator(text: str, mask: str, at: int) -> str | None:
-    found = _DECORATOR.match(mask, at)
-    if found is None:
+    match = _DECORATOR.match(mask, at)
+    if match is None:
         return None
-    end: int | None = found.end()
-    if mask[found.end() : found.end() + 1] == "(":
-        end = closing(mask, found.end())
+    end: int | None = match.end()
+    if mask[match.end() : match.end() + 1] == "(":
+        end = closing(mask, match.end())
     return None if end is None else _put(text, at, end, "")
 
 
@@ -174,8 +174,8 @@ def _hidden(text: str) -> Iterator[tuple[int, int]]:
     # The depth of braces in each open `${…}`: a `}` at depth 0 continues its template.
     depths: list[int] = []
     at = 0
-    while (found := _NEXT.search(text, at)) is not None:
-        at, sign = found.end(), found[0]
+    while (token := _NEXT.search(text, at)) is not None:
+        at, sign = token.end(), token[0]
         if sign == "{" and depths:
             depths[-1] += 1
         elif sign == "}" and depths and depths[-1]:
@@ -186,14 +186,14 @@ def _hidden(text: str) -> Iterator[tuple[int, int]]:
             inside = _IN_TEMPLATE.match(text, at)
             stop = len(text) if inside is None else inside.end()
             ends = inside is not None and inside[1] == "`"
-            yield found.start() if sign == "}" else at, stop - ends
+            yield token.start() if sign == "}" else at, stop - ends
             if inside is not None and inside[1] == "${":
                 depths.append(0)
             at = stop
         elif sign[0] == "/":
-            yield found.start(), at
+            yield token.start(), at
         elif sign[0] in "'\"":
-            yield found.start() + 1, at - (len(sign) > 1 and sign[-1] == sign[0])
+            yield token.start() + 1, at - (len(sign) > 1 and sign[-1] == sign[0])
 
 
 _WAYS: dict[str, Callable[[str, str, int], str | None]] = {

@@ -1,4 +1,4 @@
-// AbortController and AbortSignal, with events of their own: there is no EventTarget here.
+// AbortController and AbortSignal. They dispatch their events themselves: there is no EventTarget.
 let abortNow, whenAborted;
 
 class AbortSignal {
@@ -34,7 +34,7 @@ class AbortSignal {
 
   static timeout(wait) {
     const signal = new AbortSignal(RUNTIME_ONLY);
-    // Idle: what it is to end may be over, so a script that waits for a person does not wait for it.
+    // Idle: a script that waits for a person is suspended although this timer is open.
     const passed = ask("timer", { ms: integer(wait, "AbortSignal.timeout: the time", 0, 3600000), idle: true });
     then(passed, () => abortNow(signal, new DOMException("the time is up", "TimeoutError")));
     return signal;
@@ -75,7 +75,7 @@ class AbortSignal {
     const event = { type: "abort", target: this, currentTarget: this };
     const called = this.#listeners;
     this.#listeners = called.filter(({ once }) => !once);
-    // What a listener throws goes to nobody: it must not keep others from being told.
+    // Errors of listeners are dropped: one listener must not prevent the calls of the others.
     const tell = (listener) => {
       const told = new Promise((resolve) => resolve(typeof listener === "function" ? listener.call(this, event) : listener.handleEvent?.(event)));
       then(told, () => {});

@@ -1,6 +1,6 @@
-// What the runtime leans on, taken before any script can replace it. A script may patch JSON, Promise
-// or Object.prototype as it likes: it then fools itself, and not what stands between it and its host.
-// So what crosses to the host is put together without methods, iterators and prototypes of the script.
+// The built-ins that the guest sources use, captured before any script can replace them. A script may
+// patch JSON, Promise or Object.prototype: that changes its own world, but not its messages to the host.
+// Therefore messages are built without methods, iterators and prototypes that a script can reach.
 const {
   Array, ArrayBuffer, BigInt, Boolean, DataView, Date, DOMException, Error, EvalError, Function, JSON, Map, Math,
   Number, Object, Promise, Proxy, RangeError, ReferenceError, Reflect, RegExp, Set, String, Symbol, SyntaxError,
@@ -15,7 +15,7 @@ const PromiseOfRuntime = Promise;
 const PROMISES = Promise.prototype;
 const reject = Promise.reject.bind(Promise);
 const { call: callOfFunction } = Function.prototype;
-// Bound, not `(self, ...given) => apply(…)`: that would make an array and a frame at each call.
+// Bound, not `(self, ...given) => apply(…)`, which would create an array and a frame for each call.
 const uncurried = (method) => callOfFunction.bind(method);
 const slice = uncurried(String.prototype.slice);
 const indexOf = uncurried(String.prototype.indexOf);
@@ -31,23 +31,23 @@ const { exec: execOfPattern } = RegExp.prototype;
 const hasOwn = Object.hasOwn;
 const now = Date.now;
 
-// Filled by `run`: the snapshot is taken before, and everything of one call comes with its input.
+// Filled by `run`: the memory image is taken before, and values of one call arrive with its input.
 const limits = create(null);
 const NO_OPTIONS = freeze(create(null));
 let begunAt = 0;
 
-/** Define a property as it is said: a literal has a prototype, which a script may have given a `get`. */
+/** Define a property. A descriptor with a prototype could inherit a `get` of the script. */
 function define(object, name, property) {
   return defineProperty(object, name, { __proto__: null, ...property });
 }
 
-/** Go on when a promise of the runtime's own settles: no script decides what kind of promise that makes. */
+/** Call `next` when a promise of the guest sources settles, without the `constructor` of a script. */
 function then(promise, next, failed) {
   define(promise, "constructor", { value: undefined, configurable: true });
   return thenOfPromise(promise, next, failed);
 }
 
-/** Make a pattern that matches as it was written. */
+/** Return a pattern whose `exec` a script cannot replace. */
 function pattern(made) {
   return define(made, "exec", { value: execOfPattern });
 }
@@ -56,7 +56,7 @@ function matches(made, text) {
   return testOfPattern(made, text);
 }
 
-/** Add an item to a list: `push` would ask the setters of all arrays. */
+/** Add an item to a list. `push` would call setters of Array.prototype. */
 function append(list, item) {
   define(list, list.length, { value: item, writable: true, enumerable: true, configurable: true });
 }
@@ -66,17 +66,17 @@ function includes(list, item) {
   return false;
 }
 
-/** Put a name into the world of scripts, where it stays what it is. */
+/** Define a global that scripts cannot replace. */
 function exposeForGood(name, value) {
   defineProperty(globalThis, name, { value, writable: false, enumerable: false, configurable: false });
 }
 
-/** Put a name into the world of scripts, as browsers do: a script may replace it for itself. */
+/** Define a global that scripts can replace, as in browsers. */
 function expose(name, value) {
   defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
 }
 
-/** Freeze an object of functions, the functions and all. */
+/** Freeze an object and its functions. */
 function sealed(members) {
   for (const name in members) {
     const member = members[name];

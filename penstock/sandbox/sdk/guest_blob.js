@@ -1,4 +1,4 @@
-// Blob, File and FormData. A file of the workspace is a name: only the host reads it, when it is sent.
+// Blob, File and FormData. A file of the workspace is only a path: the host reads it when it is sent.
 let bytesOfBlob, entriesOfForm, pathOfFile;
 
 class Blob {

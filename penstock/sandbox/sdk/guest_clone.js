@@ -33,7 +33,7 @@ function cloneOf(value, seen) {
 function cloneMembers(value, copy, seen) {
   for (const key of Object.keys(value)) {
     const copied = cloneOf(value[key], seen);
-    // JSON may have a member of this name; to assign to it would be to choose what is behind the copy.
+    // JSON may have this member. An assignment would set the prototype of the copy.
     if (key === "__proto__") define(copy, key, { value: copied, writable: true, enumerable: true, configurable: true });
     else copy[key] = copied;
   }
@@ -65,7 +65,7 @@ function cloneError(value, keep, seen) {
   return copy;
 }
 
-/** Whether nothing of it would be lost: things with inner state have no copy. */
+/** Whether a copy of the members is a complete copy; objects with private state have none. */
 function isPlain(value) {
   const others = [Promise, WeakMap, WeakSet, AbortSignal, AbortController, FormData, URL, URLSearchParams];
   return !others.some((kind) => value instanceof kind);

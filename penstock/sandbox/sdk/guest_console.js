@@ -1,4 +1,4 @@
-// The console: lines for the task's events, formatted here, cut here, and cut again by the host.
+// The console: lines for the events of the task. They are cut here, and again by the host.
 const DIRECTIVES = "sdifjoOc%";
 let linesLeft, bytesLeft;
 
@@ -52,7 +52,7 @@ function print(level, given) {
   sayNow(`print\n0\n${level}\n${line}`);
 }
 
-/** Return a text of at most so many bytes of UTF-8: one that is cut ends with a mark of three. */
+/** Cut a text to a number of bytes of UTF-8. A text that was cut ends with a mark of three bytes. */
 function cutToBytes(line, most) {
   let kept = 0, bytes = 0;
   for (let at = 0; at < line.length;) {

@@ -1,5 +1,5 @@
-// Chance, which repeats in every entry of one call: it comes from a seed of that call. Nothing of it
-// may be drawn before the snapshot is taken, or all calls would share it.
+// Randomness, which repeats in every entry of one call: it comes from the seed of the call. No random
+// value may be drawn before the memory image is taken, or all calls would share it.
 const ALGORITHMS = ["SHA-1", "SHA-256", "SHA-384", "SHA-512"];
 const MOST_RANDOM = 65536;
 let chanceA, chanceB, chanceC, chanceD;
@@ -8,7 +8,7 @@ function seedChance([a, b, c, d]) {
   [chanceA, chanceB, chanceC, chanceD] = [a, b, c, d];
 }
 
-/** 32 bits of sfc32, a small generator that is good enough for Math.random. */
+/** Return 32 bits of sfc32, a small generator that is good enough for Math.random. */
 function nextChance() {
   const drawn = (((chanceA + chanceB) | 0) + chanceD) | 0;
   chanceD = (chanceD + 1) | 0;
@@ -35,7 +35,7 @@ exposeForGood("crypto", sealed({
   getRandomValues: (array) => {
     const holds = ArrayBuffer.isView(array) && !(array instanceof DataView) && !/Float/.test(array.constructor.name);
     wanted(holds, `crypto.getRandomValues takes an array of integers such as Uint8Array, found ${kindOf(array)}`);
-    // Asked of the array itself: a script may have given it another size, that of everything.
+    // Read by the captured getter: a script may define another `byteLength` on the array.
     const size = sizeOf(array);
     if (size > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
     setBytes(new Uint8Array(ofArray.buffer(array), ofArray.start(array), size), chance(`${size}`));
@@ -50,5 +50,5 @@ exposeForGood("crypto", sealed({
   }),
 }));
 
-// Time stands still between host calls: the clock of the engine is the clock of the call.
+// The clock moves only with deliveries of the host: it is the clock of the call.
 exposeForGood("performance", sealed({ now: () => now() - begunAt }));

@@ -1,4 +1,4 @@
-// Text and bytes: UTF-8 alone. The host converts, because it does so a hundred times faster.
+// Text and bytes: only UTF-8. The host converts, because it does so a hundred times faster.
 
 class TextEncoder {
   get encoding() {
@@ -63,7 +63,7 @@ class TextDecoder {
   }
 }
 
-/** How many bytes at the end begin a character that may yet be completed. */
+/** Return the number of bytes at the end that begin an incomplete character. */
 function unfinished(bytes) {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back];
@@ -73,7 +73,7 @@ function unfinished(bytes) {
   return 0;
 }
 
-/** Return a view of what may stand for bytes. */
+/** Return the bytes of an ArrayBuffer or a view. */
 function bytesOf(source, what) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   wanted(isView(source), `${what} takes an ArrayBuffer or a view of one, found ${kindOf(source)}`);
@@ -86,7 +86,7 @@ const ofArray = partsOf(VIEW), ofDataView = partsOf(DataView.prototype);
 const sizeOf = ofArray.size;
 const setBytes = uncurried(VIEW.set);
 
-/** Return an ArrayBuffer that holds these bytes and no others: what may cross to the host. */
+/** Return an ArrayBuffer with exactly these bytes: only such a buffer is passed to the host. */
 function bufferOf(bytes) {
   const buffer = ofArray.buffer(bytes);
   const whole = ofArray.start(bytes) === 0 && sizeOf(bytes) === sizeOfBuffer(buffer);
@@ -99,7 +99,7 @@ function copied(bytes) {
   return copy;
 }
 
-/** Return the text of bytes, without the mark that it may begin with. */
+/** Decode bytes as UTF-8, without a byte order mark. */
 function textOfBytes(bytes) {
   const text = decodeUtf8(bufferOf(bytes), "");
   return text[0] === "\uFEFF" ? slice(text, 1) : text;

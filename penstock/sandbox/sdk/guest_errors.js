@@ -1,5 +1,5 @@
-// The errors that scripts see. Their details lie in private fields, so that what the host is told of
-// an uncaught error is what the runtime put in, whatever a script did to the object.
+// The errors that scripts see. Their details are in private fields: the host receives for an uncaught
+// error what was put in when it was created, even if a script changed the object.
 const RUNTIME_ONLY = {};
 const CODE = pattern(/^[A-Z][A-Z0-9_]{0,63}$/);
 let detailOf, toolErrorOf;
@@ -41,7 +41,7 @@ class ToolError extends Error {
   }
 }
 
-// TOOL_FAILED and UPSTREAM_UNAVAILABLE are the two of the runtime's codes that a script may use.
+// TOOL_FAILED and UPSTREAM_UNAVAILABLE are the two built-in codes that a script may use.
 const CODES_OF_RUNTIME = [
   "TOOL_NOT_FOUND", "NOT_PERMITTED", "INVALID_INPUT", "INVALID_OUTPUT", "SCRIPT_ERROR", "SCRIPT_LOAD_ERROR",
   "TIMEOUT", "OUT_OF_MEMORY", "OUTPUT_TOO_LARGE", "VAULT_DENIED", "VAULT_NOT_FOUND", "STATE_DENIED",
@@ -55,7 +55,7 @@ for (const made of [FloError, ToolError]) {
   freeze(made);
 }
 
-/** What the host is told of an error, however a script changes the details that it sees. */
+/** Return the private details of an error, for the host. */
 function toldOf(detail) {
   return detail.details === undefined ? detail : { __proto__: null, ...detail, details: new JsonText(spelled(detail.details)) };
 }
@@ -68,7 +68,7 @@ function describeOn(error, detail) {
   if (detail.details !== undefined) read("details");
 }
 
-/** Make the error that a host call rejects with. */
+/** Create the error with which a host call rejects. */
 function refusal(told, stack) {
   const { name, message, code, retryable, continuable, details } = { __proto__: null, ...told };
   const error =
@@ -76,7 +76,7 @@ function refusal(told, stack) {
     : name === "RangeError" ? new RangeError(message)
     : name === "AbortError" ? new DOMException(message, "AbortError")
     : new FloError(RUNTIME_ONLY, { __proto__: null, code, message, retryable, continuable, details });
-  // Where the script asked says more than where the answer came in.
+  // The stack of the call is more useful than that of the delivery.
   if (stack !== undefined) define(error, "stack", { value: stack, writable: true, configurable: true });
   return error;
 }
@@ -85,7 +85,7 @@ function runtimeError(code, message, continuable = true) {
   return new FloError(RUNTIME_ONLY, { __proto__: null, code, message, retryable: false, continuable });
 }
 
-// Checks of arguments: what was wanted, in words.
+// Checks of arguments.
 
 function isObject(value) {
   return (typeof value === "object" && value !== null) || typeof value === "function";
@@ -95,7 +95,7 @@ function wanted(holds, message) {
   if (!holds) throw new TypeError(message);
 }
 
-/** Return an object that is given; with `known`, one that has no other members. */
+/** Check that a value is an object; with `known`, that it has no other members. */
 function members(given, of, known) {
   if (!isObject(given) || isArray(given)) throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
   if (known === undefined) return given;
@@ -117,7 +117,7 @@ function unknownMember(name, of, known) {
   return new TypeError(`${of} takes no "${shown}"; ${isNear ? `did you mean "${nearest}"?` : `it takes ${all}`}`);
 }
 
-/** How many letters are to be added, taken away or replaced to make one name of another. */
+/** Return the edit distance of two names. */
 function distance(name, other) {
   let above = create(null);
   for (let at = 0; at <= other.length; at++) above[at] = at;
@@ -134,7 +134,7 @@ function distance(name, other) {
 }
 
 function text(value, what, { empty = false, most } = NO_OPTIONS) {
-  // The words are put together only where they are needed: this is checked at every host call.
+  // The message is built only if it is needed: this check runs at every host call.
   if (typeof value === "string" && value.length > 0 && most === undefined) return value;
   wanted(typeof value === "string", `${what} must be a string, found ${kindOf(value)}`);
   wanted(empty || value.length > 0, `${what} must not be empty`);
@@ -148,7 +148,7 @@ function integer(value, what, least, most) {
   return value;
 }
 
-/** Return a value as JSON; a function, a BigInt or a cycle is a mistake of the caller. */
+/** Return a value as JSON. Throws a TypeError for a function, a BigInt or a cycle. */
 function jsonText(value, what) {
   let text;
   try {

@@ -1,5 +1,5 @@
-// The global `flo`: what a script may ask for. Mistakes in the arguments are told here, in words; the
-// host checks again, because a script may get around this.
+// The global `flo`: the host calls of a script. Arguments are checked here, for good messages; the host
+// checks them again, because a script can bypass these checks.
 const LONGEST_WAIT = 3600000;
 const LONGEST_LIFE = 31536000;
 const SCOPE_KINDS = ["profile", "session", "task", "shared"];
@@ -11,7 +11,7 @@ function oneOf(value, what, choices) {
   throw new TypeError(`${what} must be one of ${listed(choices, choices.length, (each) => each)}, found ${kindOf(value)}`);
 }
 
-/** Copy the members that were given, each as JSON: what is undefined is as good as absent. */
+/** Copy the members, each as JSON. An undefined member counts as absent. */
 function given(source, names, of) {
   const found = create(null);
   for (let at = 0; at < names.length; at++) {
@@ -58,7 +58,7 @@ function formatUnixTimestamp(seconds, format, timezone = "UTC") {
 
 let placeholderOf;
 
-/** A secret that a script may pass on and cannot read: its text is a placeholder. */
+/** A secret that a script can pass on but not read: its text is a placeholder. */
 class FloSecret {
   #placeholder;
 
@@ -118,7 +118,7 @@ function keyOf(request, of) {
   return { key: text(request.key, `${of}: "key"`) };
 }
 
-/** What every write may say: how long it lives, and what must be there before it. */
+/** Check the options of a write: its lifetime, and the revision that it replaces. */
 function writeOf(request, of) {
   const found = create(null);
   const { ttl_seconds, if_revision } = request;
@@ -166,7 +166,7 @@ function checkUri(path, of) {
   return normalized(path, "NFC");
 }
 
-/** Whether these are at most 32 names with "/" between; or none, which is the root. */
+/** Whether a path has at most 32 names with "/" between them; an empty one is the root. */
 function areNames(rest) {
   if (rest === "") return true;
   let from = 0;
@@ -187,7 +187,7 @@ function fileOf(path, options = {}) {
   return new File([], text(name, 'flo.file: "name"'), { type, lastModified }, { token: RUNTIME_ONLY, path: uri });
 }
 
-// ---- later
+// ---- not available in this version
 
 function later(name) {
   return () => reject(runtimeError("NOT_AVAILABLE", `flo.${name} is not available in this version`));

@@ -1,15 +1,15 @@
-// Asking the host. Every request has a number; the answer comes back under it, through `deliver`.
+// Host calls. Every call has a number, under which `deliver` settles it.
 const asked = create(null);
 let lastNumber = 0;
 let hostCalls = 0;
-// For what settles with a value whatever becomes of it: to note who asked costs as much as to ask.
+// For calls that never reject: capturing the stack of the caller costs as much as the call.
 const NEVER_REFUSED = freeze({ __proto__: null, isNeverRefused: true });
 
 /**
- * Ask the host, and return a promise of its value.
+ * Make a host call, and return a promise of its result.
  *
- * `attachments` are ArrayBuffers that the arguments refer to by place; `read` makes the value that the
- * script sees out of the JSON and the attachments that came.
+ * `attachments` are ArrayBuffers that the arguments refer to by index. `read` converts the JSON and the
+ * attachments of the result to the value that the script sees.
  */
 function ask(name, given, options = NO_OPTIONS) {
   return askSpelled(name, spelled(given), options);
@@ -32,8 +32,8 @@ function askSpelled(name, text, { attachments, read, signal, isNeverRefused }) {
   return promise;
 }
 
-// To cross costs more than to ask, so what is asked together crosses together: when the jobs that are
-// waiting now have run, or before anything that cannot wait. JSON has no NUL, so that is the border.
+// Crossing to the host costs more than the call, so calls are sent in batches: when the pending jobs
+// have run, or before a message that cannot wait. JSON contains no NUL, so NUL separates them.
 const LONGEST_TOGETHER = 65536;
 let unsaid = "";
 const settledPromise = define(PromiseOfRuntime.resolve(), "constructor", { value: undefined });
@@ -56,7 +56,7 @@ function flush() {
   post(message);
 }
 
-/** Say something now, with bytes or without. */
+/** Send a message now, after all calls that wait to be sent. */
 function sayWith(message, attachments) {
   flush();
   apply(post, undefined, withFirst(message, attachments));
@@ -67,7 +67,7 @@ function sayNow(message) {
   post(message);
 }
 
-/** Give up a host call: the promise rejects now, and the host may stop. */
+/** Drop a host call: its promise rejects now, and the host may cancel it. */
 function withdraw(number, reason) {
   const call = asked[number];
   if (call === undefined) return;
@@ -89,7 +89,7 @@ function deliver(number, ok, text, attachments) {
   }
 }
 
-/** Ask for what the host knows at once. */
+/** Make a synchronous host call. */
 function answerNow(name, given) {
   const found = parseJson(answer(name, spelled(given)));
   if (hasOwn(found, "refusal")) throw refusal(found.refusal);
@@ -97,14 +97,14 @@ function answerNow(name, given) {
 }
 
 function checkSize(text, name) {
-  // A character is at most three bytes, so that most texts need not be measured.
+  // A UTF-16 unit has at most three bytes of UTF-8, so most texts need not be measured.
   if (text.length * 3 <= limits.messageBytes) return;
   const size = text.length > limits.messageBytes ? text.length : sizeOf(encodeUtf8(text));
   const said = `the arguments of ${name} have over ${limits.messageBytes} bytes as JSON`;
   wanted(size <= limits.messageBytes, said);
 }
 
-/** Make a function of the API whose mistakes reject, as everything else it refuses does. */
+/** Wrap a function so that errors in its arguments reject instead of throwing. */
 function asking(ask_) {
   return (...given) => {
     try {
@@ -115,7 +115,7 @@ function asking(ask_) {
   };
 }
 
-// Not `[first, ...rest]`: to spread asks the iterator of arrays, which a script may have replaced.
+// Not `[first, ...rest]`: spreading uses the iterator of arrays, which a script may have replaced.
 function withFirst(first, rest) {
   const all = [first];
   for (let at = 0; at < rest.length; at++) append(all, rest[at]);

@@ -1,4 +1,4 @@
-// How the console shows a value: close to what Node shows, on one line, and never running a getter.
+// Formats values for the console: similar to Node, on one line, and without running getters.
 const DEEPEST = 4;
 const MOST_ITEMS = 100;
 const IDENTIFIER = pattern(/^[A-Za-z_$][\w$]*$/);
@@ -83,14 +83,14 @@ function member(value, key, show) {
   return `${name}: ${shown}`;
 }
 
-/** The first items of a list, with commas between. */
+/** Return the first items of a list, separated by commas. */
 function listed(items, count, show) {
   let shown = "";
   for (let at = 0; at < count && at < MOST_ITEMS; at++) shown += `${at === 0 ? "" : ", "}${show(items[at])}`;
   return count > MOST_ITEMS ? `${shown}, … ${count - MOST_ITEMS} more` : shown;
 }
 
-/** The first items of a Map or Set. */
+/** Return the first items of a Map or Set. */
 function collected(each, items, count, show) {
   const found = [];
   each(items, (item, key) => {

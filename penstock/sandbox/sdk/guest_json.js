@@ -1,8 +1,8 @@
-// JSON for the host. What a script gave is spelled as `JSON.stringify` does, `toJSON` and all; what the
-// runtime puts around it is spelled here, where no `toJSON` of a prototype has a say in it.
+// JSON for the host. Values of a script are serialised by `JSON.stringify`, including `toJSON`. The parts
+// around them are serialised here, so that no `toJSON` of a patched prototype can change them.
 let textOfJson;
 
-/** A value of the script, spelled already. */
+/** A value of the script that is already JSON. */
 class JsonText {
   #text;
 
@@ -15,7 +15,7 @@ class JsonText {
   }
 }
 
-/** Spell what the runtime made: objects and arrays without holes, of texts, numbers and JsonTexts. */
+/** Serialise a value of the guest sources: objects and dense arrays of texts, numbers and JsonTexts. */
 function spelled(value) {
   if (typeof value !== "object" || value === null) return toJson(value);
   const text = textOfJson(value);

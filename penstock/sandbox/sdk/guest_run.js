@@ -1,4 +1,4 @@
-// The entry: from the first line of the script to its output, and what the engine may call.
+// Runs the script, from its first line to its output, and receives the messages of the engine.
 const LONGEST_MESSAGE = 2000;
 const LONGEST_STACK = 8192;
 
@@ -26,13 +26,13 @@ function enter(exports, entrypoint, input) {
   then(begun, () => settle(output), fail);
 }
 
-/** Go on when the output is there, which may be a promise, or something with a `then` of its own. */
+/** Continue when the output is available. It may be a promise or another thenable. */
 function settle(output) {
   try {
-    // As `await` does: a promise is waited for whatever a script has made of `then`.
+    // As `await` does: a replaced `Promise.prototype.then` is not used.
     if (isObject(output) && getPrototypeOf(output) === PROMISES) return then(output, finish, fail);
   } catch {
-    // It is no promise, or frozen.
+    // The output is not a promise, or it is frozen.
   }
   then(new PromiseOfRuntime((resolve) => resolve(output)), finish, fail);
 }
@@ -44,7 +44,7 @@ function finish(output) {
   } catch (error) {
     return fail(new TypeError(`the output is not JSON: ${messageOf(error)}`));
   }
-  // Over the limit by any count: it would only be carried out to be refused.
+  // Over the limit in any encoding: the host would refuse it.
   if (text !== undefined && text.length > limits.outputBytes) return sayNow(`large\n0\n${text.length}`);
   sayNow(`done\n0\n${text === undefined ? "null" : text}`);
 }
@@ -57,14 +57,14 @@ function fail(error) {
 
 const textOfAny = (value) => (typeof value === "symbol" ? textOfSymbol(value) : `${value}`);
 
-/** Tell of anything that was thrown; each part alone may throw again. */
+/** Describe a thrown value. Reading each part of it may throw again. */
 function described(error) {
   const part = (read, longest) => {
     try {
       const found = read();
       if (typeof found !== "string") return undefined;
       const text = wellFormed(found);
-      // The mark lets the host find the beginning of a secret that is cut here.
+      // The mark lets the host recognise the beginning of a secret that is cut here.
       return text.length > longest ? `${slice(text, 0, longest - 1)}…` : text;
     } catch {
       return undefined;
@@ -78,7 +78,7 @@ function described(error) {
   };
 }
 
-/** What the engine calls: one line of what, one of which, and the rest. */
+/** Receive a message of the engine: a line with its kind, a line with a number, and the rest. */
 return (message, ...attachments) => {
   const first = indexOf(message, "\n");
   const second = indexOf(message, "\n", first + 1);

@@ -1,4 +1,4 @@
-// The last of the world that scripts wake up in: `flo`, put together, and what is not to be there.
+// The last part: publishes `flo`, and removes globals that scripts must not have.
 const CHILD_TASKS = ["spawnChildren", "waitForBatch", "getBatchResults", "runSubagent", "spawn", "waitForDependencies", "cancel"];
 const DISPATCHER = ["syncSubjects", "claimDueSubjects", "checkpointSubject", "completeSubject", "failSubject", "releaseSubject"];
 const BROWSER = ["run", "startRequestCapture", "collectCapturedRequests", "stopRequestCapture", "exportState", "importState"];
@@ -55,12 +55,12 @@ const floOfScripts = sealed({
 });
 exposeForGood("flo", floOfScripts);
 
-// What depends on when garbage is collected would not repeat. The rest is for engines of another kind.
+// WeakRef and FinalizationRegistry depend on garbage collection, which does not repeat in a replay.
 for (const name of ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics", "WebAssembly", "Intl"]) {
   delete globalThis[name];
 }
 
-// No code from strings, in any form. `Function` stays, for `instanceof`.
+// No code from strings. `Function` remains, for `instanceof`.
 const refuseCode = function () {
   throw new EvalError("code from strings is not allowed");
 };
@@ -71,8 +71,8 @@ for (const each of KINDS_OF_FUNCTIONS) {
 const FunctionOfScripts = new Proxy(Function, { apply: refuseCode, construct: refuseCode });
 exposeForGood("eval", refuseCode);
 exposeForGood("Function", FunctionOfScripts);
-// A script's own way of writing stacks would run inside the runtime.
+// A script must not format stacks: its function would run inside the guest sources.
 defineProperty(Error, "prepareStackTrace", { value: undefined, writable: false, configurable: false });
 defineProperty(Error, "stackTraceLimit", { value: 20, writable: false, configurable: false });
-// QuickJS puts template literals together with it, those of the runtime too.
+// QuickJS calls it for template literals, also for those of the guest sources.
 defineProperty(String.prototype, "concat", { writable: false, configurable: false });

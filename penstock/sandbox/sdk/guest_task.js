@@ -1,4 +1,4 @@
-// flo.task: the task that the call belongs to.
+// flo.task: the task to which the call belongs.
 const SPACE = pattern(/\s/);
 
 const WRITE_MEMBERS = ["key", "value", "ttl_seconds", "if_revision"];
@@ -49,7 +49,7 @@ function waitForUserMessage(request) {
   return ask("task.waitForUserMessage", { ...found, timeout: { seconds, resume_prompt } });
 }
 
-// ---- step: work that is done once, whatever happens to the script. The host keeps where it stands.
+// ---- step: work that runs once per task. The host stores its state.
 
 let stepOpen = null;
 

@@ -1,5 +1,5 @@
-// Timers. Each firing is a host call of its own, so that its place among the answers is recorded and
-// is the same in the next entry.
+// Timers. Each firing is a host call, so that its position among the results is recorded and is the
+// same in the next entry.
 const { floor, min: least } = Math;
 const timers = create(null);
 let lastTimer = 0;
@@ -39,7 +39,7 @@ function forgetTimer(number) {
   timersAlive -= 1;
 }
 
-/** What browsers make of a delay; but no call lives so long as to see a longer one pass. */
+/** Convert a delay as browsers do. It is capped: no call lives long enough for a longer one. */
 function milliseconds(wait) {
   const ms = Number(wait);
   return ms > 0 && ms <= 2147483647 ? least(floor(ms), LONGEST_WAIT) : 0;

@@ -1,4 +1,4 @@
-// Hosts of URLs, as the URL standard reads them: domains, IPv4 in all its spellings, IPv6.
+// Hosts of URLs, after the URL standard: domains, IPv4 in all notations, IPv6.
 const FORBIDDEN_IN_HOST = /[\0\t\n\r #/:<>?@[\\\]^|]/;
 const FORBIDDEN_IN_DOMAIN = /[\0-\x20#%/:<>?@[\\\]^|\x7F]/;
 
@@ -48,7 +48,7 @@ function parsedIpv6(input) {
   return `[${spelledIpv6(numbers)}]`;
 }
 
-/** Spell an address: the first longest run of two zeros or more is left out. */
+/** Serialise an address. The first of the longest runs of two or more zeros becomes `::`. */
 function spelledIpv6(numbers) {
   let best = { at: -1, size: 1 };
   for (let at = 0; at < 8; at++) {

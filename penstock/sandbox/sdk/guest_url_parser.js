@@ -1,4 +1,5 @@
-// The parser of the URL standard, by parts instead of by states: scheme, authority, path, query, fragment.
+// The parser of the URL standard, by parts instead of states: scheme, authority, path, query, fragment.
+// Why it is our own: docs/decisions/034.
 const PORTS = { __proto__: null, "http:": 80, "https:": 443, "ws:": 80, "wss:": 443, "ftp:": 21, "file:": null };
 const HEX = "0123456789ABCDEF";
 
@@ -143,7 +144,7 @@ function fileWithHost(url, input, query) {
 
 const isDrive = (segment) => segment !== undefined && /^[a-zA-Z][:|]$/.test(segment);
 
-/** Add the segments of a path to those that are there, with `.` and `..` taken as meant. */
+/** Append the segments of a path to the existing ones, and resolve `.` and `..`. */
 function withPath(url, path, query) {
   const segments = path.split(isSpecial(url) ? /[/\\]/ : "/");
   if (segments[0] === "") segments.shift();
@@ -173,7 +174,7 @@ function spelledUrl(url) {
   const credentials = url.username + (url.password === "" ? "" : `:${url.password}`);
   const port = url.port === null ? "" : `:${url.port}`;
   const authority = url.host === null ? "" : `//${credentials === "" ? "" : `${credentials}@`}${url.host}${port}`;
-  // Without a host a path that begins with two slashes would read as one.
+  // Without a host, a path that begins with two slashes would be read as a host.
   const guard = url.host === null && isArray(url.path) && url.path.length > 1 && url.path[0] === "" ? "/." : "";
   const query = url.query === null ? "" : `?${url.query}`;
   return `${url.scheme}${authority}${guard}${spelledPath(url)}${query}${url.fragment === null ? "" : `#${url.fragment}`}`;

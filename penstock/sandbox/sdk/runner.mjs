@@ -1,6 +1,6 @@
-// The side of the engine in a Deno process: one script, then the process ends. It reads frames from
-// stdin and writes frames to stdout; it may nothing else. Scripts are never modules of Deno itself,
-// because Deno would read files for them; they are modules of a realm of their own.
+// The engine inside a Deno process: it runs one script, then the process ends. It reads frames from
+// stdin and writes frames to stdout; it has no other permission. Scripts are never modules of Deno
+// itself, because Deno reads files for imports; they are modules of a separate realm.
 import { setImmediate } from "node:timers";
 import vm from "node:vm";
 
@@ -11,7 +11,7 @@ const main = (vm, setImmediate) => {
   const readers = { fatal: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }), "": new TextDecoder("utf-8", { ignoreBOM: true }) };
   const toText = (bytes) => readers[""].decode(bytes);
 
-  // ---- frames: how many parts, how long each, the parts; the first says what it is
+  // ---- frames: the number of parts, their sizes, the parts; the first part is the kind
 
   let unread = new Uint8Array(0);
   const waiting = [];
@@ -73,7 +73,7 @@ const main = (vm, setImmediate) => {
 
   const endProcess = Deno.exit;
 
-  // ---- what the world of scripts may do outside
+  // ---- functions of the outer realm that the realm of scripts may call
 
   let nowMs = 0;
   let hasAsked = false;
@@ -84,7 +84,7 @@ const main = (vm, setImmediate) => {
   };
   const { apply } = Reflect;
   const { set } = Object.getPrototypeOf(Uint8Array.prototype);
-  // By place: the iterator of a list of the world is of the world.
+  // By index: the iterator of such a list belongs to the realm of scripts.
   const copiesOf = (buffers) => {
     const copies = [];
     for (let at = 0; at < buffers.length; at++) copies.push(new Uint8Array(buffers[at]));
@@ -94,7 +94,7 @@ const main = (vm, setImmediate) => {
   const outside = {
     __proto__: null,
     now: () => nowMs,
-    // Not `bytes.set`: that is a method of the world, and what it is given is not of the world.
+    // Not `bytes.set`: a method of that realm would receive an object of this one.
     take: (bytes) => apply(set, bytes, [taken.shift()]),
     encode: (text) => lengthOf(encoder.encode(text)),
     decode: (buffer, mode) => {
@@ -110,7 +110,7 @@ const main = (vm, setImmediate) => {
     },
     ask: (name, text, attachments) => {
       send(name, encoder.encode(text), ...copiesOf(attachments));
-      // What was on its way already waits its turn.
+      // Frames that arrived before the reply are handled later, in order.
       const passed = [];
       for (;;) {
         const frame = readNow();
@@ -127,7 +127,7 @@ const main = (vm, setImmediate) => {
     "Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise RegExp Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError globalThis JSON Math ArrayBuffer Uint8Array Int8Array Uint16Array Int16Array Uint32Array Int32Array BigUint64Array BigInt64Array Uint8ClampedArray Float16Array Float32Array Float64Array DataView Map BigInt Set Iterator WeakMap WeakSet Proxy Reflect decodeURI decodeURIComponent encodeURI encodeURIComponent escape unescape eval isFinite isNaN SuppressedError DisposableStack AsyncDisposableStack queueMicrotask atob btoa DOMException console".split(" "),
   );
 
-  // ---- the world and its modules
+  // ---- the realm of scripts and its modules
 
   const realm = isDebugged
     ? undefined
@@ -162,7 +162,7 @@ const main = (vm, setImmediate) => {
     return made;
   }
 
-  // Not `await`: it would call a `then` of the world, with functions that are not of the world.
+  // Not `await`: it would call a `then` of that realm with functions of this one.
   const { then } = Promise.prototype;
   const ended = (promise) =>
     new Promise((resolve, reject) => {
@@ -183,14 +183,14 @@ const main = (vm, setImmediate) => {
       });
     }
     if (isDebugged && name === entry) {
-      // All files of the script are under "tool:///" now: set breakpoints, then go on.
+      // All files of the script are under "tool:///" now: set breakpoints, then continue.
       debugger;
     }
     await ended(module.evaluate());
     return module;
   }
 
-  // ---- rejections that nobody takes
+  // ---- unhandled rejections
 
   const rejected = new Map();
   globalThis.addEventListener("unhandledrejection", (event) => {
@@ -246,5 +246,5 @@ const main = (vm, setImmediate) => {
   goOn();
 };
 
-// Under a name of its own, so that no stack of a script shows where this file lies.
+// With a name of its own, so that no stack of a script shows the path of this file.
 vm.runInThisContext(`(${main})`, { filename: "flo:runner" })(vm, setImmediate);

@@ -1,20 +1,20 @@
-// What V8 lacks of the world that QuickJS gives to scripts, and what it has too much. This runs in
-// the realm of scripts, before all else; `outside` is of another realm, so nothing of it may be seen:
-// texts and numbers cross, bytes are filled in, and what is thrown there is thrown anew here.
+// Makes the realm of V8 equal to the one that QuickJS gives to scripts. It runs in the realm of scripts
+// before all other code. `outside` belongs to another realm, of which scripts must see no object: only
+// texts and numbers cross, bytes are copied, and errors are created again here.
 (outside, make) => {
   "use strict";
   const { apply, construct } = Reflect;
   const { defineProperty, getOwnPropertyNames } = Object;
   const Bytes = Uint8Array, TooDeep = RangeError, TypeProblem = TypeError;
   const { then: thenOfPromise } = Promise.prototype;
-  // Without a constructor of its own, `then` would ask the one of all promises what to make.
+  // Without an own `constructor`, `then` would use the one of Promise.prototype.
   const settled = defineProperty(Promise.resolve(), "constructor", { value: undefined });
   const later = (next) => apply(thenOfPromise, settled, [next]);
   const append = (list, value) => {
     defineProperty(list, list.length, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   };
 
-  /** Do something outside; the few errors there can be come from a stack that is used up. */
+  /** Call a function outside. Its only possible error is an exhausted stack. */
   const outsideDo = (name, one, two, three) => {
     try {
       return outside[name](one, two, three);
@@ -28,11 +28,11 @@
     return bytes;
   };
 
-  // The clock of the call. Dates are otherwise those of V8, so that they stay `instanceof Date`.
+  // The clock of the call. Dates are still those of V8, so that `instanceof Date` holds.
   const DateOfEngine = Date;
   const now = () => outsideDo("now");
   const { toString: longText, toTimeString: longTime } = DateOfEngine.prototype;
-  // Without the name of the zone, which is that of a language.
+  // Without the name of the time zone, which depends on the locale.
   const unnamed = (text) => text.replace(/ \(.*\)$/, "");
   const dateText = function () { return unnamed(apply(longText, this, [])); };
   function DateOfScripts(...given) {
@@ -53,7 +53,7 @@
   defineProperty(globalThis, "Date", { value: DateOfScripts });
   delete DateOfEngine.prototype.toTemporalInstant;
 
-  // One form of dates, numbers and order, whatever the machine: the one without a locale.
+  // Dates, numbers and sorting do not depend on the locale of the machine.
   const two = (number) => (number < 10 ? `0${number}` : `${number}`);
   const shown = (date, parts) => {
     const when = new DateOfEngine(apply(DateOfEngine.prototype.getTime, date, []));
@@ -85,7 +85,7 @@
     return one.length === another.length ? 0 : one.length < another.length ? -1 : 1;
   });
 
-  // What browsers have, and QuickJS brings along.
+  // Globals that browsers and QuickJS have.
   const CODES = {
     __proto__: null, IndexSizeError: 1, HierarchyRequestError: 3, WrongDocumentError: 4, InvalidCharacterError: 5,
     NoModificationAllowedError: 7, NotFoundError: 8, NotSupportedError: 9, InUseAttributeError: 10,
@@ -146,7 +146,7 @@
   );
   return {
     __proto__: null,
-    // In a job of its own, so that nothing of what is outside stands below the script on its stack.
+    // In a job of its own, so that no frame of the outer realm is on the stack of the script.
     tell: (message, sizes, value) => {
       const given = [message];
       for (let at = 0; at < sizes.length; at++) append(given, filled(sizes[at]));

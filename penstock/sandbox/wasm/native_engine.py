@@ -134,8 +134,8 @@ class Ticker:
 
 
 def _tick(ticker: weakref.ref[Ticker]) -> None:
-    while (found := ticker()) and found.wait():
-        found.follow()
+    while (living := ticker()) and living.wait():
+        living.follow()
 
 
 def _restart(ticker: Ticker | None) -> None:

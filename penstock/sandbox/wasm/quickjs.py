@@ -270,7 +270,7 @@ class WasmGuest:
 
     @property
     def _waits_for_host(self) -> bool:
-        return self._world.is_over or any(said.kind == "ask" for said in self._world.outbox)
+        return self._world.is_over or any(message.kind == "ask" for message in self._world.outbox)
 
     def _replay(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Bring a new machine to the state before the stopped step, and continue in it."""

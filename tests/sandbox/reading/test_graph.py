@@ -149,7 +149,7 @@ HINT = BARE + '; use a relative path such as "./{s}{end}"'
 URL = 'import from a URL is not allowed: "{s}"'
 ABSOLUTE = 'absolute import "{s}" is not allowed'
 OUT = 'import "{s}" leads out of tools'
-MIDDLE = '".." may stand only at the beginning of import "{s}"'
+MIDDLE = '".." is allowed only at the beginning of import "{s}"'
 CHARACTER = 'import "{s}" has a character that is not allowed: {end}'
 EXTENSION = 'import "{s}" must end in .mts, .mjs, .ts, .js or .json'
 
