@@ -172,8 +172,11 @@ class Runtime:
 
     def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
         """Add to a ToolNotFound that the tool exists and does not allow direct calls."""
-        error, tool = envelope.error, self.parts.tools.invoker.registry.find(tool_id)
-        if error is None or error.code != ToolNotFound.code or tool is None:
+        error = envelope.error
+        if error is None or error.code != ToolNotFound.code:
+            return envelope
+        tool = self.parts.tools.invoker.registry.find(tool_id)
+        if tool is None:
             return envelope
         how = f"penstock tools grants {tool_id} says who may call it"
         if tool.spec.kind == "python":

@@ -238,7 +238,7 @@ class HistoryQuery(BaseModel):
 
     model_config = ConfigDict(use_enum_values=False)
 
-    conversation_id: str | None = Field(default=None, alias="conversationId")
+    session_id: str | None = Field(default=None, alias="conversationId")
     view: HistoryView = HistoryView.CHAT
     limit: Number = 50
     before: MessageId | None = None
@@ -248,7 +248,7 @@ class HistoryQuery(BaseModel):
 class StreamQuery(BaseModel):
     """The query of a stream: which conversation, and from which position."""
 
-    conversation_id: str = Field(alias="conversationId")
+    session_id: str = Field(alias="conversationId")
     task_id: TaskId | None = Field(default=None, alias="taskId")
     start: Literal["start", "now"] = Field(default="start", alias="from")
     last: str | None = Field(default=None, alias="lastEventId")

@@ -205,25 +205,25 @@ AT_ONCE = 200
 WHO = {"user": "You", "assistant": "Agent"}
 
 
-@transcript_router.api_route("/c/{conversation_id}", methods=["GET", "HEAD"])
+@transcript_router.api_route("/c/{session_id}", methods=["GET", "HEAD"])
 async def show_conversation(
-    conversation_id: str, request: Request, before: str | None = None
+    session_id: str, request: Request, before: str | None = None
 ) -> Response:
     """Return the newest messages of a conversation, or those before a message."""
     context, up = context_of(request), way_up(request.scope)
     if request.scope.get(PROFILE) is None:
         return RedirectResponse(f"{up}login", 303, HEADERS)
     profile = admitted(request, READ)
-    session = await context.storage.projections.find_session(SessionId(conversation_id))
+    session = await context.storage.projections.find_session(SessionId(session_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
-        raise NotFound(f"there is no conversation {conversation_id!r}")
+        raise NotFound(f"there is no conversation {session_id!r}")
     wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
     found = await context.history.page(session.session_id, wanted)
-    live = f"{up}#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"
+    live = f"{up}#{quote(session.agent, safe='')}/{quote(session_id, safe='')}"
     parts = [_message_element(each) for each in found.messages]
     if found.has_more:
         query = urlencode({"before": found.messages[0]["id"]})
-        parts.insert(0, link(f"{up}c/{quote(conversation_id, safe='')}?{query}", "Older messages"))
+        parts.insert(0, link(f"{up}c/{quote(session_id, safe='')}?{query}", "Older messages"))
     return html_page(
         request, session.title or "Conversation", *parts, link(live, "Go on in the chat")
     )

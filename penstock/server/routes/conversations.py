@@ -54,10 +54,10 @@ async def read_history(agent_id: str, request: Request, query: InHistory) -> Res
     """Return messages of a conversation, oldest first; by default of the newest conversation."""
     context, profile = context_of(request), admitted(request, READ)
     directory = directory_of(context)
-    if query.conversation_id is None:
+    if query.session_id is None:
         session = await directory.newest(agent_id, profile)
     else:
-        session = await _session(context, query.conversation_id, agent_id, profile)
+        session = await _session(context, query.session_id, agent_id, profile)
     meta: dict[str, Any] = {"total": 0, "limit": query.limit, "hasMore": False}
     if session is None:
         context.chat.agents.get(agent_id)
@@ -113,7 +113,7 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
 async def open_stream(agent_id: str, request: Request, query: InStream) -> Response:
     """Follow a conversation, after `Last-Event-ID` or from the start of its newest task."""
     context, profile = context_of(request), admitted(request, READ)
-    session = await _session(context, query.conversation_id, agent_id, profile)
+    session = await _session(context, query.session_id, agent_id, profile)
     resume = ResumePosition(
         session_id=session.session_id,
         agent=agent_id,

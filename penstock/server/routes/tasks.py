@@ -229,7 +229,7 @@ class QuestionQuery(PageQuery):
     sort: str = sorting(QUESTION_SORTS)
     status: QuestionStatus | None = None
     agent_id: str | None = Field(default=None, alias="agentId")
-    conversation_id: LogId | None = Field(default=None, alias="conversationId")
+    session_id: LogId | None = Field(default=None, alias="conversationId")
 
 
 @questions_router.get("", responses=answers("Questions"), response_class=Json)
@@ -239,7 +239,7 @@ async def list_questions(request: Request, query: Annotated[QuestionQuery, Query
     query.sorted_by(QUESTION_SORTS)
     found, total = await context.storage.projections.questions(
         profile_id=None if profile.holds(ADMIN) else profile.profile_id,
-        log_id=LogId(profile.session_id) if profile.session_id else query.conversation_id,
+        log_id=LogId(profile.session_id) if profile.session_id else query.session_id,
         agent=query.agent_id,
         status=query.status,
         page=query.page,
