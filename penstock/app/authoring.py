@@ -87,7 +87,7 @@ class DryRuns(Struct, frozen=True, kw_only=True):
             root="" if file is None else file.home,
         )
         run: RunDry = late("penstock.flows.dry_run.dry_run:dry_run")
-        tell: TellDry = late("penstock.flows.dry_run.findings:dry_findings")
+        tell: TellDry = late("penstock.flows.dry_run.dry_run:dry_findings")
         found = run(read.flow, read.file if file is None else file.path, around)
         return found, tell(read, found)
 

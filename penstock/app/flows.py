@@ -15,9 +15,8 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
 from penstock.core.limits import World
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.project.constants import read_constants
 from penstock.flows.project.files import FlowFiles
-from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.flows import ProjectFlows, read_constants
 from penstock.flows.project.modules import ModuleLoader, module_loader
 from penstock.flows.steps.step_context import CodeEnvironment
 from penstock.manifest.handbook_checks import check_handbooks

@@ -42,9 +42,9 @@ from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.definition import Step
 from penstock.flows.reading.flow import started_flow
-from penstock.flows.runs.costs import STEP_WAITS
 from penstock.flows.runs.plan import RunStatus
-from penstock.flows.runs.report import unbegun
+from penstock.flows.runs.run import unbegun
+from penstock.flows.runs.visits import STEP_WAITS
 
 TYPES = (
     *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),

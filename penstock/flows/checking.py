@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from penstock.core.diagnostics import Diagnostic, in_file_order
-from penstock.flows.checks.agents import check_agents
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.loops import check_loops
-from penstock.flows.checks.refs import check_refs
+from penstock.flows.checks.control_flow import check_blocked_by, check_loops, check_targets
+from penstock.flows.checks.external_references import check_agents, check_refs
 from penstock.flows.checks.results import check_results
-from penstock.flows.checks.step_references import check_blocked_by, check_targets
 from penstock.flows.checks.templates import check_templates
 from penstock.flows.checks.view import FlowView
 from penstock.flows.parsed import ParsedFlow

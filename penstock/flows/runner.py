@@ -38,12 +38,10 @@ from penstock.engine.suspend import withdraw
 from penstock.flows.definition import Step
 from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, promised_ids, source_of
 from penstock.flows.reading.flow import started_flow
-from penstock.flows.runs.frame_events import FrameEvents
-from penstock.flows.runs.idle_steps import IdleSteps
-from penstock.flows.runs.loops import RouteTaken
-from penstock.flows.runs.plan import Notice, RunStatus
+from penstock.flows.runs.plan import IdleSteps, Notice, RunStatus
 from penstock.flows.runs.run import Run
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.values import RouteTaken
+from penstock.flows.runs.visits import FrameEvents, VisitOutcome, failed
 from penstock.flows.starting import failed_inside, in_frames, referred_starts, result_of_last
 from penstock.flows.steps.flow_ref import FlowRef
 from penstock.flows.steps.notifications import (

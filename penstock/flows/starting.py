@@ -27,12 +27,11 @@ from penstock.core.messages import MissingArguments
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.project.library import FlowLibrary, FlowSource, referred_flows
-from penstock.flows.reading.flow import flow_of, read_flow
-from penstock.flows.reading.inputs import TASK
+from penstock.flows.reading.flow import TASK, flow_of, read_flow
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import TemplateValues
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.flow_ref import FlowRef
 from penstock.flows.steps.shell import Shell
 from penstock.manifest.authored_kinds import fits

@@ -36,10 +36,9 @@ from penstock.flows.definition import Step
 from penstock.flows.project.library import FlowLibrary, promised_ids, source_of
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runner import FlowRunner, RunContext
-from penstock.flows.runs.frame_events import FrameEvents
 from penstock.flows.runs.plan import RunStatus
-from penstock.flows.runs.report import flow_result, unbegun
-from penstock.flows.runs.run import Run
+from penstock.flows.runs.run import Run, flow_result, unbegun
+from penstock.flows.runs.visits import FrameEvents
 from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
 from penstock.flows.steps.step_context import StepContext
 from penstock.flows.steps.table import StepRunner

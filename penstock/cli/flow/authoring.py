@@ -25,9 +25,8 @@ from penstock.flows.code.templates import DRAFT, missing_drafts
 from penstock.flows.dry_run.outcome import DryRun
 from penstock.flows.project import files as flows
 from penstock.flows.project.authoring import check_local
-from penstock.flows.project.constants import FILE
 from penstock.flows.project.files import FlowFile, FlowRoot, file_at, local_by_path
-from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.flows import CONSTANTS_FILE, ProjectFlows
 from penstock.flows.project.library import SUFFIXES, unknown_flow
 from penstock.resources.project.files import ProjectFiles
 
@@ -105,7 +104,7 @@ def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | No
             raise _unknown(name, files.files)
         by_path = local_by_path(files)
         wanted.flows.update((path, by_path[path]) for path in by_path if _is_of(path, place))
-        if place.endswith(SUFFIXES) and place not in by_path and place != FILE:
+        if place.endswith(SUFFIXES) and place not in by_path and place != CONSTANTS_FILE:
             wanted.flows[place] = file_at(place, found.settings.root, "")
         wanted.diagnostics.extend(each for each in beside if _is_of(each.file, place))
     return wanted

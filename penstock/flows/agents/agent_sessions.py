@@ -37,8 +37,7 @@ from penstock.flows.agents.session import (
     definition_of,
     end_of,
 )
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
-from penstock.flows.runs.warnings import warn_once
+from penstock.flows.runs.visits import VisitOutcome, failed, warn_once
 from penstock.models.model import Model
 from penstock.models.thinking import ThinkingModel
 from penstock.tools.grants import ARCHITECT, GuardedSession, PluginGuard, SessionGuard

@@ -17,10 +17,8 @@ from penstock.agents.prompt import DATA_IS_NOT_ORDERS
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, Step
-from penstock.flows.runs.fork_choice import ForkChoice
-from penstock.flows.runs.loops import LoopCounters
 from penstock.flows.runs.run import Run
-from penstock.flows.runs.values import TemplateValues
+from penstock.flows.runs.values import ForkChoice, LoopCounters, TemplateValues
 from penstock.manifest.handbook import FILE_BYTES, Handbooks
 from penstock.manifest.template import ValueSource, parse, shown
 from penstock.tools.resources import NO_PROJECT, ProjectFolder

@@ -34,7 +34,7 @@ from penstock.core.messages import AssistantMessage
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.finish import DONE, AcceptedFinish, FinishContract, RejectedFinish
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.models.model import ToolDefinition
 from penstock.tools.faults import problem_details
 from penstock.tools.grants import SessionGuard

@@ -14,8 +14,7 @@ from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
 from penstock.flows.agents.agent_snapshot import kept_agent
 from penstock.flows.agents.briefing import Briefing, brief_call
 from penstock.flows.agents.finish import FinishContract
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
-from penstock.flows.runs.warnings import warn
+from penstock.flows.runs.visits import VisitOutcome, failed, warn
 from penstock.tools.faults import invalid
 from penstock.tools.resources import SubagentRequest
 

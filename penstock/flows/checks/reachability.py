@@ -19,8 +19,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from penstock.flows.definition import ON_COMPLETE, ON_ERROR, Route, Step
-from penstock.flows.segments import Segments
+from penstock.flows.definition import ON_COMPLETE, ON_ERROR, Route, Segments, Step
 
 Graph = Sequence[Sequence[int]]
 """Node -> the nodes it leads to."""

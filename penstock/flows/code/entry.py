@@ -26,7 +26,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import WRITTEN, CheckContext, module_of, stems
 from penstock.flows.project.files import command_of
 from penstock.flows.project.modules import RunFiles
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
 from penstock.flows.steps.step_context import CodeEnvironment, InvokerWith
 from penstock.manifest.fields import found, quoted

@@ -11,8 +11,7 @@ tests/flows/dry_run/test_path_chooser.py.
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 
-from penstock.flows.definition import Choice, Flow, Step
-from penstock.flows.segments import Segments
+from penstock.flows.definition import Choice, Flow, Segments, Step
 
 Edge = tuple[str, Choice]
 """A step and one of its outcomes."""

@@ -1,32 +1,33 @@
-"""Step visits of dry runs: a PathChooser decides each outcome, and nothing real happens."""
+"""Step visits of dry runs: a PathChooser decides each outcome, and nothing real happens.
 
-from collections.abc import Mapping
+Sample values take the place of real results.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.core.events.flow_events import Outcome, StepResult
+from penstock.core.call import FINISH
+from penstock.core.envelope import Json
+from penstock.core.events.flow_events import Outcome, Output, StepResult, StepStatus, ValueType
 from penstock.core.limits import World
 from penstock.engine.bus import Bus
 from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.definition import SUCCESS, Choice, Flow, Step
 from penstock.flows.dry_run.path_chooser import PathChooser
-from penstock.flows.dry_run.sample_values import (
-    SAMPLE,
-    finish_reply,
-    simulated_agent,
-    values_of,
-    without_patterns,
-)
 from penstock.flows.runs.run import Run
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.conditional import PRESENT
 from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
 from penstock.flows.steps.table import KINDS, StepRunner
 from penstock.models.model import ModelRequest
-from penstock.models.scripted import ScriptedModel, ScriptedReply
+from penstock.models.pattern_text import matches, text_for
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.store.blobs import open_blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
@@ -34,11 +35,71 @@ from penstock.tools.policy import Rules
 from penstock.tools.resources import Resources
 from penstock.tools.tool import Registry
 
-_FAILS = failed("interrupted", "it fails, for once")
-"""Source `interrupted`, because it is never retried."""
+SAMPLE = "sample"
+_VALUES: Mapping[ValueType, Any] = {
+    ValueType.STRING: SAMPLE,
+    ValueType.NUMBER: 1,
+    ValueType.BOOLEAN: True,
+    ValueType.OBJECT: {SAMPLE: SAMPLE},
+    ValueType.ARRAY: [SAMPLE],
+}
 _TOO_LATE = failed("interrupted", "the time of the dry run is over", is_hard=True)
 _IN_REFERENCE = 4
 """Number of parts of a frame below a flow-ref step of the flow itself."""
+
+
+def value_of(output: Output) -> Any:
+    """Return a value that fits an output; a plain sample if no text for its pattern is found."""
+    if output.pattern is None:
+        return _VALUES[output.value_type or ValueType.STRING]
+    if matches(output.pattern, SAMPLE):
+        return SAMPLE
+    return text_for(output.pattern) or SAMPLE
+
+
+def values_of(outputs: Iterable[Output]) -> dict[str, Any]:
+    """Return a sample value for each output."""
+    return {each.name: value_of(each) for each in outputs}
+
+
+def inputs_of(flow: Flow) -> Json:
+    """Return inputs for a run: defaults, else sample values."""
+    samples = {each.name: _VALUES[each.value_type] for each in flow.inputs}
+    defaults = {each.name: each.default for each in flow.inputs if each.default is not None}
+    return samples | defaults
+
+
+def without_patterns(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Return the outputs without their patterns, so that any text fits."""
+    return tuple(replace(each, pattern=None) if each.pattern else each for each in outputs)
+
+
+def simulated_agent(agent: Agent) -> Agent:
+    """Return an agent without tools and without anything to read."""
+    outputs = without_patterns(agent.profile.outputs)
+    agent_profile = replace(
+        agent.profile, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
+    )
+    return dataclasses.replace(agent, tools=(), profile=agent_profile)
+
+
+def finish_reply(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:
+    """Return the `finish` call that causes a choice, with a value for every output."""
+    parameters = next(each.parameters for each in request.tools if each.name == FINISH)
+    values = {
+        name: _VALUES[ValueType(schema["type"])]
+        for name, schema in parameters["properties"].items()
+        if schema.get("type") in _VALUES
+    }
+    status = StepStatus.ERROR if choice.fails else StepStatus.COMPLETE
+    values |= {"status": status.value, "summary": SAMPLE, "files": []}
+    if "branch" in parameters["properties"] and not choice.fails:
+        values["branch"] = step.answer(choice)
+    return call(FINISH, **values)
+
+
+_FAILS = failed("interrupted", "it fails, for once")
+"""Source `interrupted`, because it is never retried."""
 
 
 class NoMaterials(Materials):

@@ -7,9 +7,8 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.flows.definition import Flow, Step
+from penstock.flows.definition import Flow, Segments, Step
 from penstock.flows.pictures.graph import followed, jumps, only_known
-from penstock.flows.segments import Segments
 
 LETTER = 7.2
 """Width of a letter in pixels; the font is monospaced."""

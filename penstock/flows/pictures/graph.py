@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from penstock.flows.checks.reachability import Reachability
-from penstock.flows.definition import ON_ERROR, Flow, Step
-from penstock.flows.segments import Segments
+from penstock.flows.definition import ON_ERROR, Flow, Segments, Step
 
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"})
 

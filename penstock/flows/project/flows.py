@@ -1,17 +1,19 @@
-"""The flows of a project on disk: the FlowLibrary that runs use.
+"""The flows of a project on disk: the FlowLibrary that runs use, and the project's constants.
 
 Files are read when they are needed, so an edit takes effect with the next run without a restart.
-A run itself stores what it started with (`penstock.flows.project.library`). Tests:
+A run itself stores what it started with (`penstock.flows.project.library`).
+`read_constants` reads the default values of `${{config.KEY}}` from `.pi/flows/config.yaml`. Tests:
 tests/flows/project/test_flows.py.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, errors_of
@@ -44,12 +46,18 @@ from penstock.flows.project.library import (
 )
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.reading.flow import flow_of, read_flow
-from penstock.manifest.files import walk
+from penstock.flows.steps.fields import CONFIG
+from penstock.manifest.fields import Invalid, Node, found
+from penstock.manifest.files import NOWHERE, UnreadReason, read_bounded, walk
+from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
 from penstock.resources.project.globs import glob
 
 MOST_SEEN = 20_000
 """Limit on the files visited below the literal beginning of a glob."""
 CheckFlow = Callable[[ParsedFlow, CheckContext], Sequence[Diagnostic]]
+CONSTANTS_FILE = ".pi/flows/config.yaml"
+CONSTANTS_BYTES = 1024 * 1024
+_TOP = SourceRange(line=1, column=1)
 
 
 class FlowSummary(Struct, frozen=True, kw_only=True):
@@ -220,6 +228,28 @@ class ProjectFlows:
         return [each.removeprefix("/") for each in seen if each.endswith(SUFFIXES)]
 
 
+class Constants(Struct, frozen=True, kw_only=True):
+    """The constants of a project. Invalid entries are reported and left out."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Sequence[Diagnostic] = ()
+
+
+def read_constants(root: Path) -> Constants:
+    """Read the constants. Never raises; a missing file means none."""
+    content = read_bounded(root / CONSTANTS_FILE, CONSTANTS_BYTES)
+    if isinstance(content, UnreadReason):
+        return Constants() if content.is_missing else _refused(content.code, content.message)
+    # A link may lead out of the project: what lies there is not the project's to read.
+    if not Path(os.path.realpath(root / CONSTANTS_FILE)).is_relative_to(os.path.realpath(root)):
+        return _refused("file-unreadable", "the file lies outside of the project")
+    try:
+        document = parse_yaml(content.decode(), CONSTANTS_FILE)
+    except UnicodeDecodeError as error:
+        return _refused("file-encoding", f"not UTF-8 at byte {error.start}")
+    return _read_constants(document)
+
+
 def _declared(flow: Flow) -> dict[str, Any]:
     part: dict[str, Any] = {"taskRequired": flow.needs_task, "stepCount": len(flow.steps)}
     if flow.task_prompt is not None:
@@ -253,3 +283,20 @@ def _too_many(source: FlowSource, place: str, limit: int) -> FlowSource:
     message = f'"{place}" looks at more than {limit} files: begin it with a folder that has fewer'
     error = Diagnostic(code="too-many-files", message=message, file=source.name)
     return FlowSource(root=source.root, path=place, texts={place: ""}, errors=[error])
+
+
+def _read_constants(document: Document) -> Constants:
+    value = document.value
+    if not document.problems and not isinstance(value, dict | None):
+        document.problem("yaml-not-mapping", f"must be {CONFIG.wanted}, found {found(value)}", _TOP)
+    if document.problems:
+        return Constants(diagnostics=document.problems)
+    values = CONFIG.read(Node(document=document, home=NOWHERE, what="the file", value=value))
+    plain = {} if isinstance(values, Invalid) else values
+    return Constants(values=plain, diagnostics=document.problems)
+
+
+def _refused(code: str, message: str) -> Constants:
+    document = Document(file=CONSTANTS_FILE)
+    document.problem(code, message, _TOP)
+    return Constants(diagnostics=document.problems)

@@ -1,23 +1,47 @@
-"""Parses a flow from its text, with the places of its parts and all problems in the text."""
+"""Parses a flow from its text, with the positions of its parts and all problems in the text.
 
-from collections.abc import Mapping, Sequence
+The text is one YAML document, or two between `---` lines that are merged into one mapping.
+`read_flow` never raises: every problem is a diagnostic at its line. Tests:
+tests/flows/reading/test_flow.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from penstock.core.diagnostics import has_error
-from penstock.core.events.flow_events import FlowStarted
-from penstock.flows.definition import AGENTS_AT_ONCE, Flow
-from penstock.flows.parsed import ParsedFlow, ParsedStep
-from penstock.flows.reading.document import parse_flow
-from penstock.flows.reading.inputs import RunInputs
-from penstock.flows.reading.steps import read_steps
-from penstock.flows.steps.fields import CONFIG, LenientBoolean
-from penstock.manifest.authored_kinds import AuthoredInteger, warn, warn_unknown
-from penstock.manifest.fields import WRONG, Field, Node
-from penstock.manifest.files import NOWHERE
-from penstock.manifest.kinds import Text
-from penstock.manifest.yaml_document import SourceRange
+from msgspec import Struct
 
+from penstock.agents.folders import MOST_BYTES
+from penstock.core.diagnostics import has_error
+from penstock.core.events.flow_events import FlowStarted, ValueType
+from penstock.flows.definition import AGENTS_AT_ONCE, Flow, RunInput
+from penstock.flows.parsed import ParsedFlow, ParsedStep
+from penstock.flows.reading.steps import read_steps
+from penstock.flows.steps.fields import CONFIG, IgnoredValue, LenientBoolean
+from penstock.manifest.authored_kinds import (
+    IDENTIFIER,
+    VALUE_TYPE,
+    AuthoredInteger,
+    fits,
+    part,
+    required,
+    warn,
+    warn_unknown,
+)
+from penstock.manifest.fields import WRONG, Field, Invalid, Node, found, quoted
+from penstock.manifest.files import NOWHERE
+from penstock.manifest.kinds import Boolean, Text
+from penstock.manifest.yaml_document import (
+    FENCE,
+    Document,
+    SourceMap,
+    SourceRange,
+    YamlPath,
+    parse_yaml,
+)
+
+MARKDOWN = "```"
+SEVERAL = "yaml-many-documents"
 WHAT = "the flow"
 MOST_AT_ONCE = 64
 _MOST_KEPT = 32
@@ -25,6 +49,26 @@ _MOST_KEPT = 32
 _TEXT = Text(wanted="text", least=1)
 _TOP = SourceRange(line=1, column=1)
 """Place of problems that concern the whole file. Files around the flow are left to the checks."""
+INPUT_FIELDS = ("type", "required", "default", "description")
+TASK = "task"
+"""Key of the task where task and inputs are given as one mapping."""
+
+
+class RunInputs(Struct, frozen=True, kw_only=True):
+    """The kind of the field `inputs`."""
+
+    wanted: str = "a mapping of names to {type, required, default, description}"
+
+    def read(self, node: Node) -> tuple[RunInput, ...] | Invalid:
+        """Return the valid inputs."""
+        if node.value is None:
+            return ()
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.wanted)
+        inputs = [_run_input(node.at(name), name) for name in node.value]
+        return tuple(each for each in inputs if each is not None)
+
+
 FIELDS = (
     Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
     Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
@@ -76,6 +120,64 @@ def started_flow(started: FlowStarted) -> Flow | None:
     return flow_of(started.texts[started.file], started.file)
 
 
+class MergedSourceMap(SourceMap):
+    """Source map of several documents that are read as one."""
+
+    def __init__(self, parts: Mapping[str, SourceMap], rest: SourceMap) -> None:
+        super().__init__()
+        self._parts = parts
+        """By the first key of a path."""
+        self._rest = rest
+
+    def __getitem__(self, path: YamlPath) -> SourceRange:
+        """Return the place of a part."""
+        return self._of(path)[path]
+
+    def __contains__(self, path: object) -> bool:
+        """Whether the part exists."""
+        return isinstance(path, tuple) and path in self._of(path)
+
+    def __iter__(self) -> Iterator[YamlPath]:
+        """Yield the paths."""
+        for key, places in self._parts.items():
+            yield from (path for path in places if path and path[0] == key)
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+        return sum(1 for _ in self)
+
+    def content(self, path: YamlPath, text: str) -> SourceRange:
+        """Return the place of the first character of a text, after its quote or `|`."""
+        return self._of(path).content(path, text)
+
+    def _of(self, path: YamlPath) -> SourceMap:
+        return self._parts.get(str(path[0]), self._rest) if path else self._rest
+
+
+def parse_flow(text: str | bytes, file: str) -> Document:
+    """Parse the mapping of a flow. Never raises: errors are in `problems`.
+
+    The value is None if the text cannot be parsed.
+    """
+    document = Document(file=file)
+    decoded = _decoded(text, document)
+    if decoded is None:
+        return document
+    if decoded.startswith(MARKDOWN):
+        message = "not valid YAML: the file begins with a Markdown fence"
+        document.problem("yaml-syntax", message, _TOP, "remove the Markdown fence")
+        return document
+    document = _joined(decoded, file)
+    if document.is_read and not isinstance(document.value, dict):
+        at = document.values.get((), _TOP)
+        message = f"a manifest must be a mapping, found {found(document.value)}"
+        document.problem("yaml-not-mapping", message, at)
+    is_several = any(each.code == SEVERAL for each in document.problems)
+    if is_several or not document.is_read or not isinstance(document.value, dict):
+        document.value = None
+    return document
+
+
 def _read(node: Node, field: Field) -> Any:
     if field.key not in node.value:
         if field.required:
@@ -106,3 +208,112 @@ def _flow(values: Mapping[str, Any], steps: Sequence[ParsedStep]) -> Flow:
         config=values["config"],
         inputs=values["inputs"],
     )
+
+
+def _run_input(node: Node, name: str) -> RunInput | None:
+    if not IDENTIFIER.fullmatch(name):
+        node.refuse(
+            "bad-input-name", f"input {quoted(name)} must be an identifier", at=node.key_place
+        )
+        return None
+    if not isinstance(node.value, dict):
+        node.wrong_type("{type, required, default, description}")
+        return None
+    if name == TASK:
+        message = (
+            f"input {quoted(name)} cannot be given in a chat: the task of the run is meant there"
+        )
+        warn(node, "task-input", message, 'give it another name, or read "${{task}}"')
+    warn_unknown(node, INPUT_FIELDS, node.name)
+    word = required(node, "type", VALUE_TYPE)
+    if word is WRONG:
+        return None
+    value_type = ValueType(word)
+    default = part(node, "default", IgnoredValue(), None)
+    if default is not None and not fits(default, value_type):
+        node.at("default").wrong_type(_called(value_type))
+    return RunInput(
+        name=name,
+        value_type=value_type,
+        is_required=part(node, "required", Boolean(), default=False),
+        default=default,
+        description=part(node, "description", Text(wanted="text"), ""),
+    )
+
+
+def _called(value_type: ValueType) -> str:
+    article = "an" if value_type in {ValueType.OBJECT, ValueType.ARRAY} else "a"
+    return f"{article} {value_type}"
+
+
+def _decoded(text: str | bytes, document: Document) -> str | None:
+    """Return the text without a byte order mark, or None if it is too long or not UTF-8."""
+    size = len(text) if isinstance(text, bytes) or len(text) > MOST_BYTES else _size(text)
+    if size > MOST_BYTES:
+        message = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
+        document.problem("file-too-large", message, _TOP)
+        return None
+    try:
+        whole = text.decode() if isinstance(text, bytes) else text.encode().decode()
+    except UnicodeDecodeError as error:
+        document.problem("file-encoding", f"not UTF-8 at byte {error.start}", _TOP)
+        return None
+    except UnicodeEncodeError as error:
+        before = len(str(text)[: error.start].encode())
+        document.problem("file-encoding", f"not UTF-8 at byte {before}", _TOP)
+        return None
+    return whole.removeprefix("\ufeff")
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _joined(text: str, file: str) -> Document:
+    """Parse a plain document, or join the two parts of a fenced one."""
+    lines = text.split("\n")
+    fences = [number for number, line in enumerate(lines) if line.rstrip() == FENCE]
+    first = next((number for number, line in enumerate(lines) if _counts(line)), -1)
+    match fences:
+        case [start, middle] if start == first:
+            pass
+        case [start, _, third, *_] if start == first:
+            document = Document(file=file)
+            message = f"a flow has at most two documents; found {len(fences)}"
+            document.problem(SEVERAL, message, SourceRange(line=third + 1, column=1))
+            return document
+        case _:
+            return parse_yaml(text, file)
+    head = parse_yaml("\n".join(lines[start + 1 : middle]), file, first_line=start + 2)
+    rest = parse_yaml("\n".join(lines[middle + 1 :]), file, first_line=middle + 2)
+    return _merged(head, rest)
+
+
+def _counts(line: str) -> bool:
+    """Whether a line is neither blank nor a comment."""
+    return bool(line.strip()) and not line.startswith("#")
+
+
+def _merged(head: Document, rest: Document) -> Document:
+    """Join two mappings. An empty part adds nothing."""
+    document = Document(file=head.file, problems=[*head.problems, *rest.problems])
+    document.is_read = head.is_read and rest.is_read
+    mappings = [half for half in (head, rest) if half.value is not None]
+    for mapping in mappings:
+        if not isinstance(mapping.value, dict):
+            document.value, document.values = mapping.value, mapping.values
+            return document
+    keys: dict[str, SourceMap] = {}
+    values: dict[str, SourceMap] = {}
+    document.value = {}
+    for mapping in mappings:
+        for key, value in mapping.value.items():
+            if key in document.value:
+                message = f'key "{key}" appears twice; first at line {keys[key][key,].line}'
+                document.problem("yaml-duplicate-key", message, mapping.keys[key,])
+                continue
+            document.value[key] = value
+            keys[key], values[key] = mapping.keys, mapping.values
+    document.keys = MergedSourceMap(keys, head.keys)
+    document.values = MergedSourceMap(values, head.values)
+    return document

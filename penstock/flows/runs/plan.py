@@ -4,7 +4,7 @@ Guarantees: the same starts and outcomes, in the same order, give the same plan.
 killed therefore continues where it was, from its log alone. At most `max_concurrent` steps are at
 work at once. Every step that will never run is reported as skipped, with a reason.
 
-How: the flow is cut into segments (`penstock.flows.segments`). One segment is active at a time.
+How: the flow is cut into segments (`penstock.flows.definition`). One segment is active at a time.
 Its steps start when the steps in their `blockedBy` are finished. Control leaves the segment when
 no step runs and either a jump was requested or no step is left to start. If several steps request
 a jump, `on_error` wins over a branch, a branch over `on_complete`, and then the earlier step wins.
@@ -22,12 +22,14 @@ from bisect import insort
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from penstock.core.errors import Blocked, Signal, Suspend
 from penstock.core.events.flow_events import Outcome
-from penstock.flows.definition import Flow, Step
-from penstock.flows.segments import Segments
+from penstock.core.task import Missing
+from penstock.engine.task_state import TaskState
+from penstock.flows.definition import Flow, Segments, Step
 
 ON_ERROR, BRANCH, ON_COMPLETE = "on_error", "branch", "on_complete"
 _RANK = (ON_ERROR, BRANCH, ON_COMPLETE)
@@ -286,3 +288,34 @@ class Plan:
     def _take_notices(self) -> Sequence[Notice]:
         notices, self._notices = self._notices, []
         return notices
+
+
+class IdleSteps(Struct):
+    """Steps that wait for a person or a run, and steps for which something is missing here."""
+
+    waiting: dict[str, Suspend] = field(default_factory=dict)
+    blocked: dict[str, tuple[Missing, ...]] = field(default_factory=dict)
+
+    def take_answered(self, task: TaskState) -> list[str]:
+        """Remove and return the steps whose questions are all answered."""
+        answered = [
+            step_id
+            for step_id, suspend in self.waiting.items()
+            if not any(map(task.awaits, suspend.awaited))
+        ]
+        for step_id in answered:
+            del self.waiting[step_id]
+        return answered
+
+    def pause(self) -> Signal:
+        """Return the signal that ends this activation when no step is at work.
+
+        Questions have priority: the signal is Suspend while any step waits. The next activation
+        tries the blocked steps again, and the signal is Blocked once no step waits.
+        """
+        if self.blocked and not self.waiting:
+            missing = (part for parts in self.blocked.values() for part in parts)
+            return Blocked(tuple(dict.fromkeys(missing)))
+        return Suspend(
+            *[awaited for suspend in self.waiting.values() for awaited in suspend.awaited]
+        )

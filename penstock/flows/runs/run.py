@@ -2,7 +2,8 @@
 
 Adds to the plan what the rest of a run reads: results, choices at forks, failed attempts, loop
 counters, and the results that nested flows bring. Like the plan it depends on the log alone, so a
-resumed run has the same templates and the same result. Tests: tests/flows/runs/test_run.py.
+resumed run has the same templates and the same result. `flow_result` is the outcome as people and
+programs read it. Tests: tests/flows/runs/test_run.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from penstock.core.envelope import Json
 from penstock.core.events.flow_events import (
     ABORTED,
     SKIPPED,
@@ -19,11 +21,19 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.engine.task_ends import usage_of
+from penstock.engine.task_state import TaskState
 from penstock.flows.definition import Flow, Step
-from penstock.flows.runs.fork_choice import A_PERSON, ForkAnswer, ForkChoice
-from penstock.flows.runs.loops import LoopCounters
-from penstock.flows.runs.plan import Aborted, Jumped, Notice, Plan, Skipped
-from penstock.flows.runs.values import TemplateValues
+from penstock.flows.runs.plan import Aborted, Jumped, Notice, Plan, RunStatus, Skipped
+from penstock.flows.runs.values import (
+    A_PERSON,
+    ForkAnswer,
+    ForkChoice,
+    LoopCounters,
+    TemplateValues,
+)
+from penstock.flows.runs.visits import warnings_of
 
 
 @dataclass(slots=True)
@@ -190,6 +200,67 @@ class Run:
         return notices
 
 
+def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") -> Json:
+    """Return the result of a run that has ended. `reason` overrides the run's own failure text."""
+    status = run.plan.status or RunStatus.ERROR
+    newest = run.results.get(run.newest) if run.newest else None
+    wire: dict[str, Any] = {
+        "runId": task.task_id,
+        "flowName": command,
+        "status": status.value,
+        "task": run.task,
+        "stepCount": sum(isinstance(event, StepStarted) for _, event in task.story),
+        "totalDuration": task.active_ms,
+        "results": {name: _entry(run, name, result) for name, result in run.results.items()},
+        "forks": {
+            name: _fork(fork.answer, fork.notes)
+            for name, fork in (run.forks_inside | run.forks).items()
+        },
+        "lastResult": None if newest is None else newest.to_wire(),
+        "usage": _usage(usage_of(task)),
+        "warnings": warnings_of(task),
+    }
+    why = reason or run.failure
+    if status is not RunStatus.SUCCESS and why:
+        wire["reason"] = why
+    return wire
+
+
+def unbegun(run_id: str, command: str, status: RunStatus, reason: str, *, task: str = "") -> Json:
+    """Return the result of a run that was rejected, or ended before its first step."""
+    return {
+        "runId": run_id,
+        "flowName": command,
+        "status": status.value,
+        "reason": reason,
+        "task": task,
+        "stepCount": 0,
+        "totalDuration": 0,
+        "results": {},
+        "forks": {},
+        "lastResult": None,
+        "usage": _usage(NOTHING_SPENT),
+        "warnings": [],
+    }
+
+
 def _is_of_agent(step: Step, result: StepResult) -> bool:
     """Whether the step is a flow-ref whose result comes from an agent."""
     return step.is_nested and result.finish is not None
+
+
+def _entry(run: Run, name: str, result: StepResult) -> Json:
+    return {**result.to_wire(), "visits": run.visits_of(name)}
+
+
+def _usage(usage: Usage) -> Json:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "modelCalls": usage.model_calls,
+        "toolCalls": usage.tool_calls,
+    }
+
+
+def _fork(answer: str, notes: str) -> Json:
+    return {"answer": answer, **({"notes": notes} if notes else {})}

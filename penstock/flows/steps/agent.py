@@ -10,7 +10,7 @@ from penstock.flows.agents.agent_sessions import AgentVisit
 from penstock.flows.agents.briefing import Briefing, TaskOf, brief
 from penstock.flows.agents.finish import FinishContract, merged
 from penstock.flows.definition import Step
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.fields import (
     AFTERWARDS,
     AGENT,

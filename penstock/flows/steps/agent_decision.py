@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from penstock.core.events.flow_events import Outcome
 from penstock.flows.agents.finish import FinishContract
-from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import AgentDriven, agent_of, pursue, task_of
 from penstock.flows.steps.fields import (
     AGENT,

@@ -15,7 +15,7 @@ from penstock.flows.checks.context import WRITTEN, module_of, stems
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Step
 from penstock.flows.parsed import ParsedStep
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.fields import (
     AFTERWARDS,
     BRANCHES,

@@ -9,8 +9,8 @@ from penstock.flows.checks.results import lacking, nearest_result, unknown_resul
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Choice, Route, Step
 from penstock.flows.parsed import ParsedStep
-from penstock.flows.runs.loops import RouteTaken
-from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.runs.values import RouteTaken
+from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.fields import STEP_ID, TEXT, needed, step_field
 from penstock.flows.steps.kind import Sample, StepKind
 from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult

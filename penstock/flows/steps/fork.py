@@ -22,7 +22,7 @@ from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Choice, Step
 from penstock.flows.parsed import ParsedStep, StepNode
 from penstock.flows.runs.run import Run
-from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import agent_of, pursue
 from penstock.flows.steps.fields import (
     AGENT,

@@ -10,8 +10,8 @@ from penstock.flows.agents.finish import FinishContract
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import CAP, Choice, Route
 from penstock.flows.parsed import ParsedStep
-from penstock.flows.runs.loops import RouteTaken
-from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.runs.values import RouteTaken
+from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import AgentDriven, agent_of, pursue
 from penstock.flows.steps.fields import (
     AGENT,

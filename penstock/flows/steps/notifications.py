@@ -1,7 +1,7 @@
 """Events for the readers of a run: jumps, skipped steps, iterations, decisions, waits.
 
 They describe what the log already has in another form. No fold of a run reads them, except the
-waits, from which the active time of a visit follows (`penstock.flows.runs.costs`).
+waits, from which the active time of a visit follows (`penstock.flows.runs.visits`).
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from typing import assert_never
 
 from penstock.core.events.flow_events import FlowNotified
 from penstock.flows.definition import Step
-from penstock.flows.runs.costs import STEP_WAITS
-from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, Skipped
+from penstock.flows.runs.values import RouteTaken
+from penstock.flows.runs.visits import STEP_WAITS
 from penstock.flows.steps.step_context import VisitResult
 
 

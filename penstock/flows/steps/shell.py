@@ -29,7 +29,7 @@ from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Step
 from penstock.flows.parsed import ParsedStep
 from penstock.flows.runs.values import TemplateValues
-from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.fields import AFTERWARDS, CONFIG, FLAG, TEXT, needed, step_field
 from penstock.flows.steps.kind import Sample, StepKind
 from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult

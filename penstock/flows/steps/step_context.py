@@ -11,11 +11,9 @@ from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_sessions import AgentSessions
-from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.run import Run
-from penstock.flows.runs.values import TemplateValues
-from penstock.flows.runs.visit_outcome import VisitOutcome
-from penstock.flows.runs.warnings import warn
+from penstock.flows.runs.values import RouteTaken, TemplateValues
+from penstock.flows.runs.visits import VisitOutcome, warn
 from penstock.sandbox.reading.folder import Files
 from penstock.sandbox.script import LoadResult, Sandbox
 from penstock.tools.invoker import Invoker

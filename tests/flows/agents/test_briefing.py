@@ -16,7 +16,7 @@ from penstock.flows.agents.briefing import (
     system_prompt,
     user_message,
 )
-from penstock.flows.runs.fork_choice import ForkChoice
+from penstock.flows.runs.values import ForkChoice
 from penstock.manifest.handbook import FILE_BYTES, find_handbooks
 from penstock.models.scripted import ScriptedModel
 from penstock.resources.project.access import Access

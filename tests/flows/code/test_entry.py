@@ -20,7 +20,7 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.ledger import Ledger
 from penstock.flows.code.entry import conclude, enter, wanted
-from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
 from penstock.flows.steps.step_context import CodeEnvironment
 from penstock.testing.invocation import Workbench, open_workbench

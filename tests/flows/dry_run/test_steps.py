@@ -1,6 +1,18 @@
-"""Nothing real happens in a visit."""
+"""Simulated visits and sample values."""
 
-from tests.flows.dry_run.walks import dry, found, unwalked
+from typing import Any
+
+import pytest
+
+from penstock.core.events.flow_events import Output, ValueType
+from penstock.flows.dry_run.steps import (
+    inputs_of,
+    simulated_agent,
+    value_of,
+    without_patterns,
+)
+from tests.flows.dry_run.walks import AGENTS, dry, found, unwalked
+from tests.flows.texts import read
 
 CODE = "- {id: count, type: code, outputs: [{name: n, type: number}], on_error: save}\n"
 SHELL = "- {id: build, command: 'touch built; exit 1', on_error: save}\n"
@@ -52,3 +64,37 @@ def test_a_nested_flow_runs_and_fails_once() -> None:
 def test_a_path_from_a_result_means_any_flow() -> None:
     steps = "- {id: look, agent: scout}\n- {id: go, path: '${{result.look.summary}}.yaml'}\n"
     assert found(steps) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ({}, "sample"),
+        ({"value_type": ValueType.NUMBER}, 1),
+        ({"value_type": ValueType.BOOLEAN}, True),
+        ({"value_type": ValueType.ARRAY}, ["sample"]),
+        ({"value_type": ValueType.OBJECT}, {"sample": "sample"}),
+        ({"pattern": "^(pass|fail)$"}, "pass"),
+        ({"pattern": "^[0-9]{4}$"}, "1234"),
+        ({"pattern": "^[a-z]+$"}, "sample"),
+        ({"pattern": "("}, "sample"),
+        ({"pattern": f"(a+)+$|{'a' * 60}X"}, "a"),
+        ({"pattern": "^(?=sam)"}, "sample"),
+    ],
+)
+def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any) -> None:
+    """Every declared output filled (by type: `sample`, 1, true, first of an enum)."""
+    assert value_of(Output(name="x", **more)) == value
+
+
+def test_a_simulated_agent_has_no_tool_and_accepts_any_text() -> None:
+    agent = simulated_agent(AGENTS.get("finder"))
+    assert (agent.tools, agent.profile.tools) == ((), ())
+    assert without_patterns([Output(name="x", pattern="^a$")]) == (Output(name="x"),)
+
+
+def test_inputs_have_their_defaults() -> None:
+    text = "- {id: a, agent: x}\ninputs: {n: {type: number}, s: {type: string, default: dark}}\n"
+    flow = read(text).flow
+    assert flow
+    assert inputs_of(flow) == {"n": 1, "s": "dark"}

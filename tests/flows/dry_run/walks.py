@@ -8,8 +8,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.events.flow_events import Output, ValueType
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
-from penstock.flows.dry_run.dry_run import dry_run
-from penstock.flows.dry_run.findings import dry_findings
+from penstock.flows.dry_run.dry_run import dry_findings, dry_run
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.testing.flows import MemoryFlows
 from tests.flows.texts import TOP, finding_lines, read

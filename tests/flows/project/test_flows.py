@@ -1,6 +1,7 @@
-"""The flows of a project: what keeps one from running comes with it."""
+"""The flows and the constants of a project."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from penstock.chat.message import NewRun
 from penstock.core.events.flow_events import FlowStarted
 from penstock.core.ids import LogId
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.flows import CONSTANTS_FILE, ProjectFlows, read_constants
 from penstock.flows.project.library import FlowSource
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
@@ -236,3 +237,61 @@ async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
     assert results["r"]["summary"].startswith("flows/sub.yaml has errors: line ")
     assert said in results["r"]["summary"]
     assert len(model.requests) == 1
+
+
+def laid(root: Path, content: bytes) -> Path:
+    (root / CONSTANTS_FILE).parent.mkdir(parents=True)
+    (root / CONSTANTS_FILE).write_bytes(content)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("tone: dry\nrounds: 3\nshare: 0.5\nloud: true\n", {"tone": "dry", "share": 0.5}),
+        ("yes: no\n", {"yes": "no"}),
+        ("# nothing\n", {}),
+        ("", {}),
+    ],
+)
+def test_texts_numbers_and_booleans_are_constants(
+    tmp_path: Path, text: str, values: dict[str, Any]
+) -> None:
+    """§1: flow constants, `.pi/flows/config.yaml`; §23: "yes"."""
+    found = read_constants(laid(tmp_path, text.encode()))
+    assert (values.items() <= found.values.items(), found.diagnostics) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"tone: dry\nmore: [1]\n",
+            '2 error wrong-type: "more" must be text, a number or a boolean, found array [1]',
+        ),
+        (b"- tone\n", "1 error yaml-not-mapping: must be a mapping of texts"),
+        (b"tone: [\n", "2 error yaml-syntax: "),
+        (b"tone: \xff\n", "1 error file-encoding: not UTF-8 at byte 6"),
+        (b"#" * (1 << 20) + b"\n", "1 error file-too-large: the file has 1048577 bytes"),
+    ],
+)
+def test_what_is_no_constant_is_told_and_left_out(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    found = read_constants(laid(tmp_path, content))
+    (finding,) = finding_lines(found.diagnostics)
+    assert finding.startswith(said)
+    assert set(found.values) <= {"tone"}
+
+
+def test_a_project_without_the_file_has_none(tmp_path: Path) -> None:
+    assert read_constants(tmp_path).diagnostics == ()
+
+
+def test_a_file_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "out.yaml").write_text("key: secret\n")
+    root = tmp_path / "project"
+    (root / CONSTANTS_FILE).parent.mkdir(parents=True)
+    (root / CONSTANTS_FILE).symlink_to(tmp_path / "out.yaml")
+    found = read_constants(root)
+    assert (found.values, len(found.diagnostics)) == ({}, 1)

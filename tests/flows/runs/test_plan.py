@@ -1,4 +1,4 @@
-"""The planner: the worked examples of the page, and what is the same however a run is folded."""
+"""The plan: the worked examples of the page, and properties of every fold."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import Blocked, Suspend
 from penstock.core.events.flow_events import Outcome
-from penstock.flows.runs.plan import Jumped, Plan, RunStatus
+from penstock.core.ids import QuestionId, TaskId
+from penstock.core.task import Missing, MissingKind
+from penstock.engine.task_state import TaskState
+from penstock.flows.runs.plan import IdleSteps, Jumped, Plan, RunStatus
 from tests.flows.examples import EXAMPLES, SOFT, W1, W2, Answers, agent, flow, fork, ref, shell
 from tests.flows.page_plan import Dice, PagePlan, any_end, any_flow
 from tests.flows.planned import run, tell
@@ -154,3 +158,30 @@ def test_any_flow_is_planned_as_the_page_writes_it(seed: int) -> None:
             page.next()
             assert said == page.said
             page.said.clear()
+
+
+AGENT, MODEL = Missing(MissingKind.AGENT, "writer"), Missing(MissingKind.MODEL, "small")
+ASKED = Suspend(QuestionId("q_1"))
+
+
+def test_a_step_that_waits_for_a_person_comes_before_one_that_is_blocked() -> None:
+    pause = IdleSteps({"ask": ASKED}, {"write": (AGENT,)}).pause()
+    assert isinstance(pause, Suspend)
+    assert pause.awaited == ("q_1",)
+
+
+def test_all_that_blocked_steps_lack_is_named_once() -> None:
+    pause = IdleSteps(blocked={"write": (AGENT, MODEL), "judge": (MODEL,)}).pause()
+    assert isinstance(pause, Blocked)
+    assert pause.blocked_on == (AGENT, MODEL)
+
+
+@pytest.mark.parametrize(("is_open", "taken"), [(True, []), (False, ["ask"])])
+def test_a_step_is_idle_until_all_that_it_waits_for_has_come(
+    *, is_open: bool, taken: list[str]
+) -> None:
+    task = TaskState(TaskId("task_1"), None)
+    task.awaited = {TaskId("q_1"): None} if is_open else {}
+    idle = IdleSteps({"ask": ASKED})
+    assert idle.take_answered(task) == taken
+    assert list(idle.waiting) == ([] if taken else ["ask"])

@@ -1,4 +1,4 @@
-"""The state of a run, folded from its log."""
+"""The state of a run, folded from its log, and its result."""
 
 from typing import Any
 
@@ -12,7 +12,9 @@ from penstock.core.events.flow_events import (
     StepStatus,
 )
 from penstock.flows.runs.run import Run
+from penstock.models.scripted import ScriptedModel
 from tests.flows.examples import W4, W8, W10, flow
+from tests.kit.flows import by_task, finish, run_flow
 
 
 def settled(step_id: str, **more: Any) -> StepSettled:
@@ -112,3 +114,37 @@ def test_a_failure_without_a_text_still_has_a_reason() -> None:
     run.start(StepStarted(step_id="fetch", visit=1))
     run.settle(settled("fetch", outcome=Outcome.HARD))
     assert run.failure == "step 'fetch' failed and did not say why"
+
+
+FLOW = """
+  - {id: web, agent: scout, task: "web ${{result.nothing}}"}
+  - {id: code, agent: scout, task: code, blockedBy: [web]}
+"""
+
+
+async def test_a_result_has_the_documented_fields() -> None:
+    """FlowResult: runId, flowName, status, task, stepCount, results, forks, lastResult, …."""
+    answers = {"code": finish("done", files=[{"path": "a.py", "action": "created"}])}
+    result = (await run_flow(FLOW, ScriptedModel(by_task(answers)))).output
+    assert {name: result[name] for name in ("runId", "flowName", "status", "task")} == {
+        "runId": "task_1",
+        "flowName": "demo",
+        "status": "success",
+        "task": "the task",
+    }
+    assert result["stepCount"] == 2
+    assert 0 <= result["totalDuration"] < 1000
+    code = result["results"]["code"]
+    assert (code["files"], code["visits"]) == ("a.py (created)", 1)
+    assert code["finish"]["files"] == [{"path": "a.py", "action": "created"}]
+    assert result["lastResult"]["summary"] == "done"
+    assert result["warnings"] == ["${{result.nothing}} names nothing"]
+    assert result["usage"]["modelCalls"] == 2
+    assert "reason" not in result
+
+
+async def test_a_run_that_failed_says_why() -> None:
+    answers = {"code": finish("no key", status="blocked")}
+    result = (await run_flow(FLOW, ScriptedModel(by_task(answers)))).output
+    assert (result["status"], result["reason"]) == ("error", "no key")
+    assert result["results"]["code"]["status"] == "blocked"

@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.core.events.flow_events import Outcome, StepResult
-from penstock.flows.runs.loops import RouteTaken
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.runs.plan import SkipReason as Reason
-from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.runs.values import RouteTaken
+from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.notifications import consequence_event, route_events, waits_event
 from penstock.flows.steps.step_context import VisitResult
 from tests.flows.examples import agent, fork, loop

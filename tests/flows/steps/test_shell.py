@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from penstock.chat.message import NewRun
 from penstock.core.envelope import Envelope
 from penstock.flows.definition import Flow
-from penstock.flows.runs.loops import LoopCounters
-from penstock.flows.runs.values import TemplateValues
+from penstock.flows.runs.values import LoopCounters, TemplateValues
 from penstock.flows.steps.shell import with_variables
 from tests.flows.checks.around import PLAIN, found_in
 from tests.kit.project import ProjectFolder

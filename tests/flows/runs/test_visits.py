@@ -1,24 +1,46 @@
-"""Costs of a visit from the log: active time, tokens, calls."""
+"""Visits: their outcomes, warnings and costs, and the events of each frame."""
 
 import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import AskUser
 from penstock.chat.message import NewRun, Reply
-from penstock.core.call import Effect
+from penstock.core.call import CallPath, Effect
 from penstock.core.events.events import ReplyReceived
-from penstock.core.events.flow_events import StepSettled
-from penstock.core.ids import LogId
+from penstock.core.events.flow_events import (
+    FlowEvent,
+    FlowNotified,
+    FlowStarted,
+    Outcome,
+    StepResult,
+    StepSettled,
+    StepStarted,
+    StepStatus,
+)
+from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import Usage
+from penstock.engine.ledger import Ledger
+from penstock.engine.task_state import TaskState
+from penstock.flows.dry_run.dry_run import discarding_ledger
+from penstock.flows.runs.visits import FrameEvents, failed, warn, warn_once, warnings_of
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, slow, spend
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.flows.dry_run.walks import world
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import RUN, Answer, by_task, finish, flows_of, see_through, steps, worker
 from tests.kit.tools import Act
+
+
+@pytest.mark.parametrize(("is_hard", "outcome"), [(False, Outcome.SOFT), (True, Outcome.HARD)])
+def test_a_visit_without_a_result_leaves_why_it_failed(is_hard: bool, outcome: Outcome) -> None:
+    ended = failed("budget", "the budget is used up", is_hard=is_hard)
+    assert (ended.outcome, ended.source, ended.text) == (outcome, "budget", "the budget is used up")
+    assert (ended.result.status, ended.result.full_output) == (StepStatus.ERROR, ended.text)
+
 
 ONE_BY_ONE = """
   - {id: look, agent: scout, task: look}
@@ -190,3 +212,91 @@ async def test_replies_before_a_reminder_are_in_the_costs() -> None:
         await runtime.run_flow(NewRun(command="demo", task="t"), task_id=RUN)
     usage = (await settled(place.log))["look"].usage
     assert usage == Usage(input_tokens=13, output_tokens=7, model_calls=2, cost_usd=0.75)
+
+
+ONE, OTHER = CallPath("task_1/a"), CallPath("task_1/b")
+
+
+def test_a_frame_is_warned_of_the_same_thing_once() -> None:
+    ledger = discarding_ledger(world(), "demo")
+    for frame in (ONE, ONE, OTHER):
+        warn(ledger, frame, "odd", stepId="a")
+    warn(ledger, ONE, "odd", stepId="b")
+    assert _told(ledger) == [(ONE, "a"), (OTHER, "a"), (ONE, "b")]
+
+
+def test_a_whole_run_is_warned_once_whichever_frame_it_was() -> None:
+    ledger = discarding_ledger(world(), "demo")
+    for frame in (ONE, OTHER):
+        warn_once(ledger, frame, "odd")
+    assert _told(ledger) == [(ONE, None)]
+
+
+def test_a_result_lists_each_warning_once_and_no_other_event() -> None:
+    ledger = discarding_ledger(world(), "demo")
+    ledger.add(FlowNotified(kind="flow_jump", body={"message": "no warning"}), ONE)
+    for frame, said in ((ONE, "b"), (ONE, "a"), (OTHER, "b")):
+        warn(ledger, frame, said)
+    assert warnings_of(ledger.task) == ["b", "a"]
+
+
+def _told(ledger: Ledger) -> list[tuple[CallPath | None, object]]:
+    story = ledger.task.story
+    return [(at, each.body.get("stepId")) for at, each in story if isinstance(each, FlowNotified)]
+
+
+FRAME = CallPath("t")
+TOLD = FlowNotified(kind="flow_started", body={})
+
+
+def flow(file: str) -> FlowStarted:
+    return FlowStarted(file=file, texts={}, task="")
+
+
+def begins(step_id: str) -> StepStarted:
+    return StepStarted(step_id=step_id, visit=1, agent="")
+
+
+def ends(step_id: str) -> StepSettled:
+    return StepSettled(step_id=step_id, visit=1, outcome=Outcome.SUCCESS, result=StepResult())
+
+
+def task_of(*events: tuple[str | None, FlowEvent]) -> TaskState:
+    task = TaskState(TaskId("t"), None)
+    task.story += [(CallPath(path) if path else None, event) for path, event in events]
+    return task
+
+
+def test_a_run_has_its_own_steps_and_not_those_of_flows_inside() -> None:
+    inside = ("t/ref/1/a/1", begins("a"))
+    task = task_of(("t", flow("o")), (None, TOLD), ("t/ref/1", begins("ref")), inside)
+    story = FrameEvents(task)
+    assert story.steps(FRAME) == (("t/ref/1", begins("ref")),)
+    assert story.steps(CallPath("t/ref/1")) == (inside,)
+    assert story.steps(CallPath("t/ref")) == ()
+
+
+def test_a_step_has_its_one_flow_or_those_of_its_glob() -> None:
+    one, first, second = ("t/a/1", flow("a")), ("t/b/1/1", flow("b")), ("t/b/1/2", flow("c"))
+    story = FrameEvents(task_of(("t", flow("o")), one, first, second, ("t/a/2", flow("d"))))
+    assert story.flows(CallPath("t/a/1")) == (one,)
+    assert story.flows(CallPath("t/b/1")) == (first, second)
+    assert story.flows(CallPath("t/b/1/2")) == (second,)
+    assert story.flows(CallPath("t/c/1")) == ()
+
+
+def test_later_events_are_found_too() -> None:
+    task = task_of(("t/a/1", begins("a")))
+    story = FrameEvents(task)
+    assert len(story.steps(FRAME)) == 1
+    task.story.append((CallPath("t/a/1"), ends("a")))
+    assert [event for _, event in story.steps(FRAME)] == [begins("a"), ends("a")]
+
+
+def test_visits_are_numbered_through_the_whole_task() -> None:
+    inside = ("t/ref/1/a/1", begins("a"))
+    task = task_of(("t/ref/1", begins("ref")), inside, ("t/b/1", begins("b")))
+    frame_events = FrameEvents(task)
+    frames = [CallPath(path) for path in ("t/ref/1", "t/ref/1/a/1", "t/b/1")]
+    assert [frame_events.number(each) for each in frames] == [1, 2, 3]
+    assert frame_events.starts == 3
