@@ -4,6 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from penstock.core.call import CALL_DEPTH
 from penstock.core.json_values.json_text import JSON_DEPTH
+from penstock.resources.network import HEADER_BYTES
+from penstock.resources.redirects import MOST_REDIRECTS
+from penstock.resources.state import STATE_KEY_BYTES
 from penstock.tools.python.capabilities import EVENT_BYTES
 from penstock.tools.scripts.script import (
     LOG_LINE_BYTES,
@@ -28,11 +31,8 @@ PAST = {
     "fetch_ms": "a `FloError`, `UPSTREAM_UNAVAILABLE`",
     "fetch_request_bytes": "`TypeError`",
     "fetch_response_bytes": "a `FloError`, `OUTPUT_TOO_LARGE`",
-    "fetch_header_bytes": "a `FloError`, `OUTPUT_TOO_LARGE`",
-    "fetch_redirects": "a `FloError`, `UPSTREAM_UNAVAILABLE`",
     "read_bytes": "a `FloError`, `TOOL_FAILED`, reason `too_large`",
     "state_value_bytes": "`TypeError`",
-    "state_key_bytes": "`TypeError`",
     "state_entries": "a `FloError`, `TOOL_FAILED`, reason `quota`",
     "file_bytes": "the envelope `TOOL_FAILED`, reason `too_large`",
     "task_bytes": "the envelope `TOOL_FAILED`, reason `quota`",
@@ -52,6 +52,9 @@ FIXED: Sequence[tuple[str, int, str]] = (
     ("One printed line, in bytes", LOG_LINE_BYTES, "cut, with a mark"),
     ("Timers that exist at once", TIMERS, "`RangeError`"),
     ("The payload of an event, as JSON, in bytes", EVENT_BYTES, "`TypeError`"),
+    ("A key of the State, in bytes", STATE_KEY_BYTES, "`TypeError`"),
+    ("Redirects of one request", MOST_REDIRECTS, "a `FloError`, `UPSTREAM_UNAVAILABLE`"),
+    ("The headers of a response, in bytes", HEADER_BYTES, "a `FloError`, `OUTPUT_TOO_LARGE`"),
 )
 """Limits that no setting changes."""
 

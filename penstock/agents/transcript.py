@@ -28,6 +28,8 @@ from penstock.engine.dialogue import Dialogue, Trimming
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
 _PREVIEW = 200
+WINDOW_TOKENS = 32_000
+"""Context window of a model that declares none in `context_tokens`."""
 
 
 class MessageWindow(Sequence[Message]):
@@ -171,14 +173,14 @@ def _removed(message: ToolMessage, settled: CallSettled | None) -> ToolMessage:
     return ToolMessage(message.call_id, message.name, text, message.ok)
 
 
-def room(window: int | None, configured: int | None, max_tokens: int, *, usual: int) -> int:
+def room(window: int | None, configured: int | None, max_tokens: int) -> int:
     """Return how many tokens a request may have.
 
     The agent's setting wins, then the model's context window without the reply and a margin for
-    the estimate. `usual` is the default for a model with an unknown window.
+    the estimate. A model without a known window gets WINDOW_TOKENS.
     """
     if configured is not None:
         return configured
     if window is None:
-        return usual
+        return WINDOW_TOKENS
     return max(int(window * (1 - _MARGIN)) - max_tokens, 1)

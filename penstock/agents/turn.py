@@ -290,7 +290,6 @@ def open_turns(
         agent_model.model.card.context_tokens,
         settings.context_max_tokens,
         settings.llm_max_tokens,
-        usual=world.limits.window_tokens,
     )
     system = agent_model.offers.at(selected).system
     return Turns(

@@ -47,9 +47,13 @@ DATABASE_FILE = "penstock.db"
 
 FIXED_LIMITS = frozenset(
     (
-        *("blocking_seconds", "call_depth", "details_bytes", "error_chars", "event_bytes"),
-        *("images", "json_depth", "log_line_bytes", "log_lines", "message_bytes"),
-        *("preview_chars", "script_stack_kb", "timers"),
+        *("argument_chars", "batch_units", "blocking_seconds", "call_depth", "details_bytes"),
+        *("error_chars", "event_bytes", "fetch_header_bytes", "fetch_redirects"),
+        *("finish_reminders", "finish_retries", "flow_depth", "fold_cache", "head_bytes"),
+        *("images", "json_depth", "log_line_bytes", "log_lines", "longest_probation_seconds"),
+        *("message_bytes", "models", "preview_chars", "retry_after_seconds", "run_depth"),
+        *("script_stack_kb", "secret_bytes", "state_key_bytes", "timers", "title_chars"),
+        *("window_tokens",),
     )
 )
 """Former limits that are constants now; the error for one says so."""

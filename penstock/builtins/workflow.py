@@ -29,6 +29,9 @@ from penstock.tools.resources import FlowRequest, Runs
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
+RUN_DEPTH = 16
+"""Most runs that are nested in each other by calls of `execute_workflow`."""
+
 FAILED = "WORKFLOW_FAILED"
 _WRONG_INPUT = frozenset({"VALIDATION_ERROR", "TASK_REQUIRED"})
 """Rejections of a run that another input can avoid."""
@@ -88,11 +91,11 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
     task = given.get("task")
     if task is not None and not isinstance(task, str):
         raise invalid(EXECUTE_WORKFLOW, [Problem("/input/task", "must be a text")])
-    ledger, most = invocation.ledger, invocation.inside.world.limits.run_depth
+    ledger = invocation.ledger
     brief = ledger.task.brief
     depth = brief.depth + 1 if isinstance(brief, FlowRequested) else 1
-    if depth > most:
-        raise DepthExceeded(f"runs that start each other are nested more than {most} deep")
+    if depth > RUN_DEPTH:
+        raise DepthExceeded(f"runs that start each other are nested more than {RUN_DEPTH} deep")
     request = FlowRequest(
         command=command,
         task=task,

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from penstock.chat.message import title_of
 from penstock.core.clock import to_iso
 from penstock.core.errors import NotFound, StoreCorrupt, TaskOver
 from penstock.core.events.events import CancelRequested, Entry, SessionOpened
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, NewId, SessionId
-from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
-from penstock.core.text import cut, one_line
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.store.erasure import Erasure
@@ -65,11 +64,11 @@ class Directory:
         )
 
     async def begin(
-        self, agent: str, profile: Profile, title: str | None, *, limits: Limits, new_id: NewId
+        self, agent: str, profile: Profile, title: str | None, *, new_id: NewId
     ) -> SessionRecord:
         """Create an empty conversation."""
         session_id = SessionId(new_id("conv"))
-        text = cut(one_line(title or ""), limits.title_chars) or UNTITLED
+        text = title_of(title or "") or UNTITLED
         opened = SessionOpened(profile_id=profile.profile_id, agent=agent, title=text)
         await self._log.send(LogId(session_id), [Entry(opened)])
         return await self.get(session_id, agent, profile)

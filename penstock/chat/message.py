@@ -18,6 +18,9 @@ from penstock.core.profile import Profile
 from penstock.core.task import Missing, QuestionRecord, TaskStatus
 from penstock.core.text import cut, one_line
 
+TITLE_CHARS = 60
+"""Most characters of a conversation's title, which is cut from its first message."""
+
 
 class RequestKey(Struct, frozen=True):
     """The Idempotency-Key of a request, and a hash of the request."""
@@ -218,9 +221,14 @@ def message_entries(
     )
     if message.session_id is not None:
         return [Entry(received, task_id)]
-    title = cut(one_line(message.content), world.limits.title_chars)
+    title = title_of(message.content)
     opened = SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
     return [Entry(opened), Entry(received, task_id)]
+
+
+def title_of(text: str) -> str:
+    """Return the title of a conversation that begins with a text."""
+    return cut(one_line(text), TITLE_CHARS)
 
 
 def sent_message(log_id: LogId, records: Sequence[Record], *, is_started: bool) -> SentMessage:

@@ -60,26 +60,16 @@ class Limits:
     """Computing time of one attempt of a script."""
     script_output_bytes: int = MIB
     """Output of a script, as JSON."""
-    argument_chars: int = 2000
-    """Arguments that are no JSON object, as text on the chat stream."""
-    title_chars: int = 60
-    """A conversation's title, cut from its first message."""
     content_chars: int = 100_000
     """A user message."""
     image_bytes: int = 10 * MIB
     """An image or file taken out of a result and kept."""
     body_bytes: int = 32 * KIB
     """An event's body, as JSON; a larger one goes to the blob store."""
-    fold_cache: int = 512
-    """Folded sessions kept in memory for their next turn."""
     activations: int = 2000
     """Logs at work at once in this process."""
     agent_turns: int = 100
     """Model calls in one visit of a step, where the agent says nothing else."""
-    finish_retries: int = 2
-    """Calls of `finish` that may be refused in one visit; the next one fails the step."""
-    finish_reminders: int = 2
-    """How often an agent that calls nothing is told to finish."""
     flow_model_calls: int = 10_000
     """Calls of models in one run of a flow, with those of agents that it calls."""
     flow_tool_calls: int = 100_000
@@ -93,10 +83,6 @@ class Limits:
     """What one reply of an agent of flows may have, in tokens, where its settings do not say it."""
     flow_visits: int = 1000
     """Starts of steps in one run, those of sub-flows counted."""
-    flow_depth: int = 8
-    """How deep flows stand inside each other."""
-    run_depth: int = 16
-    """How deep runs may be nested that tools start inside of each other."""
     flow_runs: int = 32
     """Runs of flows at work at once in this process; more are queued."""
     workflow_max_concurrent: int = 5
@@ -116,9 +102,6 @@ class Limits:
     probation_seconds: float = 10
     """How long, at least, a task at which the process died twice is watched before suspects of
     another group resume; less if it gets past that place."""
-    longest_probation_seconds: float = 600
-    """How long such a task is watched at most; in between, twice the time that the process
-    survived the last time counts."""
     tool_threads: int = 32
     """Synchronous tools running at once."""
     compact_bytes: int = 32 * MIB
@@ -129,8 +112,6 @@ class Limits:
     """Read connections."""
     busy_seconds: float = 5
     """How long a locked database is waited for."""
-    batch_units: int = 512
-    """Units of work in one transaction."""
     queued_units: int = 10_000
     """Units of work waiting for the writer; then callers wait."""
     queued_tasks: int = 8
@@ -147,8 +128,6 @@ class Limits:
     """How long the reader of a stream may take nothing before it is cut."""
     connections: int = 10_000
     """Connections that the server serves; fewer where the process may have fewer open files."""
-    head_bytes: int = 64 * KIB
-    """The head of a request: its first line and its headers."""
     head_seconds: float = 10
     """How long the head of a request may take, from the connection or its first byte on."""
     body_seconds: float = 10
@@ -179,10 +158,6 @@ class Limits:
     """How long a tool that was cancelled may go on before it is left behind."""
     shutdown_seconds: float = 5
     """How long running calls may go on after a stop was asked for."""
-    models: int = 1000
-    """Models in use at once; one that is written `provider:model` is a model of its own."""
-    window_tokens: int = 32_000
-    """What a model can read of which nobody says it: its `context_tokens` win."""
     reply_bytes: int = 16 * MIB
     """A model's reply, as its server sends it."""
     model_connect_seconds: float = 10
@@ -193,8 +168,6 @@ class Limits:
     """How long a connection is waited for after the last word of a reply, to be used again."""
     model_tries: int = 3
     """Attempts of one model call."""
-    retry_after_seconds: float = 30
-    """The longest Retry-After that is honoured."""
     poll_seconds: float = 0.25
     """How often a log that another process writes is looked at by its readers."""
     live_text_seconds: float = 0.1
@@ -203,12 +176,8 @@ class Limits:
     """How long a reply is written for a reader in another process that says no more."""
     state_value_bytes: int = 256 * KIB
     """A value of the State, as JSON."""
-    state_key_bytes: int = 512
-    """A key of the State."""
     state_entries: int = 100_000
     """Values of the State in one scope."""
-    secret_bytes: int = 64 * KIB
-    """A secret of the vault."""
     read_bytes: int = 16 * MIB
     """A file that a script reads whole."""
     file_bytes: int = 64 * MIB
@@ -223,10 +192,6 @@ class Limits:
     """A request's body."""
     fetch_response_bytes: int = 8 * MIB
     """A response's body, unpacked."""
-    fetch_redirects: int = 5
-    """Redirects that are followed."""
-    fetch_header_bytes: int = 64 * KIB
-    """A response's headers."""
 
 
 class World(Struct, frozen=True):

@@ -62,7 +62,7 @@ class Activations:
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._keeper = LeaseKeeper(self._held, world.limits.renew_seconds)
-        self._states = StateCache(log, self._held, most=world.limits.fold_cache)
+        self._states = StateCache(log, self._held)
         self._started: dict[LogId, tuple[Lease, float]] = {}
         """Leases acquired by `begin`, with the time; the next `run` of the log uses them."""
         self._unreleased: dict[LogId, Lease] = {}

@@ -23,6 +23,9 @@ from penstock.core.limits import MIB
 from penstock.engine.state import SessionState, catch_up, fold
 from penstock.store.logs.log import Lease, Log
 
+CACHED_STATES = 512
+"""Folded states that a process keeps in memory for their next turn."""
+
 _AT_ONCE = 4_000
 """Events in memory at once while a long log is folded."""
 _SIZE_AT_ONCE = 8 * MIB
@@ -32,7 +35,7 @@ _SIZE_AT_ONCE = 8 * MIB
 class StateCache:
     """States of at most `most` logs; the state that was kept longest is dropped first."""
 
-    def __init__(self, log: Log, held: Container[LogId], *, most: int) -> None:
+    def __init__(self, log: Log, held: Container[LogId], *, most: int = CACHED_STATES) -> None:
         self._log = log
         self._held = held
         """Logs with an activation in this process."""

@@ -53,6 +53,9 @@ from penstock.flows.steps.notifications import (
 from penstock.flows.steps.step_context import StepContext, VisitResult
 from penstock.flows.steps.table import StepRunner
 
+FLOW_DEPTH = 8
+"""Most flows that are nested in each other."""
+
 _ANSWER_POLL_SECONDS = 0.2
 """Upper bound for the delay until an answer is noticed while other steps are at work."""
 NO_RETRY = frozenset({"interrupted"})
@@ -315,8 +318,8 @@ class FlowRunner(Struct):
 
     async def _run_nested(self, step: FlowRef, context: StepContext) -> VisitResult:
         """Run the flows that a flow-ref step refers to, one after another."""
-        if self.depth >= (limit := self.shared.world.limits.flow_depth):
-            text = f"flows are nested more than {limit} deep"
+        if self.depth >= FLOW_DEPTH:
+            text = f"flows are nested more than {FLOW_DEPTH} deep"
             return VisitResult(ended=failed("ref_depth", text, is_hard=True))
         # The path is resolved once per visit: after a restart the log has the flows that were found
         # then, whatever the files are now.

@@ -6,6 +6,9 @@ from penstock.core.call import RetryPolicy
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
 
+RETRY_AFTER_SECONDS = 30
+"""The longest Retry-After that is honoured."""
+
 WAITS = RetryPolicy(initial_backoff_ms=1000, multiplier=4)
 """One second, then four. `Limits.model_tries` is the number of attempts."""
 
@@ -16,7 +19,7 @@ def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | Non
     """Return how long to wait after this attempt (the first is 1), or None to give up."""
     if not isinstance(error, ModelUnavailable) or attempt >= limits.model_tries:
         return None
-    asked = min(error.retry_after or 0.0, limits.retry_after_seconds)
+    asked = min(error.retry_after or 0.0, RETRY_AFTER_SECONDS)
     return max(WAITS.backoff_ms(attempt) / 1000, asked)
 
 

@@ -23,9 +23,12 @@ from httpcore2 import (
 from msgspec import Struct
 
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
-from penstock.core.limits import Limits
+from penstock.core.limits import KIB
 from penstock.resources.egress import HttpResponse
 from penstock.resources.hosts import Endpoint
+
+HEADER_BYTES = 64 * KIB
+"""Most bytes of a response's headers."""
 
 _BODILESS = {204, 304}
 _PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -46,7 +49,6 @@ async def exchange(
     addresses: Sequence[str],
     *,
     tls: ssl.SSLContext,
-    limits: Limits,
     most_bytes: int,
 ) -> HttpResponse:
     """Send a request to one of the addresses, on a connection of its own.
@@ -59,7 +61,7 @@ async def exchange(
     stream = pool.stream(sent.method, sent.url, headers=named, content=sent.body)
     try:
         async with pool, stream as response:
-            headers = _headers(response, sent.place, limits.fetch_header_bytes)
+            headers = _headers(response, sent.place)
             body = await _body(response, sent, headers, most_bytes)
     except (NetworkError, ProtocolError, TimeoutException, ssl.SSLError, OSError) as error:
         raise _failure(sent.place, error) from error
@@ -91,10 +93,12 @@ class _Checked:
         return await self._inner.connect_tcp(last, port, **options)
 
 
-def _headers(response: Response, place: Endpoint, most: int) -> dict[str, str]:
+def _headers(response: Response, place: Endpoint) -> dict[str, str]:
     size = sum(len(name) + len(value) + 4 for name, value in response.headers)
-    if size > most:
-        raise OutputTooLarge(f"{place} sent {size} bytes of headers, at most {most} are read")
+    if size > HEADER_BYTES:
+        raise OutputTooLarge(
+            f"{place} sent {size} bytes of headers; at most {HEADER_BYTES} are read"
+        )
     joined: dict[str, str] = {}
     for raw_name, raw_value in response.headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

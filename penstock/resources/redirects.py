@@ -39,6 +39,9 @@ from penstock.resources.hosts import (
 from penstock.resources.network import WireRequest, ask_dns, exchange
 from penstock.resources.vault import SecretHandles
 
+MOST_REDIRECTS = 5
+"""Most redirects that are followed."""
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _OURS = frozenset({"connection", "content-length", "expect", "host", "keep-alive"}) | {
@@ -85,7 +88,7 @@ class RedirectFollower:
 
     async def _follow(self, request: Request, asker: EgressCaller) -> HttpResponse:
         """Send, and follow redirects; each hop passes the same checks."""
-        for _ in range(self._limits.fetch_redirects + 1):
+        for _ in range(MOST_REDIRECTS + 1):
             answer = await self._send(request, asker)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or location is None:
@@ -95,8 +98,7 @@ class RedirectFollower:
             if request.redirect is Redirect.ERROR:
                 raise UpstreamUnavailable(f"{answer.url} redirects, and redirect is 'error'")
             request = _redirected(request, answer.status, location, asker.handles)
-        most = self._limits.fetch_redirects
-        raise UpstreamUnavailable(f"{request.url} is behind more than {most} redirects")
+        raise UpstreamUnavailable(f"{request.url} is behind more than {MOST_REDIRECTS} redirects")
 
     async def _send(self, request: Request, asker: EgressCaller) -> HttpResponse:
         url = _parsed(request.url)
@@ -109,7 +111,6 @@ class RedirectFollower:
             sent,
             addresses,
             tls=self._trust(),
-            limits=self._limits,
             most_bytes=most if request.most_bytes is None else request.most_bytes,
         )
         return replace(answer, url=request.url)

@@ -8,12 +8,14 @@ from sqlalchemy import Connection, or_, select
 
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
-from penstock.core.limits import Limits
 from penstock.core.state import Scope, StateChange, StateEntry, StateOutcome, StateVerb
 from penstock.store.changes import Changes, entry_at, entry_of, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements
 from penstock.store.tables import state
+
+STATE_KEY_BYTES = 512
+"""Most bytes of a key of the State."""
 
 LONGEST_TTL = 31_536_000
 """Seconds: a year."""
@@ -113,20 +115,19 @@ def read_change(verb: StateVerb, scope: Scope, wanted: Json, revision: str) -> S
     )
 
 
-def read_key(wanted: Json, limits: Limits, name: str = "key") -> str:
+def read_key(arguments: Json, name: str = "key") -> str:
     """Return the key, or with `key_prefix` the prefix, that a script names. Raises TypeError."""
-    if "scope_id" in wanted:
+    if "scope_id" in arguments:
         raise TypeError("flo.state does not accept scope_id; declare it in the manifest")
-    key = wanted.get(name)
+    key = arguments.get(name)
     if not isinstance(key, str) or (not key and name == "key"):
         raise TypeError(f"flo.state wants {name} to be a text, found {key!r}")
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
         raise TypeError(f"flo.state wants {name} without lone surrogates: {key!r}") from None
-    if size > limits.state_key_bytes:
-        most = limits.state_key_bytes
-        raise TypeError(f"flo.state wants {name} of at most {most} bytes, this has {size}")
+    if size > STATE_KEY_BYTES:
+        raise TypeError(f"flo.state needs {name} of at most {STATE_KEY_BYTES} bytes, found {size}")
     return key
 
 

@@ -19,7 +19,7 @@ from penstock.core.call_errors import VaultDenied, VaultNotFound
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import ConfigError, InvalidRequest
 from penstock.core.ids import new_secret
-from penstock.core.limits import Limits
+from penstock.core.limits import KIB
 from penstock.core.profile import LOCAL
 from penstock.core.state import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
@@ -28,6 +28,9 @@ from penstock.resources.redact import LEAST_BYTES
 from penstock.store.changes import of_scope
 from penstock.store.database import Database
 from penstock.store.tables import secrets
+
+SECRET_BYTES = 64 * KIB
+"""Most bytes of a secret."""
 
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _SCOPE_ID = re.compile(r"[^\x00-\x1f]{1,512}")
@@ -80,7 +83,7 @@ class SqlVault:
 
     async def set(self, scope: Scope, key: str, value: str) -> None:
         """Store a secret, or replace it."""
-        check_secret(scope, key, value, self._database.limits)
+        check_secret(scope, key, value)
         sealed = self._cipher.seal(value, scope, key)
         made = {"key_id": sealed.key_id, "sealed": sealed.sealed, "updated_at": self._clock.now()}
         here = _is(scope, key)
@@ -156,14 +159,14 @@ def permit_secret(tool_id: str, declared: Sequence[VaultKey], kind: ScopeKind, k
         raise VaultDenied(f'"{tool_id}" does not declare the vault key "{key}" for scope {kind}')
 
 
-def check_secret(scope: Scope, key: str, value: str, limits: Limits) -> None:
+def check_secret(scope: Scope, key: str, value: str) -> None:
     """Raise InvalidRequest for a secret that cannot be stored; the message omits its value."""
     problems = {
         "scope": scope.kind not in _KINDS and "is profile or shared",
         "scopeId": not _SCOPE_ID.fullmatch(scope.id) and "is a name of 1 to 512 characters",
         "key": not _KEY.fullmatch(key)
         and "is 1 to 128 letters, digits, `_`, `.` or `-`, and begins with a letter, digit or `_`",
-        "value": _problem(value, limits),
+        "value": _problem(value),
     }
     if issues := [{"field": name, "issue": each} for name, each in problems.items() if each]:
         raise InvalidRequest(issues)
@@ -202,15 +205,15 @@ def _is(scope: Scope, key: str) -> ColumnElement[bool]:
     return and_(of_scope(secrets, scope), secrets.c.key == key)
 
 
-def _problem(value: str, limits: Limits) -> str | None:
+def _problem(value: str) -> str | None:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         return "is Unicode text without lone surrogates"
     if not value:
         return "is empty: delete the secret instead"
-    if size > limits.secret_bytes:
-        return f"has {size} bytes; at most {limits.secret_bytes} are allowed"
+    if size > SECRET_BYTES:
+        return f"has {size} bytes; at most {SECRET_BYTES} are allowed"
     return None
 
 

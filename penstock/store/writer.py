@@ -5,7 +5,7 @@ not at all; outcomes arrive on the event loop in the order of the commits. One r
 affect the others of its batch. Everything submitted before `close` is committed.
 
 How it works. The event loop puts units into a queue. One thread takes all that wait (at most
-`limits.batch_units`), runs them in one transaction and commits once: an fsync costs far more than
+`BATCH_UNITS`), runs them in one transaction and commits once: an fsync costs far more than
 the statements of a unit. If a unit raises, the batch is rolled back and repeated with a savepoint
 for each unit, so savepoints cost nothing as long as no unit fails. A failure of the database itself
 (disk full, connection lost) is the outcome of the whole batch.
@@ -30,6 +30,9 @@ from sqlalchemy import Connection
 from penstock.core.errors import StoreClosed, StoreError
 from penstock.core.limits import Limits
 from penstock.store.failures import failure_of, final_error, is_conflict
+
+BATCH_UNITS = 512
+"""Most units of work in one transaction."""
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +161,7 @@ class Writer:
 
     def _run(self) -> None:
         session = _Session(self._connect, self._place)
-        queue, max_units = self._queue, self._limits.batch_units
+        queue, max_units = self._queue, BATCH_UNITS
         call_on_loop, deliver = self._loop.call_soon_threadsafe, self._deliver
         is_open = True
         try:

@@ -237,14 +237,13 @@ class MemoryMedia:
 class MemoryVault:
     """Secrets in plain text, for tests."""
 
-    def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._limits = limits or Limits()
         self._secrets: dict[tuple[Scope, str], tuple[str, Moment]] = {}
 
     async def set(self, scope: Scope, key: str, value: str) -> None:
         """Store a secret; replace an existing one."""
-        check_secret(scope, key, value, self._limits)
+        check_secret(scope, key, value)
         self._secrets[scope, key] = value, self._clock.now()
 
     async def get(self, scope: Scope, key: str) -> str:

@@ -55,7 +55,7 @@ class MemoryStorage:
         self.limits = limits or Limits()
         self.log = log or MemoryLog(self.clock, self.limits)
         self.blobs = open_blobs("memory:///")
-        self.vault = MemoryVault(self.clock, self.limits)
+        self.vault = MemoryVault(self.clock)
         self.egress = egress
         self.flows = flows or NoFlows()
         self.code_environment = code_environment

@@ -11,7 +11,6 @@ from penstock.core.errors import ContextTooLarge
 from penstock.core.events.events import CallSettled, Event, TaskStarted
 from penstock.core.ids import ArtifactId, CallId, TaskId
 from penstock.core.json_values.json_text import compact
-from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens
 from penstock.engine.state import SessionState
@@ -231,7 +230,7 @@ def test_trimming_follows_from_the_log_alone(limit: int, counts: list[int]) -> N
 )
 def test_how_much_a_model_may_read(window: int | None, asked: int | None, expected: int) -> None:
     """What the agent says, else the window less the answer less 5 %, else 32,000."""
-    assert room(window, asked, 2048, usual=Limits().window_tokens) == expected
+    assert room(window, asked, 2048) == expected
 
 
 def test_a_window_is_a_list_without_a_copy() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.builtins.workflow import TOOLS, with_seconds
+from penstock.builtins.workflow import RUN_DEPTH, TOOLS, with_seconds
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
@@ -29,7 +29,7 @@ INPUTS = "inputs: {n: {type: string, required: true}}\n"
 ASKS = steps(
     '  - {id: pick, question: "Sure?", branches: {Yes: one, No: one}}\n  - {id: one, agent: scout}'
 )
-LIMITS = Limits(poll_seconds=0.01, run_depth=2, shutdown_seconds=0.05)
+LIMITS = Limits(poll_seconds=0.01, shutdown_seconds=0.05)
 
 
 def place() -> MemoryStorage:
@@ -176,14 +176,14 @@ async def test_after_a_crash_the_call_finds_its_run_again() -> None:
 async def test_runs_that_start_each_other_end_somewhere() -> None:
     """14.6: `DEPTH_EXCEEDED`."""
     runner = worker("runner", tools=("execute_workflow",))
-    left = [wanted("nested"), wanted("nested"), finish("end"), finish("end")]
+    left = [wanted("nested")] * RUN_DEPTH + [finish("end")] * RUN_DEPTH
     model = model_of({"nest": lambda _: left.pop(0)}, wanted("nested"), say("Done."))
     async with memory_runtime(model=model, tools=TOOLS, agents=[runner], place=place()) as runtime:
         await runtime.chat("Go")
         runs = await runs_of(runtime)
         found = [await outcome(runtime, SessionId(run_id)) for run_id in runs]
     codes = [each.error.code for each in found if each.error is not None]
-    assert (len(runs), codes) == (2, ["DEPTH_EXCEEDED"])
+    assert (len(runs), codes) == (RUN_DEPTH, ["DEPTH_EXCEEDED"])
 
 
 async def test_where_nothing_runs_flows_the_call_says_so() -> None:

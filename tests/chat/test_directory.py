@@ -10,7 +10,6 @@ from penstock.chat.directory import Directory, conversation
 from penstock.core.errors import NotFound
 from penstock.core.events.events import CancelRequested, Record
 from penstock.core.ids import LogId, ProfileId, SessionId, new_id
-from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.core.task import FLOW
 from penstock.models.scripted import ScriptedModel, call
@@ -34,7 +33,7 @@ def directory_of(server: InMemoryServer) -> Directory:
 
 async def begin(directory: Directory, title: str | None) -> SessionId:
     """Begin a conversation of Ann's."""
-    session = await directory.begin(AGENT, ANN, title, limits=Limits(), new_id=new_id)
+    session = await directory.begin(AGENT, ANN, title, new_id=new_id)
     return session.session_id
 
 

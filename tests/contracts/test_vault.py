@@ -15,16 +15,15 @@ from penstock.testing.clock import START, FakeClock
 from penstock.testing.resources import MemoryVault
 
 ANN, TEAM = Scope(ScopeKind.PROFILE, "ann"), Scope(ScopeKind.SHARED, "team")
-LIMITS = Limits(secret_bytes=20)
 
 
 @pytest.fixture
 async def vault(address: str | None) -> AsyncIterator[Vault]:
     clock = FakeClock()
     if address is None:
-        yield MemoryVault(clock, LIMITS)
+        yield MemoryVault(clock)
         return
-    database = await open_database(address, limits=LIMITS)
+    database = await open_database(address, limits=Limits())
     yield SqlVault(database, Cipher([bytes(32)]), clock)
     await database.close()
 
@@ -73,7 +72,7 @@ REFUSED = [
     (ANN, "k" * 129, "long", "key: is 1 to 128"),
     (ANN, "k", "", "value: is empty"),
     (ANN, "k", "\ud800", "value: is Unicode text"),
-    (ANN, "k", "é" * 11, "value: has 22 bytes; at most 20 are allowed"),
+    (ANN, "k", "é" * 32_769, "value: has 65538 bytes; at most 65536 are allowed"),
 ]
 
 

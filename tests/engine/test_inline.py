@@ -178,7 +178,7 @@ async def test_a_blocked_log_resumes_at_the_next_sweep_once_its_need_is_met() ->
 
 
 async def test_a_blocked_log_keeps_names_in_memory_and_no_state() -> None:
-    """Else its text would be here past `limits.fold_cache`, and after it was erased."""
+    """Else its text would be here beyond the cache of states, and after it was erased."""
     async with opened() as running:
         running.lacking[LogId("a")] = NO_CLERK
         await running.say("a")

@@ -253,7 +253,6 @@ def frames_of(story: Story, items: list[Live] | None = None, last: Position = ST
         session_id=SessionId(story.log_id),
         link_to=lambda stored: f"/api/blobs/{stored.blob_id}",
         max_iterations=8,
-        argument_chars=2000,
     )
     return ChatFrames(view, last).feed(story.items if items is None else items)
 

@@ -6,13 +6,12 @@ import threading
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
 from penstock.models.config import ModelConfig
 from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
-from penstock.models.resolve import LazyModel, Models
+from penstock.models.resolve import MOST_MODELS, LazyModel, Models
 from penstock.models.scripted import ScriptedModel, say
 from tests.kit.model_server import Canned, delta, events, fake_server
 
@@ -150,10 +149,10 @@ async def test_a_model_that_cannot_be_closed_is_told_and_the_others_are_closed(
 
 
 async def test_names_without_an_entry_are_bounded() -> None:
-    models = Models([LOCAL], limits=Limits(models=3))
-    for number in range(3):
+    models = Models([LOCAL])
+    for number in range(MOST_MODELS):
         models.get(f"offline:{number}")
-    with pytest.raises(ConfigError, match=r"3 models are in use, as many as limits\.models allows"):
+    with pytest.raises(ConfigError, match="1000 models are in use, the maximum of one process"):
         models.get("offline:one-more")
     await models.close()
     assert models.get("offline:one-more").card.name == "one-more"

@@ -125,7 +125,7 @@ async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place
 
         async def broken(request: Request) -> Response:
             tail = LogTail(context.source, LogId("conv_1"), after=0, stored=False)
-            frames = ChatFrames(StreamView(SessionId("conv_1"), str, 8, 2000), Position(0))
+            frames = ChatFrames(StreamView(SessionId("conv_1"), str, 8), Position(0))
             no_json: Any = ("1", {"type": object()})
             place = context.streams.enter(LOCAL_PROFILE)
             return EventStream(tail, frames, place, headers={}, first=[no_json])

@@ -224,7 +224,6 @@ async def frames(runtime: Runtime, sent: SentMessage, agent: str) -> AsyncIterat
         session_id=sent.session_id,
         link_to=lambda stored: f"blob:{stored.blob_id}",
         max_iterations=parts.chat.agents.get(agent).settings.max_iterations,
-        argument_chars=parts.world.limits.argument_chars,
         only=sent.task_id,
     )
     task = await parts.storage.projections.find_task(sent.task_id)

@@ -4,8 +4,8 @@ uvicorn's protocols wait forever for the rest of a head or a body, and httptools
 any size. `bounded` creates a subclass of either protocol (h11, httptools) that guarantees, before
 any key is checked:
 
-- a head has at most `head_bytes`, else 431, and is complete within `head_seconds`, else 408;
-- the framing of a body (chunk sizes, their extensions, trailers) takes at most `head_bytes` more
+- a head has at most 64 KiB, else 431, and is complete within `head_seconds`, else 408;
+- the framing of a body (chunk sizes, their extensions, trailers) takes at most 64 KiB more
   than the content, else 413; trailers are dropped;
 - a body arrives at `body_bytes_per_second` or faster after `body_seconds`, else 408. Time in which
   the server itself does not read (back pressure, `Expect: 100-continue`) does not count;
@@ -46,6 +46,9 @@ from penstock.core.errors import BadRequest, NotReady, TooLarge
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import KIB, Limits
 from penstock.server.application import refuse_as_full
+
+HEAD_BYTES = 64 * KIB
+"""Most bytes of a request's first line and headers, and of a body's chunk headers and trailers."""
 
 _LINGER_SECONDS = 2.0
 """How long a refused client may continue to send. A connection that closes while bytes arrive is
@@ -180,12 +183,12 @@ class BoundedConnection(asyncio.Protocol):
             if self._is_answering:
                 self.flow.pause_reading()
                 return
-            room = self.limits.head_bytes - self._head_bytes
+            room = HEAD_BYTES - self._head_bytes
             if not self._is_in_body and room <= 0:
                 self._refuse(
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                     TooLarge.code,
-                    f"the head of a request may have at most {self.limits.head_bytes} bytes",
+                    f"the head of a request may have at most {HEAD_BYTES} bytes",
                 )
                 return
             size = _SLICE if self._is_in_body else min(_PART, room)
@@ -327,12 +330,12 @@ class BoundedConnection(asyncio.Protocol):
 
     def _check_framing(self, received: int, content: int) -> None:
         self._framing_bytes = max(self._framing_bytes + received - 2 * content, 0)
-        if self._framing_bytes > self.limits.head_bytes and self._refused_at is None:
+        if self._framing_bytes > HEAD_BYTES and self._refused_at is None:
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 TooLarge.code,
                 "the chunk headers and trailers of a body may take at most "
-                f"{self.limits.head_bytes} bytes more than its content",
+                f"{HEAD_BYTES} bytes more than its content",
             )
 
     def _check_reader(self, now: float) -> None:

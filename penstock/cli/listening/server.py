@@ -33,7 +33,12 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from penstock.cli.listening.connection import BoundedConnection, ConnectionLimit, bounded
+from penstock.cli.listening.connection import (
+    HEAD_BYTES,
+    BoundedConnection,
+    ConnectionLimit,
+    bounded,
+)
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 
@@ -69,7 +74,7 @@ class Server(uvicorn.Server):
             proxy_headers=False,
             timeout_keep_alive=int(limits.keep_alive_seconds) or 1,
             timeout_graceful_shutdown=int(limits.shutdown_seconds) or 1,
-            h11_max_incomplete_event_size=2 * limits.head_bytes,  # `bounded` refuses before that
+            h11_max_incomplete_event_size=2 * HEAD_BYTES,  # `bounded` refuses before that
         )
         super().__init__(config)
         self._drain = app.state.lifecycle.drain

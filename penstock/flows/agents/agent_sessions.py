@@ -147,7 +147,7 @@ class AgentSessions:
         dialogue = ledger.task.agents.get(visit.frame)
         if dialogue is None:
             return None
-        return end_of(dialogue, compiled(visit.contract), self._world.limits)
+        return end_of(dialogue, compiled(visit.contract))
 
     def _session(
         self, visit: AgentVisit, ledger: Ledger, model: Model
@@ -179,7 +179,7 @@ class AgentSessions:
             agent_model, call_runner, dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
         max_turns = agent.profile.max_turns or limits.agent_turns
-        return AgentSession(turns, call_runner, offer, limits=limits, max_turns=max_turns)
+        return AgentSession(turns, call_runner, offer, max_turns=max_turns)
 
     def _start(
         self,

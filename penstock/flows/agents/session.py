@@ -29,7 +29,6 @@ from penstock.core.errors import Cancel, ConfigError, ModelError
 from penstock.core.events.events import CallSettled
 from penstock.core.events.flow_events import AgentReminded, Outcome, StepStatus
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
@@ -41,6 +40,12 @@ from penstock.tools.grants import SessionGuard
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
+FINISH_REMINDERS = 2
+"""Most reminders to an agent that calls no tool and does not finish."""
+
+FINISH_RETRIES = 2
+"""Invalid calls of `finish` in one visit that the agent may correct; one more fails the step."""
+
 BAD_BRANCH = "bad_branch"
 """Detail of a refused `finish` with an invalid branch."""
 NOT_ACCEPTED = "finish was not accepted: "
@@ -48,7 +53,7 @@ ONLY_FINISH = frozenset({FINISH})
 """Tools allowed in the last turn of a session."""
 
 
-def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> VisitOutcome | None:
+def end_of(dialogue: Dialogue, contract: FinishContract) -> VisitOutcome | None:
     """Return the outcome that the session's settled calls mean, or None if it continues."""
     refused: list[CallSettled] = []
     for round_ in dialogue.rounds:
@@ -62,7 +67,7 @@ def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> Visi
                 refused.append(settled)
             elif (ended := _fatal_failure(settled)) is not None:
                 return ended
-    return _unacceptable(refused) if len(refused) > limits.finish_retries else None
+    return _unacceptable(refused) if len(refused) > FINISH_RETRIES else None
 
 
 class SessionOffer:
@@ -163,13 +168,11 @@ class AgentSession:
         call_runner: SessionCallRunner,
         offer: SessionOffer,
         *,
-        limits: Limits,
         max_turns: int,
     ) -> None:
         self._turns = turns
         self._call_runner = call_runner
         self._offer = offer
-        self._limits = limits
         self._max_turns = max_turns
 
     @property
@@ -215,7 +218,7 @@ class AgentSession:
 
     def _remind(self) -> VisitOutcome | None:
         """Reply to a message without calls, up to the limit of reminders."""
-        if self.dialogue.reminders >= self._limits.finish_reminders:
+        if self.dialogue.reminders >= FINISH_REMINDERS:
             count = self.dialogue.reminders + 1
             return failed("agent_no_finish", f"{count} replies called no tool, not even finish")
         names = ", ".join(self._call_runner.contract.parameters["required"])
@@ -228,7 +231,7 @@ class AgentSession:
 
     def _ended(self) -> VisitOutcome | None:
         """Return the outcome of the session according to the log, or None."""
-        ended = end_of(self.dialogue, self._call_runner.contract, self._limits)
+        ended = end_of(self.dialogue, self._call_runner.contract)
         if ended is None and self._was_last():
             return self._out_of_turns()
         return ended

@@ -160,7 +160,7 @@ async def begin_conversation(agent_id: str, request: Request) -> Response:
     directory = directory_of(context)
     body, _ = await read_json(request, context.limits.request_bytes, empty={})
     title = BEGIN.read(body).get("title")
-    session = await directory.begin(agent_id, profile, title, limits=context.limits, new_id=new_id)
+    session = await directory.begin(agent_id, profile, title, new_id=new_id)
     return Json(conversation(session), 201)
 
 

@@ -210,7 +210,6 @@ def _view(
         session_id=session_id,
         link_to=context.links.of,
         max_iterations=max_iterations,
-        argument_chars=context.limits.argument_chars,
         only=task_id,
         follows=follows,
     )

@@ -26,6 +26,9 @@ from penstock.engine.bus import Delta, DeltaKind, LiveReply
 _WHOLE = -1
 _ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:\.(0|[1-9][0-9]{0,17}))?")
 
+ARGUMENT_CHARS = 2000
+"""Longest `argumentsText`: the arguments of a call that are not a JSON object."""
+
 
 class Position(NamedTuple):
     """Event `seq`, or a number of units into the reply that follows it."""
@@ -90,12 +93,11 @@ class UnseenFrames:
 class ReplyFrames:
     """Converts replies to frames, live or stored, starting after the last unit seen."""
 
-    __slots__ = ("_argument_chars", "_max_iterations", "_unseen")
+    __slots__ = ("_max_iterations", "_unseen")
 
-    def __init__(self, unseen: UnseenFrames, *, max_iterations: int, argument_chars: int) -> None:
+    def __init__(self, unseen: UnseenFrames, *, max_iterations: int) -> None:
         self._unseen = unseen
         self._max_iterations = max_iterations
-        self._argument_chars = argument_chars
 
     def begin(self, reply: LiveReply | ReplyReceived) -> None:
         """Add the frame that announces a model request; a closing request has none."""
@@ -126,7 +128,7 @@ class ReplyFrames:
         for number, (call, shown) in enumerate(zip(reply.calls, calls, strict=True), 1):
             frame = {"type": "tool_call"} | shown | {"iteration": reply.iteration}
             if call.arguments_text is not None:
-                frame["argumentsText"] = cut(call.arguments_text, self._argument_chars)
+                frame["argumentsText"] = cut(call.arguments_text, ARGUMENT_CHARS)
             # only the last frame has the event's id: a reader that has this id has all of them
             is_last = number == len(calls)
             position = Position(seq) if is_last else Position(reply.base, units + number)

@@ -54,8 +54,6 @@ class StreamView(NamedTuple):
     session_id: SessionId
     link_to: LinkTo
     max_iterations: int
-    argument_chars: int
-    """The longest `argumentsText`: the arguments of a call that are not a JSON object."""
     only: TaskId | None = None
     """The only task to show; None shows every task, one after another."""
     follows: bool = False
@@ -117,7 +115,6 @@ class ChatFrames:
         self._replies = ReplyFrames(
             self._unseen,
             max_iterations=view.max_iterations,
-            argument_chars=view.argument_chars,
         )
         self._queue: dict[TaskId, MessageId | None] = {}
         """The messages whose tasks have not started."""

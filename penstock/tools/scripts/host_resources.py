@@ -103,13 +103,13 @@ class StateCalls:
 
     def get(self, arguments: Any) -> Answer:
         """Return a value with its revision."""
-        scope = self._scope(arguments, key := read_key(arguments, self._limits))
+        scope = self._scope(arguments, key := read_key(arguments))
         path = self._recording.place("state.get", arguments, Effect.READ)
         return self._recording.find(path) or self._recording.live(path, self._got(path, scope, key))
 
     def list(self, arguments: Any) -> Answer:
         """Return one page of the values whose keys begin with a prefix."""
-        prefix = read_key(arguments, self._limits, "key_prefix")
+        prefix = read_key(arguments, "key_prefix")
         scope, limit = self._scope(arguments, prefix), read_limit(arguments)
         cursor = optional_text(arguments, "cursor") or ""
         path = self._recording.place("state.list", arguments, Effect.READ)
@@ -147,7 +147,7 @@ class StateCalls:
         return self._recording.settle_read(path, "state.get", value)
 
     def _change(self, verb: StateVerb, arguments: Any) -> Answer:
-        scope = self._scope(arguments, read_key(arguments, self._limits))
+        scope = self._scope(arguments, read_key(arguments))
         # The host chooses the revision: it is part of the record, so a replay returns the same.
         revision = self._invocation.inside.world.new_id("rev")
         change = read_change(verb, scope, arguments, revision)

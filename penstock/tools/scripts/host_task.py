@@ -18,6 +18,7 @@ from penstock.core.ids import QuestionId
 from penstock.core.json_values.json_text import is_larger
 from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
+from penstock.resources.state import STATE_KEY_BYTES
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.capabilities import EVENT_BYTES
@@ -88,9 +89,9 @@ class ValueCalls:
         return self._put("task.putToolState", self._invocation.spec.tool_id, arguments)
 
     def _key(self, arguments: Any) -> str:
-        key, most = text(arguments, "key"), self._limits.state_key_bytes
-        if len(key.encode()) > most:
-            raise TypeError(f"key must have at most {most} bytes")
+        key = text(arguments, "key")
+        if len(key.encode()) > STATE_KEY_BYTES:
+            raise TypeError(f"key must have at most {STATE_KEY_BYTES} bytes")
         return key
 
     def _get(self, name: str, partition: str, arguments: Any) -> HostCallResult:

@@ -78,7 +78,7 @@ class Line:
         self.log = MemoryLog(SystemClock(), LIMITS)
         source = LogSource(log=self.log, bus=self.bus, limits=LIMITS)
         tail = LogTail(source, LogId(story.log_id), after=2, stored=False)
-        frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8, 2000), Position(2))
+        frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8), Position(2))
         place = self.streams.enter(LOCAL_PROFILE)
         self.stream = EventStream(tail, frames, place, headers={"x-task-id": "t"})
 

@@ -168,7 +168,7 @@ def two_tasks() -> Story:
 def chat_frames(only: str | None = None) -> ChatFrames:
     """Return a fold of one task, or of all."""
     task_id = None if only is None else TaskId(only)
-    return ChatFrames(StreamView(SessionId("conv_01"), str, 8, 2000, task_id), START)
+    return ChatFrames(StreamView(SessionId("conv_01"), str, 8, task_id), START)
 
 
 def test_a_stream_goes_on_while_a_task_is_queued() -> None:
@@ -181,7 +181,7 @@ def test_a_stream_goes_on_while_a_task_is_queued() -> None:
 
 def test_a_stream_that_follows_goes_on_behind_the_last_task() -> None:
     """`follow=true` (do not end with the last task)."""
-    view = StreamView(SessionId("conv_01"), str, 8, 2000, follows=True)
+    view = StreamView(SessionId("conv_01"), str, 8, follows=True)
     frames = ChatFrames(view, START)
     frames.feed(no_tools().items)
     assert (frames.is_over, frames.is_at_work) == (False, False)
@@ -302,7 +302,6 @@ def test_a_stream_is_over_while_its_task_waits_for_a_run() -> None:
         session_id=SessionId(story.log_id),
         link_to=lambda stored: stored.blob_id,
         max_iterations=8,
-        argument_chars=9,
     )
     frames = ChatFrames(view, START)
     frames.feed(story.items)
