@@ -23,7 +23,6 @@ from bench.harness import Line
 from bench.kit import calibrate
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import (
     CallDelta,
     ModelRequest,
@@ -32,6 +31,7 @@ from penstock.models.model import (
     ToolDefinition,
 )
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 
 WORDS = 200
 THOUGHTS = 20

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from typer import Context
 
 from penstock.agents import file_fields
-from penstock.agents.file_kinds import LenientRecord
+from penstock.agents.file_fields import LenientRecord
 from penstock.agents.file_settings import AgentSettings
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime

@@ -7,9 +7,8 @@ from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
-from penstock.models.names import ModelNames
+from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.resolve import Models
-from penstock.models.thinking import ThinkingModel
 from penstock.tools.python.function import ToolLike, as_tools
 
 

@@ -1,7 +1,14 @@
-"""Agents from files: Markdown with front matter; the body is the instructions."""
+"""Agents from files: Markdown with front matter, checked against what there is.
 
-from collections.abc import Mapping, Sequence
+The body of the file is the instructions of the agent.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate
+from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -9,22 +16,47 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile, Tier
-from penstock.agents.file_checks import KnownNames, body_inputs, check_body, check_names
-from penstock.agents.file_fields import FIELDS, NAME, SELECTED
-from penstock.agents.file_kinds import converted, read_table
+from penstock.agents.file_fields import FIELDS, NAME, SELECTED, THINKING, converted, read_table
 from penstock.agents.settings import DEFAULTS, ChatSettings
-from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
+from penstock.core.call import SUBAGENT
+from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order, nearest
+from penstock.core.ids import ASSISTANT
 from penstock.core.text import one_line
-from penstock.manifest.fields import Node
+from penstock.manifest.authored_kinds import meant, named_items
+from penstock.manifest.fields import Node, quoted
 from penstock.manifest.files import NOWHERE
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
+from penstock.manifest.template import ValueSource, parse, single_braces
 from penstock.manifest.yaml_document import SourceRange
+from penstock.models.names import ROLES
+from penstock.tools.grants import ALWAYS, ARCHITECT, AUTHORING
+
+_TOP = SourceRange(line=1, column=1)
+FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
+STANDARD_TOOLS = frozenset({SUBAGENT, *AUTHORING, *ALWAYS, *FILE_TOOLS})
+"""Names that an agent file may always use."""
+
+
+class KnownNames(Struct, frozen=True, kw_only=True):
+    """What a project has that agent files can name; None: not checked."""
+
+    tools: Collection[str] | None = None
+    """In addition to the standard ones."""
+    skills: Collection[str] | None = None
+    """The ids of skills that can be selected in a chat."""
+    handbooks: Collection[str] | None = None
+    roles: Collection[str] | None = None
+    """In addition to those that are always known."""
+    families: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Families of built-in tools, for the hint to one who names a family as a tool."""
+
+
+NOTHING_KNOWN = KnownNames()
+
 
 WHAT = "the agent"
 MOST_CHAT_TURNS = 50
 """What a chat grants of `max_turns`."""
-NOTHING_KNOWN = KnownNames()
-_TOP = SourceRange(line=1, column=1)
 
 
 class ParsedAgent(Struct, frozen=True, kw_only=True):
@@ -111,3 +143,154 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, agent_profile: AgentP
 
 def _once(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
+
+
+def check_names(node: Node, name: str, known: KnownNames) -> None:
+    """Note every name in the front matter that nothing has."""
+    _check_missing(node, name)
+    _check_tools(node.at("tools"), name, known)
+    _check_permissions(node.at("settings", "tool_permissions"), known.tools)
+    _check_skills(node.at(SELECTED), known.skills)
+    _check_skills(node.at("settings", "skills"), known.skills)
+    _check_handbooks(node.at("skills"), known.handbooks)
+    if known.roles is not None:
+        _check_role(node.at("model"), {*ROLES, *known.roles})
+    for key in ("read", "write"):
+        _check_patterns(node.at("access", key))
+    if "fork_session" in node.value:
+        _warn(node.at("fork_session"), "no-effect", '"fork_session" is accepted and has no effect')
+
+
+def check_body(matter: FrontMatter, agent_profile: AgentProfile) -> None:
+    """Report inputs that the instructions read but nothing declares, each once."""
+    declared = {each.name for each in agent_profile.inputs}
+    template = parse(matter.body)
+    singles = {each.text: each for each in reversed([*single_braces(matter.body)])}
+    if not (template.refs or template.broken or singles):
+        return
+    places = _Lines(matter)
+    for name, offset in {
+        ref.names[0]: ref.offset for ref in reversed(template.refs) if ref.kind is ValueSource.INPUT
+    }.items():
+        if name not in declared:
+            said = f'the body reads "${{{{input.{name}}}}}", which inputs: does not declare'
+            places.warn("body-input-unknown", said, offset)
+    for text, offset in {each.text: each.offset for each in reversed(template.broken)}.items():
+        places.warn("body-template-unknown", f"{quoted(text)} in the body is left as it is", offset)
+    for text, single in singles.items():
+        said = f"{quoted(text)} in the body is not expanded"
+        places.warn("template-single-brace", said, single.offset, f'write "{single.meant}"')
+
+
+def body_inputs(body: str) -> frozenset[str]:
+    """Return the inputs that instructions read."""
+    return frozenset(ref.names[0] for ref in parse(body).refs if ref.kind is ValueSource.INPUT)
+
+
+class _Lines:
+    """The lines of a body, for what is found in it."""
+
+    def __init__(self, matter: FrontMatter) -> None:
+        self._matter = matter
+        lines = matter.body.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
+
+    def warn(self, code: str, message: str, offset: int, advice: str | None = None) -> None:
+        """Note a warning at a place of the body."""
+        line = bisect_right(self._starts, offset) - 1
+        column = offset - self._starts[line] + 1
+        place = SourceRange(line=self._matter.body_line + line, column=column)
+        self._matter.head.problem(code, message, place, advice, severity=Severity.WARNING)
+
+
+def _check_missing(node: Node, name: str) -> None:
+    """Warn of what flows miss; who selects skills, and the assistant of chats, need no `tools:`."""
+    if name != ASSISTANT and not {"tools", SELECTED} & set(node.value):
+        _warn(
+            node,
+            "missing-tools",
+            'missing field "tools": the agent has no declared tools',
+            'write "tools:" with nothing after it if this is meant',
+            at=_TOP,
+        )
+    if not node.value.get("description"):
+        _warn(
+            node,
+            "missing-description",
+            'missing field "description"',
+            "one line is enough; people and flow-architect choose agents by it",
+            at=_TOP,
+        )
+
+
+def _check_tools(node: Node, name: str, known: KnownNames) -> None:
+    for tool, place in named_items(node):
+        if tool == SUBAGENT:
+            said = f"{quoted(tool)} is only for the main session"
+            _warn(node, "tool-not-granted", said, at=place)
+        elif tool in AUTHORING and name != ARCHITECT:
+            said = f"{quoted(tool)} is only for {ARCHITECT}"
+            _warn(node, "tool-not-granted", said, at=place)
+        elif known.tools is not None and tool not in STANDARD_TOOLS and tool not in known.tools:
+            said = f"unknown tool {quoted(tool)}"
+            node.refuse("unknown-tool", said, at=place, suggestion=_instead(tool, known))
+
+
+def _instead(tool: str, known: KnownNames) -> str | None:
+    if ids := known.families.get(tool):
+        return f"it is a family of built-in tools; name the ones you need: {', '.join(ids)}"
+    return meant(nearest(tool, {*STANDARD_TOOLS, *(known.tools or ())}))
+
+
+def _check_permissions(node: Node, known: Collection[str] | None) -> None:
+    for tool in node.value if isinstance(node.value, dict) and known is not None else ():
+        if tool not in STANDARD_TOOLS and tool not in (known or ()):
+            near = meant(nearest(tool, {*STANDARD_TOOLS, *(known or ())}))
+            at = node.at(tool).key_place
+            node.refuse("unknown-tool", f"unknown tool {quoted(tool)}", at=at, suggestion=near)
+
+
+def _check_skills(node: Node, known: Collection[str] | None) -> None:
+    for skill, place in named_items(node) if known is not None else ():
+        if skill not in (known or ()):
+            said = f"{quoted(skill)} in {quoted(node.name)} is not a skill of this bundle"
+            near = meant(nearest(skill, known or ()))
+            node.refuse("unknown-skill-ref", f"{said} or a built-in", at=place, suggestion=near)
+
+
+def _check_handbooks(node: Node, known: Collection[str] | None) -> None:
+    for handbook, place in named_items(node) if known is not None else ():
+        if handbook not in (known or ()):
+            near = meant(nearest(handbook, known or ()))
+            _warn(node, "unknown-handbook", f"unknown skill {quoted(handbook)}", near, at=place)
+
+
+def _check_role(node: Node, known: Collection[str]) -> None:
+    if not isinstance(node.value, str) or not node.value.startswith("@"):
+        return
+    role, _, suffix = node.value.removeprefix("@").rpartition(":")
+    if suffix not in THINKING or not role:
+        role = node.value.removeprefix("@")
+    if role not in known:
+        said = f"unknown model role {quoted('@' + role)}"
+        _warn(node, "unknown-role", said, f"known: {', '.join(sorted(known))}")
+
+
+def _check_patterns(node: Node) -> None:
+    for pattern, place in named_items(node):
+        if pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
+            said = f"access pattern {quoted(pattern)} can never match"
+            said = f"{said}: patterns are relative to the project"
+            _warn(node, "odd-pattern", said, at=place)
+
+
+def _warn(
+    node: Node,
+    code: str,
+    message: str,
+    suggestion: str | None = None,
+    *,
+    at: SourceRange | None = None,
+) -> None:
+    place = node.key_place if at is None else at
+    node.document.problem(code, message, place, suggestion, severity=Severity.WARNING)

@@ -35,9 +35,7 @@ from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
-from penstock.models.model import Model, ModelRequest
-from penstock.models.retry import wait_seconds
-from penstock.models.usage import price
+from penstock.models.model import Model, ModelRequest, price, wait_seconds
 from penstock.tools.deadline import Deadline
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
-from penstock.agents.file_checks import KnownNames
-from penstock.agents.folders import AgentFiles, load_agents
+from penstock.agents.file import KnownNames
+from penstock.agents.folders import AgentFiles, load_agents, write_agent
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.core.late import late

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from penstock.accounts.keys import Keys, SignIns
 from penstock.accounts.web_links import WebLinks
 from penstock.agents.catalog import Catalog
-from penstock.agents.prompt_prefix import PromptPrefix
+from penstock.agents.prompt import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
 from penstock.chat.direct_calls import MakeLink
 from penstock.chat.session import Participants

@@ -8,10 +8,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.file import NOTHING_KNOWN
-from penstock.agents.file_checks import KnownNames
+from penstock.agents.file import NOTHING_KNOWN, KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
-from penstock.agents.prompt_prefix import PromptPrefix, PromptScript
+from penstock.agents.prompt import PromptPrefix, PromptScript
 from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
 from penstock.app.plugins.api import PluginApi, load_plugins
 from penstock.app.scripts import ProjectSandbox, with_engines

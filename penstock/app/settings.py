@@ -36,8 +36,7 @@ from penstock.app.sections import (
 from penstock.app.sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
-from penstock.models.config import ModelConfig
-from penstock.models.providers import PROVIDERS, key_variable
+from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
 from penstock.models.resolve import Models
 
 FILE = "penstock.toml"

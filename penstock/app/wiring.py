@@ -33,7 +33,7 @@ from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
-from penstock.engine.inline import InlineLauncher
+from penstock.engine.launcher import InlineLauncher
 from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots

@@ -19,7 +19,7 @@ from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.suspend import withdraw
-from penstock.engine.task_ends import usage_of
+from penstock.engine.task_body import usage_of
 from penstock.engine.task_state import TaskState
 
 

@@ -42,7 +42,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import ask, park, withdraw
-from penstock.engine.task_ends import usage_of
+from penstock.engine.task_body import usage_of
 from penstock.engine.task_state import TaskState
 from penstock.tools.direct import DirectTools
 from penstock.tools.grants import SkillsOf, TaskSkills

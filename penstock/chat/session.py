@@ -16,7 +16,7 @@ from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
-from penstock.agents.prompt_prefix import PromptPrefix
+from penstock.agents.prompt import PromptPrefix
 from penstock.agents.turn import AgentModel, Turns, open_turns
 from penstock.chat.closer import TaskCloser
 from penstock.core.diagnostics import did_you_mean
@@ -44,7 +44,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
-from penstock.engine.task_ends import failed, usage_of
+from penstock.engine.task_body import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.grants import NO_SKILLS, Skills, TaskSkills

@@ -34,15 +34,20 @@ from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.task import Missing, names_of
-from penstock.engine.held_log import HeldLog
-from penstock.engine.lease_keeper import LeaseKeeper
+from penstock.engine.held_log import HeldLog, LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.state_cache import StateCache
 from penstock.engine.suspend import expire, next_expiry, withdraw
-from penstock.engine.task_body import MissingParts, TaskBody
-from penstock.engine.task_ends import cancelled, crashed, failed, internal_error
+from penstock.engine.task_body import (
+    MissingParts,
+    TaskBody,
+    TaskStop,
+    cancelled,
+    crashed,
+    failed,
+    internal_error,
+)
 from penstock.engine.task_state import TaskState
-from penstock.engine.task_stop import TaskStop
 from penstock.store.logs.log import Lease, Log
 from penstock.store.logs.quarantine import SUSPECT
 

@@ -1,29 +1,34 @@
-"""A log whose lease this process holds: its state, and the only way to append to it.
+"""A log whose lease this process holds: its state, the only way to append to it, and its lease.
 
 Guarantees: the log on disk is always a prefix of the state in memory; events are written in the
 order of `add`; no event of this holder is written after another process acquired the log; an
-outside event (message, answer, cancel) is applied once.
+outside event (message, answer, cancel) is applied once. A lease is renewed before it expires while
+its log is held; when the store reports that it is lost, the work on that log is cancelled.
 
 How: `add` applies an event to the state immediately and buffers it. `submit` hands the buffer to
 the store without waiting; only `commit` waits for the disk. So a tool turn costs one wait, not one
 per event (docs/decisions/002). The store returns the written records, among them outside events
-that were written in between; `_apply_records` applies those and skips our own.
+that were written in between; `_apply_records` applies those and skips our own. An append renews the
+lease too, so `LeaseKeeper` renews only logs that were silent for `limits.renew_seconds`.
 
 Relies on: the store writes appends of one holder in submission order and checks the epoch of the
-lease in the same transaction. Outside events commute with the holder's own, because they may be
-applied later than their position in the log. If an append fails, the state is ahead of the disk and
-must be dropped. The time until which the lease is safe counts from before a request was sent, never
-from its reply: a frozen process must not overestimate it.
+lease in the same transaction (docs/decisions/012), so a late renewal costs the work but never
+correctness. Outside events commute with the holder's own, because they may be applied later than
+their position in the log. If an append fails, the state is ahead of the disk and must be dropped.
+The time until which the lease is safe counts from before a request was sent, never from its reply:
+a frozen process must not overestimate it.
 
-Shown by tests/engine/test_held_log.py, where every log is folded again and compared.
+Shown by tests/engine/test_held_log.py, where every log is folded again and compared, and by
+tests/promises/test_lease_renewal.py.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
-from penstock.core.errors import LeaseLost
+from penstock.core.errors import LeaseLost, StoreError
 from penstock.core.events.events import (
     CallSettled,
     CancelRequested,
@@ -32,11 +37,15 @@ from penstock.core.events.events import (
     Record,
     is_outside,
 )
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.state import Change
 from penstock.engine.state import SessionState
 from penstock.store.logs.log import Lease, Log
+
+log = logging.getLogger(__name__)
+_AT_ONCE = 128
+"""Renewals in flight at once; a thousand at once were measured to take 3 MiB for a moment."""
 
 MOMENT_SECONDS = 0.002
 """How long `submit_later` collects events for one write."""
@@ -244,3 +253,62 @@ class HeldLog:
             state.apply(record.event, record.task_id, record.path, record.at)
             if isinstance(record.event, CancelRequested) and self._on_cancel and record.task_id:
                 self._on_cancel(record.task_id)
+
+
+class LeaseKeeper:
+    """Renews every lease that was silent for `seconds`, with one timer for all.
+
+    At most one request per lease is in flight, or requests would pile up at a slow store. Each
+    renewer takes the next due lease, longest silent first. A failed request is logged and repeated
+    at the next check.
+    """
+
+    def __init__(self, held: Mapping[LogId, HeldLog], seconds: float) -> None:
+        self._held = held
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: dict[LogId, HeldLog] = {}
+        """Leases waiting for a free renewer, longest silent first."""
+        self._renewing: set[LogId] = set()
+        self._renewers: set[asyncio.Task[None]] = set()
+
+    def watch(self) -> None:
+        """Start the timer if it is not running. Call it after a log was acquired."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._seconds, self._check)
+
+    async def rest(self) -> None:
+        """Wait until no renewal is in flight."""
+        self._due.clear()
+        await asyncio.gather(*self._renewers, return_exceptions=True)
+
+    def _check(self) -> None:
+        self._timer = None
+        for log_id, held in self._held.items():
+            is_asked = held.lost is not None or log_id in self._renewing
+            if not is_asked and held.is_silent(self._seconds):
+                self._due[log_id] = held
+        for _ in range(min(len(self._due), _AT_ONCE - len(self._renewers))):
+            renewer = asyncio.ensure_future(self._renew_due())
+            self._renewers.add(renewer)
+            renewer.add_done_callback(self._renewers.discard)
+        if self._held:
+            self.watch()
+
+    async def _renew_due(self) -> None:
+        while self._due:
+            log_id = next(iter(self._due))
+            held = self._due.pop(log_id)
+            # The log may have been released, or released and acquired again, while it waited.
+            if self._held.get(log_id) is held:
+                await self._renew(log_id, held)
+
+    async def _renew(self, log_id: LogId, held: HeldLog) -> None:
+        self._renewing.add(log_id)
+        try:
+            await held.keep()
+        except StoreError as error:
+            log.warning("the lease of log %s could not be renewed yet: %s", log_id, error)
+        finally:
+            self._renewing.remove(log_id)

@@ -1,9 +1,33 @@
-"""The port for launchers, which start activations of logs that have work."""
+"""Launchers start activations of logs that have work: the port, and the launcher of this process.
 
+`InlineLauncher` guarantees: at most `limits.activations` logs run at once; one log never runs twice
+at once here; logs start in the order in which they were woken, and a log that is woken again keeps
+its place. Every log that needs a run gets one, also after a crash of its process.
+
+How: `wake` enqueues a log; a log that is running is refreshed instead and run once more afterwards.
+A sweep every `limits.sweep_seconds` reads pending logs from the store. It finds work that no `wake`
+reported: from a crash, a timer or another process. Correctness depends on the sweep alone; `wake`
+only saves the wait.
+
+Relies on: leases keep two processes off one log. A log that does not read back is skipped until an
+event is written to it, or each sweep would fail on it again.
+
+Shown by tests/engine/test_launcher.py, tests/contracts/test_launcher.py and tests/chaos.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
 from typing import Protocol
 
 from penstock.core.clock import Moment
+from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError
 from penstock.core.ids import LogId
+from penstock.core.limits import World
+from penstock.engine.activation import Activations
+from penstock.store.logs.log import Log
+
+log = logging.getLogger(__name__)
 
 
 class Launcher(Protocol):
@@ -42,3 +66,162 @@ class Launcher(Protocol):
     async def close(self) -> None:
         """Refuse new work, stop what runs, and release every lease."""
         ...
+
+
+class InlineLauncher:
+    """Runs activations as tasks of this event loop.
+
+    After `open` it works on every pending log, after `attend` only on logs that were woken here
+    and on the runs that these wait for.
+    """
+
+    def __init__(self, log: Log, activations: Activations, world: World) -> None:
+        self._log = log
+        self._activations = activations
+        self._clock = world.clock
+        self._limits = world.limits
+        self._waiting: OrderedDict[LogId, None] = OrderedDict()
+        self._running: dict[LogId, asyncio.Task[None]] = {}
+        self._refreshing: set[asyncio.Task[None]] = set()
+        self._woken: set[LogId] = set()
+        self._broken: set[LogId] = set()
+        self._attended: set[LogId] | None = None
+        """The logs that it may work on; None means all."""
+        self._timers: dict[LogId, asyncio.Task[None]] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:
+        """Run the log as soon as there is a free slot, or at `not_before`."""
+        if self._closing:
+            return
+        if self._attended is not None:
+            self._attended.add(log_id)
+        if not_before is not None and (wait := not_before - self._clock.now()) > 0:
+            self._set_timer(log_id, wait / 1000)
+        elif log_id in self._running:
+            self._woken.add(log_id)
+            if self._activations.is_held(log_id):
+                self._keep_task(asyncio.create_task(self._activations.refresh(log_id)))
+        else:
+            self._waiting[log_id] = None
+            self._start()
+
+    def is_blocked(self, log_id: LogId) -> bool:
+        """Return whether the log's task needs something that this process lacks."""
+        return self._activations.is_blocked(log_id)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is open and its sweep is running."""
+        return not (self._closing or self._sweeper is None or self._sweeper.done())
+
+    async def open(self) -> None:
+        """Start the sweep, which also finds the work of dead processes."""
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def attend(self) -> None:
+        """Start, but work only on logs that are woken here and on the runs that they wait for."""
+        self._attended = set()
+        await self.open()
+
+    async def rest(self) -> None:
+        """Wait until no log is running or queued."""
+        while self._running:
+            await asyncio.wait([*self._running.values()])
+
+    async def close(self) -> None:
+        """Refuse new work, give running tasks `limits.shutdown_seconds`, and release all leases."""
+        self._closing = True
+        self._waiting.clear()
+        # Logs that `begin` acquired were just dropped from the queue: release their leases.
+        await self._activations.close()
+        idle = [*self._timers.values(), *filter(None, [self._sweeper])]
+        for task in idle:
+            task.cancel()
+        running = [*self._running.values(), *self._refreshing]
+        if running:
+            await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
+        for task in running:
+            task.cancel("the process stops")
+        await asyncio.gather(*running, *idle, return_exceptions=True)
+        await self._activations.rest()
+
+    def _start(self) -> None:
+        while self._waiting and not self._closing and len(self._running) < self._limits.activations:
+            log_id, _ = self._waiting.popitem(last=False)
+            if log_id not in self._running:
+                self._running[log_id] = asyncio.create_task(self._run(log_id))
+
+    async def _run(self, log_id: LogId) -> None:
+        wake_at = None
+        try:
+            wake_at = await self._activations.run(log_id)
+            self._broken.discard(log_id)
+            self._wake_awaited(log_id)
+        except StoreClosed:
+            log.debug("log %s was not finished: the store is closed", log_id)
+        except StoreCorrupt as error:
+            self._broken.add(log_id)
+            log.error("log %s is skipped: %s", log_id, error)  # noqa: TRY400  the cause is known
+        except StoreError as error:
+            message = "log %s could not be run; the next sweep tries again: %s"
+            log.error(message, log_id, error)  # noqa: TRY400  repeats until the store works
+        finally:
+            del self._running[log_id]
+            # Woken while it ran: the activation may have read the log before the event came.
+            if log_id in self._woken:
+                self._woken.discard(log_id)
+                self._waiting[log_id] = None
+            elif wake_at is not None:
+                self.wake(log_id, not_before=wake_at)
+            self._start()
+
+    def _wake_awaited(self, log_id: LogId) -> None:
+        """Wake the runs that a log waits for; after `attend` no sweep would find them."""
+        if self._attended is not None:
+            for run in sorted(self._activations.awaited(log_id) - self._attended):
+                self.wake(run)
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await self._activations.drop_erased()
+                await self._wake_pending()
+            except StoreError as error:
+                message = "pending logs could not be read; the next sweep tries again: %s"
+                log.error(message, error)  # noqa: TRY400  repeats until the store works
+            await self._clock.sleep(self._limits.sweep_seconds)
+
+    async def _wake_pending(self) -> None:
+        # Broken and blocked logs stay pending and come first: without their number in the limit
+        # they would fill it, and no other log would ever be found. A sweep over 5,000 blocked logs
+        # takes 35 ms; a `NOT IN` would need a parameter for each, and SQLite takes 32,766.
+        limit = 2 * self._limits.activations + len(self._broken) + self._activations.blocked
+        found = await self._log.pending(limit=limit, among=self._attended)
+        if len(found) < limit:
+            waiting = {pending.log_id for pending in found}
+            self._broken &= waiting
+            self._activations.forget_blocked(waiting)
+        for pending in found:
+            log_id = pending.log_id
+            is_left = log_id in self._broken or self._activations.is_blocked(log_id)
+            if not (is_left or log_id in self._running):
+                self.wake(pending.log_id, not_before=pending.wake_at)
+
+    def _set_timer(self, log_id: LogId, seconds: float) -> None:
+        """Wake the log after `seconds`, unless the next sweep comes first."""
+        if old := self._timers.pop(log_id, None):
+            old.cancel()
+        if seconds <= self._limits.sweep_seconds:
+            self._timers[log_id] = asyncio.create_task(self._wake_later(log_id, seconds))
+
+    async def _wake_later(self, log_id: LogId, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        del self._timers[log_id]
+        self.wake(log_id)
+
+    def _keep_task(self, task: "asyncio.Task[None]") -> None:
+        # The event loop holds weak references to tasks only; `close` waits for these, too.
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)

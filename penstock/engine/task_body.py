@@ -1,15 +1,32 @@
-"""The port by which an activation runs a task: work, end, requirements, notification."""
+"""How an activation runs a task: the port to its work, its cancellation, and how tasks end.
 
+`TaskBody` is what the work provides: run, end, requirements, notification. `TaskStop` cancels the
+work on one task without effects on the work that follows. `asyncio.Task.cancel` hits the next await
+of the activation, whatever that is. If the body finishes before the CancelledError is delivered,
+the error would interrupt the commit of the task's end, or the next task of the log. `absorb`
+therefore waits for one pass of the event loop, takes the pending error and lowers the count of
+cancel requests. If requests remain, the launcher is stopping the process and the CancelledError is
+raised again. Shown by tests/engine/test_task_body.py.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
+from penstock.core.call_errors import Cancelled
+from penstock.core.clock import Clock
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import PenstockError
 from penstock.core.events.events import TaskEnded
-from penstock.core.ids import LogId
-from penstock.core.task import Missing
+from penstock.core.ids import LogId, TaskId
+from penstock.core.messages import Usage
+from penstock.core.task import Missing, TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
+from penstock.store.logs.log import Lease
 
 
 class Need(Struct, frozen=True):
@@ -64,3 +81,78 @@ class TaskBody(Struct, frozen=True, kw_only=True):
     notify: Callable[[HeldLog, TaskState], Awaitable[None]] = ignore_end
     """Notify the run's waiters. Called after the end is committed, before the lease is released;
     called again after a crash."""
+
+
+class TaskStop:
+    """Cancels the work on one task at most once."""
+
+    __slots__ = ("_here", "_task_id", "was_used")
+
+    def __init__(self, task_id: TaskId) -> None:
+        self._task_id = task_id
+        self._here = asyncio.current_task()
+        self.was_used = False
+
+    def __call__(self, task_id: TaskId) -> None:
+        """Cancel the work, if `task_id` is this task."""
+        if task_id == self._task_id and self._here is not None and not self.was_used:
+            self.was_used = True
+            self._here.cancel("the task was cancelled")
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the whole activation is being cancelled, and not only this task."""
+        return not self.was_used and self._here is not None and self._here.cancelling() > 0
+
+    async def absorb(self, clock: Clock) -> None:
+        """Consume the cancellation, if it has not been delivered yet."""
+        # asyncio delivers a requested cancellation at the next await: let it happen here.
+        with suppress(asyncio.CancelledError):
+            await clock.sleep(0)
+        if self._here is not None and self._here.uncancel():
+            raise asyncio.CancelledError  # the launcher is stopping as well
+
+
+def internal_error(message: str) -> ErrorDetail:
+    """Return the error of a task that failed through a fault of the runtime."""
+    return ErrorDetail(code=PenstockError.code, message=message, continuable=False)
+
+
+def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
+    """Return the event that ends a failed task."""
+    return TaskEnded(
+        status=TaskStatus.FAILED,
+        iterations=task.main.iteration,
+        usage=usage_of(task),
+        error=error,
+    )
+
+
+def cancelled(task: TaskState) -> TaskEnded:
+    """Return the event that ends a cancelled task."""
+    return TaskEnded(
+        status=TaskStatus.CANCELLED,
+        iterations=task.main.iteration,
+        usage=usage_of(task),
+        error=ErrorDetail(code=Cancelled.code, message="the task was cancelled", continuable=False),
+    )
+
+
+def usage_of(task: TaskState) -> Usage:
+    """Return the tokens, calls and cost of the task so far."""
+    return Usage(
+        input_tokens=task.input_tokens,
+        output_tokens=task.output_tokens,
+        model_calls=task.model_calls,
+        tool_calls=task.tool_calls,
+        cost_usd=task.cost_usd if task.model_calls else None,
+    )
+
+
+def crashed(task: TaskState, lease: Lease) -> ErrorDetail:
+    """Return the error of a task that killed its process repeatedly."""
+    return internal_error(
+        f"the process died {lease.recoveries} times in a row at the same place of this task, "
+        f"{task.place}, {lease.alone} times with no other suspect at work. Look for the reason in "
+        "the output of the process, then send the message again"
+    )

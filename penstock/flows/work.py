@@ -30,7 +30,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
-from penstock.engine.task_ends import failed, usage_of
+from penstock.engine.task_body import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import Step
 from penstock.flows.project.library import FlowLibrary, promised_ids, source_of

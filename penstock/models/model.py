@@ -1,12 +1,29 @@
-"""The port of a model: a request, and its reply as a stream of events."""
+"""The port of a model: a request, and its reply as a stream of events.
 
+Beside it what all models share: the tokens and price of a reply, and which failures are retried.
+"""
+
+import json
+import math
 from collections.abc import AsyncGenerator, Sequence
+from http import HTTPStatus
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from penstock.core.call import RetryPolicy
 from penstock.core.envelope import Json
-from penstock.core.messages import Message, Usage
+from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage, Message, Usage
+from penstock.core.text import CHARACTERS_PER_TOKEN
+
+PRICED_TOKENS = 1_000_000
+RETRY_AFTER_SECONDS = 30
+"""The longest Retry-After that is honoured."""
+WAITS = RetryPolicy(initial_backoff_ms=1000, multiplier=4)
+"""One second, then four. `Limits.model_tries` is the number of attempts."""
+_RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True, gc=False):
@@ -124,7 +141,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
 class Model(Protocol):
     """A language model.
 
-    Contract: `stream` makes one attempt and no retries (`models/retry.py` decides about retries).
+    Contract: `stream` makes one attempt and no retries (`models/model.py` decides about retries).
     It raises ModelUnavailable, which may be retried, or ModelRefused. Closing the iterator closes
     the connection. The last event is Finished; if the provider ends the stream early, `stream`
     raises ModelUnavailable. No SDK is imported before the first request.
@@ -142,3 +159,62 @@ class Model(Protocol):
     async def close(self) -> None:
         """Close the connections."""
         ...
+
+
+def spent(card: ModelCard, input_tokens: int, output_tokens: int) -> Usage:
+    """Return the usage of one reply, with its price if the model has one."""
+    cost = price(card, input_tokens, output_tokens)
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+
+
+def price(card: ModelCard, input_tokens: int, output_tokens: int) -> float | None:
+    """Return the price of these tokens in USD; None if the model has no price."""
+    if card.input_price is None or card.output_price is None:
+        return None
+    total = input_tokens * card.input_price + output_tokens * card.output_price
+    return total / PRICED_TOKENS
+
+
+def estimate(card: ModelCard, request: ModelRequest, output_chars: int) -> Usage:
+    """Estimate the usage of a reply whose provider reports none."""
+    chars = len(request.system) + _chars(request.messages)
+    chars += sum(map(_tool_chars, request.tools))
+    return spent(card, _tokens(chars), _tokens(output_chars))
+
+
+def tool_tokens(tool: ToolDefinition) -> int:
+    """Estimate the tokens that a tool adds to every request."""
+    return _tokens(_tool_chars(tool))
+
+
+def _tool_chars(tool: ToolDefinition) -> int:
+    schema = json.dumps(dict(tool.parameters), separators=(",", ":"))
+    return len(tool.name) + len(tool.description) + len(schema)
+
+
+def _chars(messages: Sequence[Message]) -> int:
+    total = 0
+    for message in messages:
+        total += len(message.content)
+        if isinstance(message, AssistantMessage):
+            total += sum(len(str(call.arguments)) for call in message.calls)
+    return total
+
+
+def _tokens(chars: int) -> int:
+    return math.ceil(chars / CHARACTERS_PER_TOKEN)
+
+
+def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | None:
+    """Return how long to wait after this attempt (the first is 1), or None to give up."""
+    if not isinstance(error, ModelUnavailable) or attempt >= limits.model_tries:
+        return None
+    asked = min(error.retry_after or 0.0, RETRY_AFTER_SECONDS)
+    return max(WAITS.backoff_ms(attempt) / 1000, asked)
+
+
+def failure(status: int, message: str, retry_after: float | None = None) -> ModelError:
+    """Return the error for an HTTP status other than 200."""
+    if status in _RETRYABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ModelUnavailable(message, retry_after=retry_after)
+    return ModelRefused(message)

@@ -1,11 +1,17 @@
-"""Names of models as authors write them: `@role`, `provider/model`, and a level of thinking."""
+"""Names of models as authors write them: `@role`, `provider/model`, and a level of thinking.
 
-from collections.abc import Mapping
+`ThinkingModel` applies such a level to every request.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError
+from penstock.models.model import Model, ModelEvent, ModelRequest
 
 ROLES = ("planning", "coding", "research", "fast", "compact", "vision", "architect")
 """Predefined roles. Each is the project's model until the project defines it."""
@@ -74,3 +80,22 @@ def _with_colon(name: str) -> str:
     """Return a model's name with a colon after its provider. More colons may follow."""
     provider, slash, model = name.partition("/")
     return f"{provider}:{model}" if slash and ":" not in provider else name
+
+
+class ThinkingModel:
+    """Wraps a model and adds a level of thinking to every request."""
+
+    def __init__(self, model: Model, level: str) -> None:
+        self.card = model.card
+        self._model = model
+        self.level = level
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the events of the reply as they arrive."""
+        leveled = replace(request, thinking=self.level)
+        async with aclosing(self._model.stream(leveled)) as events:
+            async for event in events:
+                yield event
+
+    async def close(self) -> None:
+        """Do nothing: the wrapped model is shared, and `Models` closes it."""

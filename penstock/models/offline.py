@@ -19,6 +19,7 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
     ToolDefinition,
+    estimate,
 )
 from penstock.models.offline_arguments import FilledArguments, describe, fill
 from penstock.models.offline_choice import (
@@ -32,7 +33,6 @@ from penstock.models.offline_choice import (
 )
 from penstock.models.offline_report import report
 from penstock.models.offline_steps import step_calls
-from penstock.models.usage import estimate
 
 OFFLINE = ModelCard(model_id="offline", name="offline", provider="offline")
 NOTICE = "I am the offline model: a handful of rules, not a language model."

@@ -20,12 +20,10 @@ from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUna
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import KIB, Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line
-from penstock.models.config import ModelConfig
-from penstock.models.model import Finished, ModelEvent, ModelRequest
+from penstock.models.model import Finished, ModelEvent, ModelRequest, estimate, failure, spent
 from penstock.models.openai_request import to_wire
 from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text, without_key
-from penstock.models.retry import failure
-from penstock.models.usage import estimate, spent
+from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
 
 MOST_IDLE = 32

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import ModelRequest
+from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
 
 _OWN_HOST = "api.openai.com"

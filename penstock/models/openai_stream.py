@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.text import cut
-from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
-from penstock.models.retry import failure
+from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
 
 SHOWN_CHARS = 200
 SHORTEST_KEY = 8

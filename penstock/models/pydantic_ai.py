@@ -30,7 +30,6 @@ from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUna
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import ERROR_CHARS, cut
-from penstock.models.config import ModelConfig
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -38,12 +37,13 @@ from penstock.models.model import (
     ModelRequest,
     ReasoningDelta,
     TextDelta,
+    estimate,
+    failure,
+    spent,
 )
 from penstock.models.names import OFF
 from penstock.models.openai_stream import error_text, without_key
-from penstock.models.providers import PROVIDERS
-from penstock.models.retry import failure
-from penstock.models.usage import estimate, spent
+from penstock.models.providers import PROVIDERS, ModelConfig
 from penstock.models.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)

@@ -18,7 +18,6 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
-from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.openai_request import has_thinking
 from penstock.models.providers import (
@@ -26,6 +25,7 @@ from penstock.models.providers import (
     COMPATIBLE,
     OFFLINE,
     PROVIDERS,
+    ModelConfig,
     key_variable,
     provider_of,
 )

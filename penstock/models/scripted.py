@@ -20,8 +20,8 @@ from penstock.models.model import (
     ModelRequest,
     ReasoningDelta,
     TextDelta,
+    failure,
 )
-from penstock.models.retry import failure
 
 SCRIPTED = ModelCard(model_id="scripted", name="scripted", provider="scripted")
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.agents.agent_profile import AgentInput, AgentProfile, DisplayCard, Tier
 from penstock.agents.agent_profile import ArchitectNotes as Notes
-from penstock.agents.file import parse_agent
-from penstock.agents.file_checks import KnownNames
+from penstock.agents.file import KnownNames, parse_agent
 from penstock.agents.settings import ChatSettings
 from penstock.core.events.flow_events import Output, ValueType
 from penstock.resources.project.access import OPEN, Access

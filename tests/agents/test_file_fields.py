@@ -1,6 +1,10 @@
 """The table of an agent file."""
 
-from penstock.agents.file_fields import ACCESS, CARD, FIELDS, PURPOSE
+from typing import Any
+
+import pytest
+
+from penstock.agents.file_fields import ACCESS, CARD, FIELDS, PURPOSE, converted
 
 PAGE = (
     "name description model thinking tools skills inputs outputs interactive output context_files "
@@ -17,3 +21,32 @@ def test_every_field_of_the_page_is_read() -> None:
 
 def test_every_field_says_what_it_must_be_and_what_it_means() -> None:
     assert all(each.kind.wanted and each.meaning for each in (*FIELDS, *ACCESS, *CARD, *PURPOSE))
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({"interactive": "false", "max_turns": "3"}, {"interactive": False, "max_turns": 3}),
+        ({"fork_session": "true"}, {"fork_session": True}),
+        (
+            {"outputs": ["a", {"name": "b", "required": "true"}]},
+            {"outputs": ["a", {"name": "b", "required": True}]},
+        ),
+        (
+            {"outputs": [{"name": "b"}, "required", 3]},
+            {"outputs": [{"name": "b"}, "required", 3]},
+        ),
+        ({"description": "true", "name": "3"}, {"description": "true", "name": "3"}),
+        ({"max_turns": "many", "interactive": "no"}, {"max_turns": "many", "interactive": "no"}),
+        ({"max_turns": "999999"}, {"max_turns": 999_999}),
+        ({"max_turns": "9999999"}, {"max_turns": "9999999"}),
+        ({"max_turns": "٣"}, {"max_turns": "٣"}),
+        ({"max_turns": "9" * 5_000}, {"max_turns": "9" * 5_000}),
+        ({"max_turns": ["3"], "outputs": None}, {"max_turns": ["3"], "outputs": None}),
+    ],
+)
+def test_texts_of_some_fields_become_what_they_say(
+    values: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    """Values read this way are strings and are converted by the field (`true`, `3`)."""
+    assert converted(values) == wanted

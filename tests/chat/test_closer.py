@@ -21,7 +21,7 @@ from penstock.core.messages import ToolMessage
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
-from penstock.engine.task_ends import cancelled, failed
+from penstock.engine.task_body import cancelled, failed
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.events import KEY, LOG, ONE, held_log, outcome, question, reply

@@ -18,7 +18,6 @@ from penstock.core.ids import CallId
 from penstock.core.late import late
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -31,6 +30,7 @@ from penstock.models.model import (
 )
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say, think
 from tests.kit.llama import llama_server
 from tests.kit.model_server import Canned, called, delta, events, fake_server

@@ -12,8 +12,8 @@ from penstock.chat.message import NewMessage
 from penstock.cli.interaction.conversation import frames as frames_of
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
-from penstock.models.config import ModelConfig
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 from penstock.models.scripted import (
     SCRIPTED,
     Hold,

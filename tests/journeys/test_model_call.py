@@ -15,9 +15,9 @@ from penstock.core.events.events import ReplyReceived, ReplyRestarted
 from penstock.core.ids import ASSISTANT
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
-from penstock.models.config import ModelConfig
 from penstock.models.model import ModelEvent, ModelRequest
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 from penstock.models.scripted import (
     Hold,
     ScriptedModel,

@@ -8,9 +8,8 @@ import pytest
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.cli.init import init
-from penstock.models.model import ToolDefinition
+from penstock.models.model import ToolDefinition, tool_tokens
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.models.usage import tool_tokens
 from tests.kit.project import ProjectFolder
 
 OURS = 1_200

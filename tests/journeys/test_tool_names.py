@@ -12,9 +12,9 @@ import pytest
 from penstock import Agent, tool
 from penstock.core.late import late
 from penstock.core.limits import Limits
-from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelRequest, ToolDefinition
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
 from penstock.testing.runtime import memory_runtime
 from tests.kit.model_server import (

@@ -2,8 +2,7 @@
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.file import NOTHING_KNOWN, parse_agent
-from penstock.agents.file_checks import KnownNames
+from penstock.agents.file import NOTHING_KNOWN, KnownNames, parse_agent
 
 
 def agent_of(text: str, known: KnownNames = NOTHING_KNOWN) -> Agent:

@@ -1,9 +1,14 @@
 """Names of models as authors write them."""
 
+from contextlib import aclosing
+
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.models.names import ModelNames
+from penstock.core.messages import UserMessage
+from penstock.models.model import Model, ModelRequest, TextDelta
+from penstock.models.names import ModelNames, ThinkingModel
+from penstock.models.scripted import SCRIPTED, ScriptedModel, say
 
 NAMES = ModelNames(roles={"coding": "openai/gpt-x:high", "mine": "@coding", "fast": "small"})
 
@@ -75,3 +80,23 @@ def test_a_level_of_thinking_stands_behind_a_name_or_its_role(
 ) -> None:
     """A suffix after the last `:` is a thinking level only if it is one of the six words."""
     assert NAMES.thinking(text) == wanted
+
+
+async def test_every_request_has_the_level() -> None:
+    below = ScriptedModel([say("a", "b")])
+    model: Model = ThinkingModel(below, "high")
+    request = ModelRequest(system="", messages=[UserMessage("go")])
+    async with aclosing(model.stream(request)) as events:
+        heard = [event async for event in events]
+    assert heard[:2] == [TextDelta("a"), TextDelta("b")]
+    assert (below.requests[0].thinking, request.thinking) == ("high", None)
+    assert model.card is SCRIPTED
+    await model.close()
+
+
+async def test_who_leaves_early_leaves_the_model_below() -> None:
+    below = ScriptedModel([say("a", "b")])
+    request = ModelRequest(system="", messages=[UserMessage("go")])
+    async with aclosing(ThinkingModel(below, "low").stream(request)) as events:
+        assert await anext(events) == TextDelta("a")
+    assert below.unfinished == 1

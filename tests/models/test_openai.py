@@ -12,9 +12,9 @@ import pytest
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
 from penstock.core.messages import Usage, UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import Finished, ModelEvent, ModelRequest, TextDelta
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 from tests.kit.model_server import Canned, FakeServer, delta, events, fake_server
 
 KEY = "sk-very-secret"

@@ -8,9 +8,9 @@ import pytest
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.openai_request import to_wire
+from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
 
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})

@@ -15,7 +15,6 @@ from penstock.core.ids import CallId
 from penstock.core.late import late
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -26,6 +25,7 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
+from penstock.models.providers import ModelConfig
 from penstock.models.resolve import LazyModel, Models
 from tests.kit.model_server import (
     Canned,

@@ -7,10 +7,10 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.messages import UserMessage
-from penstock.models.config import ModelConfig
 from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
+from penstock.models.providers import ModelConfig
 from penstock.models.resolve import MOST_MODELS, LazyModel, Models
 from penstock.models.scripted import ScriptedModel, say
 from tests.kit.model_server import Canned, delta, events, fake_server

@@ -130,7 +130,7 @@ HOPS: Mapping[str, str] = {
     "app/runtime.call": "the runtime receives the call",
     "chat/inbox.request": "the call becomes a task with a log of its own",
     "store/logs/sql_log.send": "the request is on disk before anything happens",
-    "engine/inline.wake": "the log needs a run",
+    "engine/launcher.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: no other process works on this log",
     "engine/state.fold": "the state is folded from the log",
     "chat/direct_calls.work": "the work of this task is one call",

@@ -29,8 +29,7 @@ from penstock.core.text import count
 from penstock.engine.state import SessionState
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.manifest.yaml_document import SourceRange
-from penstock.models.model import ToolDefinition
-from penstock.models.usage import tool_tokens
+from penstock.models.model import ToolDefinition, tool_tokens
 from penstock.tools.grants import Skills, TaskSkills
 from penstock.tools.policy import SCRIPT, Caller, Rules, find_grant, grants, refused
 from penstock.tools.python.function import FunctionTool

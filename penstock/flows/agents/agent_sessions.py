@@ -39,7 +39,7 @@ from penstock.flows.agents.session import (
 )
 from penstock.flows.runs.visits import VisitOutcome, failed, warn_once
 from penstock.models.model import Model
-from penstock.models.thinking import ThinkingModel
+from penstock.models.names import ThinkingModel
 from penstock.tools.grants import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller

@@ -22,7 +22,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
 )
 from penstock.core.messages import NOTHING_SPENT, Usage
-from penstock.engine.task_ends import usage_of
+from penstock.engine.task_body import usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import Flow, Step
 from penstock.flows.runs.plan import Aborted, Jumped, Notice, Plan, RunStatus, Skipped

@@ -20,8 +20,7 @@ from penstock.core.ids import LogId, MessageId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
 from penstock.core.task import TaskStatus
-from penstock.engine.held_log import HeldLog
-from penstock.engine.lease_keeper import LeaseKeeper
+from penstock.engine.held_log import HeldLog, LeaseKeeper
 from penstock.engine.state import SessionState
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease

@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.agents.file import parse_agent
-from penstock.agents.file_checks import KnownNames, body_inputs
+from penstock.agents.file import KnownNames, body_inputs, parse_agent
 from tests.kit.agent_texts import said_of, said_of_head
 
 KNOWN = KnownNames(

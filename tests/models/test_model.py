@@ -1,0 +1,80 @@
+"""Tokens and their price."""
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.core.call import ToolCall
+from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.ids import CallId
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage, Usage, UserMessage
+from penstock.models.model import (
+    ModelCard,
+    ModelRequest,
+    ToolDefinition,
+    estimate,
+    failure,
+    price,
+    spent,
+    wait_seconds,
+)
+
+FREE = ModelCard(model_id="m", name="m", provider="p")
+PRICED = ModelCard(model_id="m", name="m", provider="p", input_price=3, output_price=15)
+
+
+def test_a_price_is_per_million_tokens() -> None:
+    assert spent(PRICED, 1000, 100).cost_usd == 0.0045
+    assert spent(FREE, 1000, 100) == Usage(input_tokens=1000, output_tokens=100)
+
+
+@pytest.mark.parametrize(
+    "card", [replace(PRICED, input_price=None), replace(PRICED, output_price=None)]
+)
+def test_a_model_with_half_a_price_has_none(card: ModelCard) -> None:
+    assert spent(card, 1000, 100).cost_usd is None
+    assert price(card, 1000, 100) is None
+
+
+def test_what_nobody_counted_is_a_token_for_four_characters() -> None:
+    call = ToolCall(CallId("c"), "add", {"a": 1})
+    request = ModelRequest(
+        system="brief",
+        messages=[UserMessage("hello"), AssistantMessage("", (call,))],
+        tools=[ToolDefinition(name="add", description="Add", parameters={})],
+    )
+    assert estimate(FREE, ModelRequest(system="", messages=[UserMessage("four")]), 4) == Usage(
+        input_tokens=1, output_tokens=1
+    )
+    assert estimate(FREE, request, 9) == Usage(input_tokens=7, output_tokens=3)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error", "seconds"),
+    [
+        (1, ModelUnavailable(), 1),
+        (2, ModelUnavailable(), 4),
+        (3, ModelUnavailable(), None),
+        (1, ModelRefused(), None),
+        (1, ModelUnavailable(retry_after=0), 1),
+        (1, ModelUnavailable(retry_after=2.5), 2.5),
+        (1, ModelUnavailable(retry_after=30), 30),
+        (2, ModelUnavailable(retry_after=3600), 30),
+    ],
+)
+def test_waits(attempt: int, error: ModelError, seconds: float | None) -> None:
+    """2 more tries, waits 1 s and 4 s, `Retry-After` up to 30 s honoured."""
+    assert wait_seconds(attempt, error, Limits()) == seconds
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_what_may_pass_is_retryable(status: int) -> None:
+    """Retryable failures: connect, 408, 409, 429, 5xx, cut stream."""
+    error = failure(status, "busy", 2)
+    assert isinstance(error, ModelUnavailable)
+    assert (str(error), error.retry_after) == ("busy", 2)
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 413, 422])
+def test_what_stays_wrong_is_refused(status: int) -> None:
+    assert isinstance(failure(status, "no"), ModelRefused)
