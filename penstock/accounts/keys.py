@@ -112,10 +112,10 @@ class Keys:
         statement = (
             keys.update().where(same).values(revoked_at=func.coalesce(keys.c.revoked_at, now))
         )
-        found = await self._database.write(
+        count = await self._database.write(
             lambda connection: connection.execute(statement).rowcount
         )
-        if not found:
+        if not count:
             names = [each.name for each in await self.list()]
             raise NotFound(f"there is no key {name!r}.{did_you_mean(name, names)}")
 
@@ -239,8 +239,8 @@ class SignIns:
         Raises Unauthenticated, also when its key does not count any more.
         """
         hashed, now = hash_of(token), self._clock.now()
-        wanted = select(sign_ins).where(sign_ins.c.sha256 == hashed, sign_ins.c.until > now)
-        row = await self._database.read(lambda each: each.execute(wanted).first())
+        statement = select(sign_ins).where(sign_ins.c.sha256 == hashed, sign_ins.c.until > now)
+        row = await self._database.read(lambda connection: connection.execute(statement).first())
         if row is None:
             raise Unauthenticated
         profile = await self._keys.profile_of(row.key_sha256)
@@ -248,10 +248,10 @@ class SignIns:
         if is_renewed:
             until = now + 1000 * self.seconds
             later = sign_ins.update().where(sign_ins.c.sha256 == hashed).values(until=until)
-            await self._database.write(lambda each: each.execute(later))
+            await self._database.write(lambda connection: connection.execute(later))
         return SignedIn(profile, is_renewed)
 
     async def end(self, token: str) -> None:
         """Sign a browser out; an unknown token is no error."""
         gone = sign_ins.delete().where(sign_ins.c.sha256 == hash_of(token))
-        await self._database.write(lambda each: each.execute(gone))
+        await self._database.write(lambda connection: connection.execute(gone))

@@ -63,7 +63,7 @@ class WebLinks:
 
     async def open(self, token: str) -> OpenedLink:
         """Redeem a link and create its key. Raises LinkExpired, always with the same message."""
-        link = await self._database.read(lambda each: self._find(each, token))
+        link = await self._database.read(lambda connection: self._find(connection, token))
         if link is None:
             raise LinkExpired(OVER)
         key, name = PREFIX + url_safe(self._secret()), new_id("link")
@@ -89,10 +89,10 @@ class WebLinks:
         return opened
 
     def _find(self, connection: Connection, token: str) -> Row[Any] | None:
-        wanted = select(web_links).where(
+        statement = select(web_links).where(
             web_links.c.sha256 == hash_of(token), web_links.c.until > self._clock.now()
         )
-        return connection.execute(wanted).first()
+        return connection.execute(statement).first()
 
     def _key_row(self, link: Row[Any], name: str) -> dict[str, Any]:
         now = self._clock.now()

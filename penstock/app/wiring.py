@@ -238,7 +238,7 @@ class Assembly:
             calls,
             DirectTools(self._invoker),
             self._storage.link_maker(project_parts.tools.web_url),
-            wanted_by=partial(wanted_by, project_parts.flows.library),
+            arguments_of=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
         return TaskDispatcher(chat, calls, commands, flows=self._flow_work, closer=self._closer)

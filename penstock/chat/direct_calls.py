@@ -70,12 +70,12 @@ class DirectCalls:
             held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self.caller(held.state, profile, brief.selected_skills)
-        asked = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
-        heard = task.heard
+        call = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
+        events_before = task.heard
         try:
-            envelope = await self.make(held, task, asked, caller)
+            envelope = await self.make(held, task, call, caller)
         except Suspend:
-            park(held, task, heard=heard)
+            park(held, task, heard=events_before)
             return
         withdraw(held, task)
         ended = TaskEnded(
@@ -87,14 +87,14 @@ class DirectCalls:
         held.add(ended, task.task_id)
 
     async def make(
-        self, held: HeldLog, task: TaskState, asked: ToolCall, caller: Caller
+        self, held: HeldLog, task: TaskState, call: ToolCall, caller: Caller
     ) -> Envelope:
         """Run the call until it is settled. Raises Suspend while it waits for a person."""
         ledger = self.ledger(held, task)
         places = ledger.occurrences(f"{task.task_id}/0")
-        path = places.path(asked.name, canonical(asked.arguments))
-        call = Call(path, asked.name, dict(asked.arguments), call_id=asked.call_id or None)
-        return await self._invoker.call(call, caller, ledger)
+        path = places.path(call.name, canonical(call.arguments))
+        made = Call(path, call.name, dict(call.arguments), call_id=call.call_id or None)
+        return await self._invoker.call(made, caller, ledger)
 
     def ledger(self, held: HeldLog, task: TaskState) -> Ledger:
         """Return the ledger of the task."""
@@ -131,9 +131,9 @@ CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 """Creates a link to a conversation of a profile."""
 COMMANDS = (CALL, WEB, NEW)
-WantedBy = Callable[[str], Mapping[str, MissingArguments]]
-"""What a flow, named by its command, needs to begin: `task`, and inputs by their names. Raises
-NotFound, with the nearest one.
+ArgumentsOf = Callable[[str], Mapping[str, MissingArguments]]
+"""Returns what a flow still needs: `task`, and inputs by name. Raises NotFound, which names the
+nearest flow.
 """
 TASK = "task"
 NOT_BEGUN = "Nothing was started: the flow needs"
@@ -160,19 +160,19 @@ class CommandWork:
         tools: DirectTools,
         link: MakeLink | None,
         *,
-        wanted_by: WantedBy,
+        arguments_of: ArgumentsOf,
         world: World,
     ) -> None:
         self._calls = calls
         self._tools = tools
         self._link = link
-        self._wanted_by = wanted_by
+        self._arguments_of = arguments_of
         self._minutes = world.limits.web_link_seconds // 60
         self._new_id = world.new_id
 
     @staticmethod
     def start(message: MessageReceived) -> TaskStarted:
-        """Return how the task of a command starts."""
+        """Return the start event of a command's task."""
         name = cut(command_parts(message.content)[0], _NAME_CHARACTERS) or "/"
         return TaskStarted(command=name, is_fresh=begins_afresh(message.content))
 
@@ -180,11 +180,11 @@ class CommandWork:
         """Run the command until it has an answer or waits."""
         if task.started is None and message is not None:
             held.add(self.start(message), task.task_id)
-        heard = task.heard
+        events_before = task.heard
         try:
             answered = await self._answered(held, task, message)
         except Suspend:
-            park(held, task, heard=heard)
+            park(held, task, heard=events_before)
             return
         withdraw(held, task)
         ended = TaskEnded(
@@ -233,44 +233,44 @@ class CommandWork:
             if not rest:
                 return CommandReply(self._listed(profile))
             tool_id, *text = rest.split(maxsplit=1)
-            asked = self._read(tool_id, "".join(text), profile)
-            if isinstance(asked, str):
-                return CommandReply(asked)
-            self._note(held, task, asked)
-        (asked,) = task.main.rounds[-1].reply.calls
+            call = self._read(tool_id, "".join(text), profile)
+            if isinstance(call, str):
+                return CommandReply(call)
+            self._note(held, task, call)
+        (call,) = task.main.rounds[-1].reply.calls
         named = message.selected_skills if message else ()
         caller = self._calls.caller(held.state, profile, named)
-        envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
-        settled = task.main.rounds[-1].settled.get(asked.call_id)
+        envelope = await self._calls.make(held, task, call, self._calls.reader(held.state, caller))
+        settled = task.main.rounds[-1].settled.get(call.call_id)
         clipped = settled.context if settled is not None and settled.artifact_id else None
-        return CommandReply(_shown(envelope, clipped), envelope)
+        return CommandReply(_outcome(envelope, clipped), envelope)
 
     async def _run(self, held: HeldLog, task: TaskState, message: MessageReceived) -> CommandReply:
         """Start or resume the flow, by a call of the tool that models use too."""
         name, rest = command_parts(message.content)
         if not task.main.rounds:
             try:
-                wanted = await asyncio.to_thread(self._wanted_by, name)
+                arguments = await asyncio.to_thread(self._arguments_of, name)
             except NotFound as error:
                 return CommandReply(_unknown(name, error))
             values: dict[str, Any] = {TASK: rest} if rest else {}
-            for key in [each for each in wanted if each not in values]:
-                said = await self._asked(held, task, key, wanted[key].question)
-                if not said:
+            for key in [each for each in arguments if each not in values]:
+                answer = await self._answer_of(held, task, key, arguments[key].question)
+                if not answer:
                     needed = "a task" if key == TASK else repr(key)
                     return CommandReply(f"{NOT_BEGUN} {needed}.")
-                values[key] = wanted[key].value_of(said)
-            given = {"workflowId": name, "input": values}
-            self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, given))
-        (asked,) = task.main.rounds[-1].reply.calls
+                values[key] = arguments[key].value_of(answer)
+            request = {"workflowId": name, "input": values}
+            self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, request))
+        (call,) = task.main.rounds[-1].reply.calls
         profile = profile_of(held.state, message)
         caller = self._calls.caller(held.state, profile, message.selected_skills)
         caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE_WORKFLOW}))
-        envelope = await self._calls.make(held, task, asked, caller)
-        return CommandReply(_came_to(envelope), envelope)
+        envelope = await self._calls.make(held, task, call, caller)
+        return CommandReply(_summary(envelope), envelope)
 
-    async def _asked(self, held: HeldLog, task: TaskState, key: str, text: str) -> str:
-        """Return the inputs of the flow; None if it must not run."""
+    async def _answer_of(self, held: HeldLog, task: TaskState, key: str, text: str) -> str:
+        """Ask for one argument of the flow; return the answer, empty if there is none."""
         question = Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.TASK,
@@ -285,17 +285,17 @@ class CommandWork:
         """Parse the call that a person typed; on errors return them with the usage."""
         tool = self._tools.get(tool_id, profile)
         schema = tool.spec.input_schema
-        given, problems = read_input(schema, text)
+        typed, problems = read_input(schema, text)
         try:
-            self._tools.check(tool, given, problems)
+            self._tools.check(tool, typed, problems)
         except CallError as error:
             return f"{error.status.value}: {error}\nusage: {usage(tool_id, schema)}"
-        return ToolCall(CallId(self._new_id("tc")), tool_id, given)
+        return ToolCall(CallId(self._new_id("tc")), tool_id, typed)
 
     @staticmethod
-    def _note(held: HeldLog, task: TaskState, asked: ToolCall) -> None:
+    def _note(held: HeldLog, task: TaskState, call: ToolCall) -> None:
         """Add the request of the command's call."""
-        calls = (asked,)
+        calls = (call,)
         reply = ReplyReceived(iteration=0, base=0, text="", message_id=MessageId(""), calls=calls)
         held.add(reply, task.task_id)
 
@@ -323,7 +323,7 @@ def _unknown(name: str, why: NotFound) -> str:
     )
 
 
-def _came_to(envelope: Envelope) -> str:
+def _summary(envelope: Envelope) -> str:
     """Return the last summary of a flow run, or why there is none."""
     if envelope.error is not None:
         details = envelope.error.details or {}
@@ -334,7 +334,7 @@ def _came_to(envelope: Envelope) -> str:
     return str(result.get("reason") or last.get("summary") or done.get("status", ""))
 
 
-def _shown(envelope: Envelope, clipped: str | None) -> str:
+def _outcome(envelope: Envelope, clipped: str | None) -> str:
     """Return an outcome for people: its envelope, shortened if long."""
     if clipped is not None:
         return f"{envelope.status.value}: {clipped}"

@@ -44,10 +44,10 @@ class Directory:
         """Return the most recently used conversation."""
         if profile.session_id is not None:
             return await self.get(profile.session_id, agent, profile)
-        found, _ = await self._projections.sessions(
+        sessions, _ = await self._projections.sessions(
             profile_id=profile.profile_id, agent=agent, page=_NEWEST
         )
-        return found[0] if found else None
+        return sessions[0] if sessions else None
 
     async def list(
         self,
@@ -83,10 +83,10 @@ class Directory:
     async def delete_all(self, agent: str, profile: Profile, erasure: Erasure) -> None:
         """Delete every conversation of this profile with the agent."""
         while True:
-            found, _ = await self.list(agent, profile, page=_MANY)
-            if not found:
+            sessions, _ = await self.list(agent, profile, page=_MANY)
+            if not sessions:
                 return
-            await self._delete(found, erasure)
+            await self._delete(sessions, erasure)
 
     async def _delete(self, sessions: Sequence[SessionRecord], erasure: Erasure) -> None:
         for session in sessions:
@@ -107,13 +107,13 @@ class Directory:
 
     async def _runs_for(self, session: SessionRecord) -> Sequence[TaskRecord]:
         """Return the flow runs of a conversation; nothing could end them after its erasure."""
-        log_id, found = LogId(session.session_id), list[TaskRecord]()
+        log_id, awaiting = LogId(session.session_id), list[TaskRecord]()
         for status in (each for each in TaskStatus if not each.is_final):
             runs, _ = await self._projections.tasks(
                 profile_id=session.profile_id, of=TasksOf(kind=FLOW, status=status), page=_MANY
             )
-            found += [each for each in runs if await self._waiter_of(each) == log_id]
-        return found
+            awaiting += [each for each in runs if await self._waiter_of(each) == log_id]
+        return awaiting
 
     async def _waiter_of(self, run: TaskRecord) -> LogId | None:
         """Return the log that waits for a run; None if the run cannot be read."""

@@ -1,4 +1,4 @@
-"""A log as messages on the wire: what people see, or what the model saw."""
+"""The history of a conversation as messages of the API: what people see, or what the model saw."""
 
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
@@ -29,7 +29,7 @@ Message = dict[str, Any]
 
 
 class HistoryView(StrEnum):
-    """Which messages are wanted."""
+    """How a history shows messages."""
 
     CHAT = "chat"
     """What people wrote, and one answer to each."""
@@ -38,14 +38,14 @@ class HistoryView(StrEnum):
 
 
 class HistoryRange(Struct, frozen=True, kw_only=True):
-    """Which part of a history is wanted."""
+    """The part of a history that is requested."""
 
     view: HistoryView = HistoryView.CHAT
     limit: int = 50
     before: MessageId | None = None
-    """Only what is older than this message."""
+    """Only messages that are older than this one."""
     search: str = ""
-    """Only messages that contain this, in whichever case."""
+    """Only messages that contain this text; case is ignored."""
 
 
 class HistoryPart(Struct, frozen=True):
@@ -57,12 +57,12 @@ class HistoryPart(Struct, frozen=True):
 
 
 class TaskMessages(Struct):
-    """One task of a conversation, as far as it has come."""
+    """The messages of one task of a conversation so far."""
 
     task: TaskRecord
     brief: MessageReceived | None = None
     supersedes: TaskId | None = None
-    """What it took the place of; that stays so when its message is erased."""
+    """The task that it replaced. It stays replaced when its message is erased."""
     model: str | None = None
     is_command: bool = False
     replies: list[ReplyReceived] = field(default_factory=list)
@@ -74,7 +74,7 @@ class TaskMessages(Struct):
     subagents: SubagentFilter = field(default_factory=SubagentFilter)
 
     def add(self, record: Record) -> None:
-        """Take in one of the task's events; what agents in it do is not the chat's."""
+        """Add one event of the task; events of subagents are not the chat's."""
         if self.subagents.has(record.event, record.path):
             return
         match record.event:
@@ -104,46 +104,51 @@ class History:
         self._projections = projections
         self._link_to = link_to
 
-    async def page(self, session_id: SessionId, wanted: HistoryRange) -> HistoryPart:
-        """Return the newest messages that are wanted.
+    async def page(self, session_id: SessionId, requested: HistoryRange) -> HistoryPart:
+        """Return the newest messages of the requested part.
 
-        Raises NotFound for `before`, and StoreCorrupt where the first event of the log is missing,
-        or one since the oldest message that was read.
+        The chat view without a search reads back only as far as the page needs; the others read
+        every task, to count. A gap among the events that were read, or a missing first event of the
+        log, raises StoreCorrupt: a part is never shown as the whole. Raises NotFound for an unknown
+        `before`.
         """
         oldest = head = await self._log.head(LogId(session_id))
         await self._log.check(LogId(session_id), after=0, until=min(head, 1))
-        kept: list[Message] = []
-        total, past = 0, wanted.before is None
-        counts = await self._count(session_id, wanted)
+        backwards: list[Message] = []
+        total, is_reached = 0, requested.before is None
+        counts = await self._count(session_id, requested)
         async for task_messages in self._tasks(session_id):
-            messages = self._fitting(task_messages, wanted)
+            messages = self._fitting(task_messages, requested)
             total += len(messages)
             for message in reversed(messages):
-                if past:
-                    kept.append(message)
-                past = past or message.get("id") == wanted.before
+                if is_reached:
+                    backwards.append(message)
+                is_reached = is_reached or message.get("id") == requested.before
             oldest = min(oldest, task_messages.task.first_seq)
-            if counts is not None and past and len(kept) > wanted.limit:
+            if counts is not None and is_reached and len(backwards) > requested.limit:
                 break
         await self._log.check(LogId(session_id), after=oldest - 1, until=head)
-        if not past:
-            raise NotFound(f"there is no message {wanted.before!r} in {session_id!r}")
-        newest = kept[: wanted.limit]
+        if not is_reached:
+            raise NotFound(f"there is no message {requested.before!r} in {session_id!r}")
+        newest = backwards[: requested.limit]
         return HistoryPart(
-            newest[::-1], total if counts is None else counts, len(kept) > wanted.limit
+            newest[::-1], total if counts is None else counts, len(backwards) > requested.limit
         )
 
     async def of_task(self, task: TaskRecord) -> TaskMessages:
-        """Return a task as far as it has come; a message that is answered anew keeps its time."""
+        """Return the messages of a task so far; a message that is answered again keeps its time."""
         task_messages = await self._read(task)
-        gone = task_messages.supersedes
-        while gone is not None and (before := await self._projections.find_task(gone)) is not None:
-            began = await first_record(self._log, before)
-            task_messages.asked_at, gone = began.at, getattr(began.event, "supersedes", None)
+        replaced = task_messages.supersedes
+        while (
+            replaced is not None
+            and (before := await self._projections.find_task(replaced)) is not None
+        ):
+            first = await first_record(self._log, before)
+            task_messages.asked_at, replaced = first.at, getattr(first.event, "supersedes", None)
         return task_messages
 
     def user(self, task_messages: TaskMessages) -> Message | None:
-        """Return what the person wrote, unless it was erased."""
+        """Return the person's message, or None if it was erased."""
         brief, end = task_messages.brief, task_messages.end
         if brief is None:
             return None
@@ -194,17 +199,17 @@ class History:
     async def _tasks(self, session_id: SessionId) -> AsyncIterator[TaskMessages]:
         """Yield the tasks of a conversation, newest first, without those that were superseded."""
         log_id, offset = LogId(session_id), 0
-        gone: TaskId | None = None
+        replaced: TaskId | None = None
         while True:
             page = Page(limit=_AT_ONCE, offset=offset)
             tasks, _ = await self._projections.tasks(log_id=log_id, page=page)
             for task in tasks:
-                if gone is None and task.kind == "message":
+                if replaced is None and task.kind == "message":
                     task_messages = await self.of_task(task)
-                    gone = task_messages.supersedes
+                    replaced = task_messages.supersedes
                     yield task_messages
-                elif task.task_id == gone:
-                    gone = (await self._read(task)).supersedes
+                elif task.task_id == replaced:
+                    replaced = (await self._read(task)).supersedes
             if len(tasks) < _AT_ONCE:
                 return
             offset += _AT_ONCE
@@ -215,20 +220,20 @@ class History:
             task_messages.add(record)
         return task_messages
 
-    async def _count(self, session_id: SessionId, wanted: HistoryRange) -> int | None:
-        """Return how many messages there are in all, if that is known without reading them."""
-        if wanted.view is HistoryView.FULL or wanted.search:
+    async def _count(self, session_id: SessionId, requested: HistoryRange) -> int | None:
+        """Return the number of messages, or None if they must be read to count them."""
+        if requested.view is HistoryView.FULL or requested.search:
             return None
         session = await self._projections.find_session(session_id)
         return session.message_count if session else 0
 
-    def _fitting(self, task_messages: TaskMessages, wanted: HistoryRange) -> list[Message]:
-        if wanted.view is HistoryView.FULL:
+    def _fitting(self, task_messages: TaskMessages, requested: HistoryRange) -> list[Message]:
+        if requested.view is HistoryView.FULL:
             messages = self._full(task_messages)
         else:
             both = (self.user(task_messages), self.answer(task_messages))
             messages = [each for each in both if each is not None]
-        needle = wanted.search.casefold()
+        needle = requested.search.casefold()
         return [
             each for each in messages if not needle or needle in (each["content"] or "").casefold()
         ]
@@ -253,5 +258,5 @@ class History:
 
 
 def _plain(message: Message) -> Message:
-    """Return a message without calls as the model saw it, and with what it is found by."""
+    """Return a message as the model saw it, without its calls."""
     return {key: message[key] for key in ("id", "role", "content", "createdAt")}

@@ -231,11 +231,11 @@ class Inbox:
         idempotency: RequestKey,
     ) -> None:
         """Append an answer and wake its task."""
-        asked = await self._question(question_id, profile)
-        answer, problems = check_answer(asked.question, body, JSON_DEPTH)
+        record = await self._question(question_id, profile)
+        answer, problems = check_answer(record.question, body, JSON_DEPTH)
         if problems:
             raise InvalidAnswer(problems)
-        await self._starter.ensure_readable(asked.log_id)
+        await self._starter.ensure_readable(record.log_id)
         event = QuestionAnswered(
             question_id=question_id,
             status=QuestionStatus.ANSWERED,
@@ -245,12 +245,12 @@ class Inbox:
             request_hash=idempotency.request_hash,
         )
         try:
-            await self._log.send(asked.log_id, [Entry(event, asked.task_id)])
+            await self._log.send(record.log_id, [Entry(event, record.task_id)])
         except AlreadyAnswered as error:
             recorded = (error.details or {}).get("answer")
             if recorded != answer:
                 raise
-        self._launcher.wake(asked.log_id)
+        self._launcher.wake(record.log_id)
 
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
         is_new = message.supersedes is None and message.head is None
@@ -284,9 +284,9 @@ class Inbox:
         if message.session_id is None or message.supersedes is not None:
             return None
         log_id = LogId(message.session_id)
-        asked = await self._projections.open_questions(log_id)
-        parked = None if asked else await self._parked_on_runs(log_id)
-        waiting = [parked.task_id] if parked else [question.task_id for question in asked]
+        questions = await self._projections.open_questions(log_id)
+        parked = None if questions else await self._parked_on_runs(log_id)
+        waiting = [parked.task_id] if parked else [question.task_id for question in questions]
         if not waiting:
             return None
         if sent := await self._repeated.find(message, waiting[0]):
@@ -298,10 +298,12 @@ class Inbox:
             return None
         if is_informational(message.content):
             return None
-        for record in asked:
+        for record in questions:
             if record.question.kind in ANSWERED_BY_MESSAGE and not is_command(message.content):
                 return await self._answered(message, record, profile)
-        ids = [record.question.question_id for record in (parked.questions if parked else asked)]
+        ids = [
+            record.question.question_id for record in (parked.questions if parked else questions)
+        ]
         raise QuestionOpen(
             f"answer {', '.join(ids)} first, or send the message with cancelOpen",
             details={"questions": ids},
@@ -315,10 +317,10 @@ class Inbox:
         return reply if reply and reply.questions else None
 
     async def _answered(
-        self, message: NewMessage, asked: QuestionRecord, profile: Profile
+        self, message: NewMessage, record: QuestionRecord, profile: Profile
     ) -> SentMessage:
-        head = await self._log.head(asked.log_id)
-        question = asked.question
+        head = await self._log.head(record.log_id)
+        question = record.question
         answer = answer_in_words(
             text_for_model(message.content),
             kind=question.kind,
@@ -327,13 +329,13 @@ class Inbox:
             has_schema=question.schema is not None,
         )
         await self._record_answer(question.question_id, answer, profile, message.idempotency)
-        return await self._repeated.sent(await self.task(asked.task_id, profile), head)
+        return await self._repeated.sent(await self.task(record.task_id, profile), head)
 
     async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
-        asked = await self._projections.find_question(question_id)
-        if asked is None or not profile.owns(asked.profile_id, asked.log_id):
+        record = await self._projections.find_question(question_id)
+        if record is None or not profile.owns(record.profile_id, record.log_id):
             raise NotFound(f"there is no question {question_id!r}")
-        needed = APPROVE if asked.question.kind is QuestionKind.APPROVAL else CHAT
+        needed = APPROVE if record.question.kind is QuestionKind.APPROVAL else CHAT
         if not profile.holds(needed):
             raise Forbidden(f"answering this question requires the permission {needed!r}")
-        return asked
+        return record

@@ -14,7 +14,7 @@ from penstock.core.text import cut
 Read = tuple[dict[str, Any], list[Problem]]
 """An input, and the problems in its notation."""
 
-_WANTED = {
+_TYPE_NAMES = {
     "string": "a string",
     "integer": "an integer",
     "number": "a number",
@@ -26,7 +26,7 @@ _WANTED = {
 _SCALARS = {"string", "integer", "number", "boolean", "null"}
 _NUMBER = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][+-]?\d{1,3})?")
 _INTEGER = re.compile(r"-?\d{1,300}")
-_SHOWN = 100
+_SHOWN_CHARACTERS = 100
 _DEEPEST = 20
 """References are followed at most this many times."""
 
@@ -35,9 +35,9 @@ def read_input(schema: Json, text: str) -> Read:
     """Return the typed input, with values of the schema's types, and every problem."""
     text = text.strip()
     if text.startswith("{"):
-        return _whole(schema, text)
-    found, problems = read_pairs(schema, _pairs(text))
-    return found, problems + _missing(schema, found, problems)
+        return _read_object(schema, text)
+    typed, problems = read_pairs(schema, _pairs(text))
+    return typed, problems + _missing(schema, typed, problems)
 
 
 def read_pairs(schema: Json, pairs: Iterable[tuple[str, str]]) -> Read:
@@ -48,7 +48,7 @@ def read_pairs(schema: Json, pairs: Iterable[tuple[str, str]]) -> Read:
             reading.take(key, value)
     except ValueError as error:
         reading.problems.append(Problem("", str(error)))
-    return reading.found, reading.problems
+    return reading.input, reading.problems
 
 
 def usage(tool_id: str, schema: Json) -> str:
@@ -66,7 +66,7 @@ def needs(schema: Json) -> list[str]:
     return [str(each) for each in schema.get("required", ())]
 
 
-def _whole(schema: Json, text: str) -> Read:
+def _read_object(schema: Json, text: str) -> Read:
     try:
         value = parse_json(text)
     except (ValueError, RecursionError) as error:
@@ -79,27 +79,27 @@ class _Reading:
 
     def __init__(self, schema: Json) -> None:
         self._schema = schema
-        self.found: dict[str, Any] = {}
+        self.input: dict[str, Any] = {}
         self.problems: list[Problem] = []
 
     def take(self, key: str, text: str) -> None:
-        """Set a value; only a list may be given more than once."""
+        """Set a value; only a list can be set more than once."""
         member = _member(self._schema, key)
         types = _types(member, self._schema)
         if (items := self._items(member, types, text)) is not None:
-            self.found.setdefault(key, []).append(self._value(key, items, text))
-        elif key in self.found:
+            self.input.setdefault(key, []).append(self._value(key, items, text))
+        elif key in self.input:
             self.problems.append(Problem(_pointer(key), "is given twice"))
         else:
-            self.found[key] = self._value(key, types, text)
+            self.input[key] = self._value(key, types, text)
 
     def _items(self, member: Mapping[str, Any], types: set[str], text: str) -> set[str] | None:
         """Return the types of the items, if the text is one item of a list of scalars."""
         if "array" not in types or "string" in types or text.startswith("["):
             return None
         items = member.get("items", {})
-        found = _types(items, self._schema) if isinstance(items, Mapping) else set[str]()
-        return found if found <= _SCALARS else None
+        types_of_items = _types(items, self._schema) if isinstance(items, Mapping) else set[str]()
+        return types_of_items if types_of_items <= _SCALARS else None
 
     def _value(self, key: str, types: set[str], text: str) -> Any:
         """Convert a text to one of these types; without types, parse it as JSON if it is JSON."""
@@ -109,9 +109,9 @@ class _Reading:
                     return read(text)
         if not types or "string" in types:
             return text
-        wanted = " or ".join(_WANTED[each] for each in _WANTED if each in types)
-        shown = json.dumps(cut(text, _SHOWN), ensure_ascii=False)
-        self.problems.append(Problem(_pointer(key), f"{shown} is not {wanted}"))
+        expected = " or ".join(_TYPE_NAMES[each] for each in _TYPE_NAMES if each in types)
+        quoted = json.dumps(cut(text, _SHOWN_CHARACTERS), ensure_ascii=False)
+        self.problems.append(Problem(_pointer(key), f"{quoted} is not {expected}"))
         return None
 
 
@@ -125,26 +125,26 @@ def _null(text: str) -> None:
 
 
 def _boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in {"true", "false"} else _no(text)
+    return {"true": True, "false": False}[text] if text in {"true", "false"} else _refuse(text)
 
 
 def _integer(text: str) -> int:
-    return int(text) if _INTEGER.fullmatch(text) else _no(text)
+    return int(text) if _INTEGER.fullmatch(text) else _refuse(text)
 
 
 def _number(text: str) -> float:
-    found: float = parse_json(text) if _NUMBER.fullmatch(text) else _no(text)
-    return found
+    number: float = parse_json(text) if _NUMBER.fullmatch(text) else _refuse(text)
+    return number
 
 
 def _array(text: str) -> list[Any]:
     value = parse_json(text)
-    return value if isinstance(value, list) else _no(text)
+    return value if isinstance(value, list) else _refuse(text)
 
 
 def _object(text: str) -> dict[str, Any]:
     value = parse_json(text)
-    return value if isinstance(value, dict) else _no(text)
+    return value if isinstance(value, dict) else _refuse(text)
 
 
 _READ: dict[str, Callable[[str], Any]] = {
@@ -157,63 +157,63 @@ _READ: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _no(text: str) -> Any:
+def _refuse(text: str) -> Any:
     raise ValueError(text)
 
 
-def _missing(schema: Json, input: Mapping[str, Any], found: list[Problem]) -> list[Problem]:
-    known = {each.path for each in found}
+def _missing(schema: Json, input: Mapping[str, Any], problems: list[Problem]) -> list[Problem]:
+    known = {each.path for each in problems}
     paths = {_pointer(each): each for each in needs(schema) if each not in input}
     return [Problem(path, "is required") for path in paths if path not in known]
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield keys and values; a quote holds blanks together, a backslash takes the next as it is.
+    """Yield keys and values. Quotes keep blanks, and a backslash keeps the next character.
 
-    Raises ValueError where that is not what stands there.
+    Raises ValueError for any other text.
     """
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
+    index = 0
+    while index < len(text):
+        if text[index].isspace():
+            index += 1
             continue
-        key, equals, _ = text[at:].partition("=")
+        key, equals, _ = text[index:].partition("=")
         if not equals or not key or any(each.isspace() or each == '"' for each in key):
-            word = text[at:].split(maxsplit=1)[0]
-            raise ValueError(f"{cut(word, _SHOWN)!r} is no key=value")
-        value, at = _quoted(text, at + len(key) + 1)
+            word = text[index:].split(maxsplit=1)[0]
+            raise ValueError(f"{cut(word, _SHOWN_CHARACTERS)!r} is no key=value")
+        value, index = _quoted(text, index + len(key) + 1)
         yield key, value
 
 
-def _quoted(text: str, at: int) -> tuple[str, int]:
+def _quoted(text: str, index: int) -> tuple[str, int]:
     """Return the value that starts here, and its end."""
-    if text[at : at + 1] in {"[", "{"} and (end := _end_of_json(text, at)) is not None:
-        return text[at:end], end
+    if text[index : index + 1] in {"[", "{"} and (end := _end_of_json(text, index)) is not None:
+        return text[index:end], end
     value: list[str] = []
     is_open = False
-    while at < len(text) and (is_open or not text[at].isspace()):
-        if text[at] == '"':
+    while index < len(text) and (is_open or not text[index].isspace()):
+        if text[index] == '"':
             is_open = not is_open
         else:
-            at += text[at] == "\\" and at + 1 < len(text)
-            value.append(text[at])
-        at += 1
+            index += text[index] == "\\" and index + 1 < len(text)
+            value.append(text[index])
+        index += 1
     if is_open:
         raise ValueError("a quote is not closed")
-    return "".join(value), at
+    return "".join(value), index
 
 
-def _end_of_json(text: str, at: int) -> int | None:
+def _end_of_json(text: str, index: int) -> int | None:
     try:
-        _, end = parse_json_at(text, at)
+        _, end = parse_json_at(text, index)
     except (ValueError, RecursionError):
         return None
     return end if end == len(text) or text[end].isspace() else None
 
 
 def _member(schema: Json, key: str) -> Mapping[str, Any]:
-    found = schema.get("properties", {}).get(key, {})
-    return found if isinstance(found, Mapping) else {}
+    member = schema.get("properties", {}).get(key, {})
+    return member if isinstance(member, Mapping) else {}
 
 
 def _types(schema: Mapping[str, Any], root: Json, depth: int = 0) -> set[str]:
@@ -226,9 +226,9 @@ def _types(schema: Mapping[str, Any], root: Json, depth: int = 0) -> set[str]:
     if isinstance(ref, str):
         return _types(_at(root, ref), root, depth + 1)
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
-    found = [_types(each, root, depth + 1) for each in branches if isinstance(each, Mapping)]
-    if found:
-        return set().union(*found) if all(found) else set()
+    types = [_types(each, root, depth + 1) for each in branches if isinstance(each, Mapping)]
+    if types:
+        return set().union(*types) if all(types) else set()
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return {_TYPE_OF[type(each)] for each in values}
 
@@ -246,10 +246,10 @@ _TYPE_OF = {
 
 def _at(root: Json, ref: str) -> Mapping[str, Any]:
     """Resolve a reference within the schema."""
-    found: Any = root
+    value: Any = root
     for part in ref.removeprefix("#").split("/")[1:]:
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _shape(schema: Json, key: str) -> str:
@@ -257,7 +257,7 @@ def _shape(schema: Json, key: str) -> str:
     if values := member.get("enum"):
         return f"<{'|'.join(str(each) for each in values)}>"
     types = _types(member, schema)
-    return f"<{'|'.join(each for each in _WANTED if each in types) or 'json'}>"
+    return f"<{'|'.join(each for each in _TYPE_NAMES if each in types) or 'json'}>"
 
 
 def _pointer(key: str) -> str:

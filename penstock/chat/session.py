@@ -107,7 +107,7 @@ class ChatWork:
         """Run the task of one message until it ends or waits."""
         brief = task.brief
         message = brief if isinstance(brief, MessageReceived) else None
-        heard = task.heard
+        events_before = task.heard
         try:
             is_new = task.started is None
             agent = self._agent(held.state)
@@ -116,7 +116,7 @@ class ChatWork:
             turns = self._turns(held, task, model, offers, is_new=is_new)
             outcome = await loop(turns, task, max_iterations=agent.settings.max_iterations)
         except Suspend:
-            park(held, task, heard=heard)
+            park(held, task, heard=events_before)
             return
         except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
             raise_exhaustion(error)
@@ -155,8 +155,8 @@ class ChatWork:
     ) -> Model:
         """Add TaskStarted if the task has not started; return its model."""
         started = task.started
-        wanted = started.model if started else message.model if message else None
-        model = self._participants.model(agent, wanted)
+        name = started.model if started else message.model if message else None
+        model = self._participants.model(agent, name)
         if started is None:
             profile = profile_of(held.state, message)
             held.add(self._started(agent, model, message, profile), task.task_id)

@@ -238,7 +238,7 @@ def _has_finished(dialogue: Dialogue) -> bool:
 
 def _is_over(path: CallPath, ends: Container[str]) -> bool:
     """Whether the call or the step of a path has ended, or one around it."""
-    at = str(path)
-    while at and at not in ends:
-        at = at.rpartition("/")[0]
-    return bool(at)
+    inner = str(path)
+    while inner and inner not in ends:
+        inner = inner.rpartition("/")[0]
+    return bool(inner)

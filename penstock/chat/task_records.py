@@ -74,13 +74,13 @@ class RepeatedRequests:
         task = await self._projections.find_task(task_id)
         if task is None:
             return None
-        wanted = message.idempotency
+        idempotency = message.idempotency
         async for record in self._records(task):
             event = record.event
             if not isinstance(event, MessageReceived | QuestionAnswered):
                 continue
-            if event.idempotency_key == wanted.key:
-                if event.request_hash != wanted.request_hash:
+            if event.idempotency_key == idempotency.key:
+                if event.request_hash != idempotency.request_hash:
                     raise IdempotencyConflict
                 is_first = record.seq == task.first_seq
                 return await self.sent(task, record.seq if is_first else record.seq - 1)

@@ -152,21 +152,21 @@ class TaskWaiter:
     async def _suspended(
         self, log_id: LogId, task_id: TaskId, event: TaskSuspended, signal: "EndSignal"
     ) -> Reply | None:
-        asked = list(await self._projections.open_questions(log_id, task_id))
-        if not {each.question.question_id for each in asked}.issuperset(event.questions):
+        questions = list(await self._projections.open_questions(log_id, task_id))
+        if not {each.question.question_id for each in questions}.issuperset(event.questions):
             return None
         if event.runs:
-            inside = [each for run in event.runs if (each := await self._run(run, signal))]
+            inside = [reply for run in event.runs if (reply := await self._run(run, signal))]
             if any(each.status.is_final for each in inside):
                 return None  # the run has ended, so the task is about to resume
-            asked += [question for each in inside for question in each.questions]
-            if len(inside) < len(event.runs) and not asked:
+            questions += [question for each in inside for question in each.questions]
+            if len(inside) < len(event.runs) and not questions:
                 return None
         return Reply(
             session_id=SessionId(log_id),
             task_id=task_id,
             status=TaskStatus.SUSPENDED,
-            questions=tuple(asked),
+            questions=tuple(questions),
             runs=event.runs,
         )
 
@@ -210,7 +210,7 @@ class EndSignal:
             self._bus.forget_end(task_id, self.end)
 
     def watch(self, run_id: TaskId) -> None:
-        """Listen to a run, too: its questions are reported to whoever waits for the task."""
+        """Listen to a run, too: its questions are reported as those of the task."""
         if run_id not in self._watched:
             self._watched.add(run_id)
             self._bus.watch_end(run_id, self.end)
