@@ -28,10 +28,10 @@ from penstock.tools.resources import Authoring, ProjectFolder
 RunDry = Callable[[Flow, str, DryRunContext], DryRun]
 TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
 _MOST_REPORTED = 100
-"""The longest list of findings that is reported."""
+"""A report lists at most this many findings."""
 
 
-def ignore(found: Json) -> None:
+def ignore(findings: Json) -> None:
     """Ignore the notification."""
 
 
@@ -52,9 +52,9 @@ class ProjectAgents:
 
     def read(self, root: Path) -> AgentFiles:
         """Read all files again, and put what they declare into the catalog."""
-        found = load_agents(root, self.known, self._packages)
-        self.catalog.take(found)
-        return found
+        files = load_agents(root, self.known, self._packages)
+        self.catalog.take(files)
+        return files
 
 
 class DryRuns(Struct, frozen=True, kw_only=True):
@@ -78,17 +78,17 @@ class DryRuns(Struct, frozen=True, kw_only=True):
         """
         if read.flow is None:
             return DryRun(), ()
-        around = DryRunContext(
+        context = DryRunContext(
             get_agent=self.agents.worker,
             library=self.flows,
             world=self.world,
             config=self.config,
             root="" if file is None else file.home,
         )
-        run: RunDry = late("penstock.flows.dry_run.dry_run:dry_run")
-        tell: TellDry = late("penstock.flows.dry_run.dry_run:dry_findings")
-        found = run(read.flow, read.file if file is None else file.path, around)
-        return found, tell(read, found)
+        run_dry: RunDry = late("penstock.flows.dry_run.dry_run:dry_run")
+        findings_of: TellDry = late("penstock.flows.dry_run.dry_run:dry_findings")
+        dry_run = run_dry(read.flow, read.file if file is None else file.path, context)
+        return dry_run, findings_of(read, dry_run)
 
 
 class ProjectAuthoring:
@@ -105,7 +105,7 @@ class ProjectAuthoring:
     ) -> None:
         """`dry_runs` runs a written flow in memory; None skips that.
 
-        `tell` is passed what was found whenever all files were read again.
+        `tell` receives the report whenever all files were read again.
         """
         self._files = ProjectFiles(folder.root)
         self.agents = agents
@@ -144,19 +144,21 @@ class ProjectAuthoring:
         """Return the result of a dry run of a written flow, as a part of the answer."""
         if not written.is_written or self.dry_runs is None:
             return {}
-        found, problems = self.dry_runs.of(read_flow(content, written.path))
-        return {"dryRun": {**found.to_wire(), "problems": [each.to_finding() for each in problems]}}
+        result, problems = self.dry_runs.of(read_flow(content, written.path))
+        return {
+            "dryRun": {**result.to_wire(), "problems": [each.to_finding() for each in problems]}
+        }
 
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; return what changed for listeners."""
         with self._reading:
-            found = self.agents.read(self._files.root)
+            agents = self.agents.read(self._files.root)
             flows = self._flows.files()
-        diagnostics = [*found.diagnostics, *flows.diagnostics]
-        told: Json = {
+        diagnostics = [*agents.diagnostics, *flows.diagnostics]
+        report: Json = {
             "agents": [each.name for each in self.agents.catalog.of_files()],
             "flows": sorted(flows.files),
             "diagnostics": [str(each) for each in diagnostics[:_MOST_REPORTED]],
         }
-        self._tell(told)
-        return told
+        self._tell(report)
+        return report

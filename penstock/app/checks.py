@@ -62,15 +62,15 @@ def _check_descriptions(tools: Iterable[Tool], project: Project) -> Iterator[Dia
     manifests = {each.tool_id: each for each in project.bundle.every_tool}
     for tool in tools:
         tool_id = tool.spec.tool_id
-        said = tool.spec.description.strip()
-        if tool.spec.kind == "builtin" or len(said) >= LEAST_DESCRIPTION:
+        description = tool.spec.description.strip()
+        if tool.spec.kind == "builtin" or len(description) >= LEAST_DESCRIPTION:
             continue
         manifest = manifests.get(tool_id)
         file, line = (manifest.file, manifest.line) if manifest else _place(tool, project.root)
         yield Diagnostic(
             code="short-description",
-            message=f'the description of tool "{tool_id}" has {len(said)} characters, fewer than '
-            f"{LEAST_DESCRIPTION}",
+            message=f'the description of tool "{tool_id}" has {len(description)} characters, '
+            f"fewer than {LEAST_DESCRIPTION}",
             file=file,
             line=line,
             severity=Severity.WARNING,
@@ -91,19 +91,19 @@ def _place(tool: Tool, root: Path) -> tuple[str, int]:
 _TOP = SourceRange(line=1, column=1)
 
 
-def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic]:
+def check_thinking(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     """Yield a warning for each agent whose model does not support its level of thinking."""
     models = settings.find_models()
     names = ModelNames(roles=settings.models.roles)
     for agent in project.agent_files.agents:
         if agent.profile.tier is not Tier.LOCAL:
             continue
-        unheeding = _unheeding(agent, models, names)
-        if unheeding is not None:
-            yield _finding(settings, agent.profile, unheeding)
+        model = _model_ignoring(agent, models, names)
+        if model is not None:
+            yield _thinking_finding(settings, agent.profile, model)
 
 
-def find_unheeding(settings: Settings, name: str, level: str | None) -> str | None:
+def model_ignoring(settings: Settings, name: str, level: str | None) -> str | None:
     """Return the model of a name if it does not support this level, or the level in the name.
 
     None if it does, or if there is no level.
@@ -112,32 +112,32 @@ def find_unheeding(settings: Settings, name: str, level: str | None) -> str | No
     if (level or names.thinking(name)) is None:
         return None
     models = settings.find_models()
-    return _deaf(name, models, names)
+    return _model_without(name, models, names)
 
 
-def _unheeding(agent: Agent, models: Models, names: ModelNames) -> str | None:
+def _model_ignoring(agent: Agent, models: Models, names: ModelNames) -> str | None:
     """Return the model that does not support an agent's level of thinking."""
-    wanted = agent.model if isinstance(agent.model, str) else None
-    if (agent.profile.thinking or names.thinking(wanted)) is None:
+    name = agent.model if isinstance(agent.model, str) else None
+    if (agent.profile.thinking or names.thinking(name)) is None:
         return None
-    return _deaf(wanted, models, names)
+    return _model_without(name, models, names)
 
 
-def _deaf(wanted: str | None, models: Models, names: ModelNames) -> str | None:
+def _model_without(name: str | None, models: Models, names: ModelNames) -> str | None:
     try:
-        name = wanted if wanted and models.has(wanted) else names.model(wanted)
-        return None if models.has_thinking(name) else name or models.default
+        resolved = name if name and models.has(name) else names.model(name)
+        return None if models.has_thinking(resolved) else resolved or models.default
     except ConfigError:
         return None
 
 
-def _finding(settings: Settings, agent_profile: AgentProfile, model: str) -> Diagnostic:
+def _thinking_finding(settings: Settings, agent_profile: AgentProfile, model: str) -> Diagnostic:
     text = (settings.root / agent_profile.file).read_text(encoding="utf-8")
     keys = parse_front_matter(text, agent_profile.file).head.values
     place = keys.get(("thinking",)) or keys.get(("model",)) or _TOP
     return Diagnostic(
         code="thinking-unheeded",
-        message=f"the model {quoted(model)} cannot be told how much to think; it is not",
+        message=f"the model {quoted(model)} has no levels of thinking: the level is ignored",
         file=agent_profile.file,
         line=place.line,
         column=place.column,

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import DryRuns
-from penstock.app.checks import find_unheeding, thinking_faults
+from penstock.app.checks import check_thinking, model_ignoring
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
 from penstock.core.clock import SystemClock
@@ -25,7 +25,7 @@ from penstock.tools.scripts.bindings import Bindings
 
 def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ()) -> ProjectFlows:
     """Return the library of a project; each lookup sees the current agents."""
-    unheeding = partial(find_unheeding, settings)
+    unheeding = partial(model_ignoring, settings)
 
     def around() -> CheckContext:
         return CheckContext(
@@ -79,7 +79,7 @@ def faults_beside(settings: Settings, project: Project, files: FlowFiles) -> Ite
     """Yield the errors outside of flow files: names, constants, handbooks and models."""
     yield from read_constants(settings.root).diagnostics
     yield from check_handbooks(settings.root, HANDBOOK_FOLDERS)
-    yield from thinking_faults(settings, project)
+    yield from check_thinking(settings, project)
     yield from files.diagnostics
 
 

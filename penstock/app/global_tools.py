@@ -24,12 +24,12 @@ def check_global_tools(
     chosen: Iterable[str], known: Collection[str], file: Path
 ) -> Iterator[Diagnostic]:
     """Yield a finding for each chosen id that does not exist; `file` is penstock.toml."""
-    for each in chosen:
-        if each not in known and not each.startswith(MCP):
-            near = nearest(each, known)
+    for tool_id in chosen:
+        if tool_id not in known and not tool_id.startswith(MCP):
+            near = nearest(tool_id, known)
             yield Diagnostic(
                 code="unknown-tool-ref",
-                message=f'{quoted(each)} in "{KEY}" is not a tool of this project or a built-in',
+                message=f'{quoted(tool_id)} in "{KEY}" is not a tool of this project or a built-in',
                 file=file.name,
                 line=_line(file, KEY),
                 suggestion=near and f'did you mean "{near}"?',
@@ -41,38 +41,38 @@ def _global(tool: Tool) -> Tool:
 
 
 def check_families(
-    chosen: Iterable[str], there: ProjectFeatures, file: Path
+    chosen: Iterable[str], features: ProjectFeatures, file: Path
 ) -> Iterator[Diagnostic]:
     """Yield a finding for each family that does not exist or has no effect."""
-    for each in chosen:
-        said = f'{quoted(each)} in "{FAMILY_KEY}" of [tools]'
+    for family in chosen:
+        subject = f'{quoted(family)} in "{FAMILY_KEY}" of [tools]'
         line = _line(file, FAMILY_KEY)
-        if each not in FAMILIES:
+        if family not in FAMILIES:
             yield Diagnostic(
                 code="unknown-tool-family",
-                message=f"{said} is not a family of built-in tools",
+                message=f"{subject} is not a family of built-in tools",
                 file=file.name,
                 line=line,
-                suggestion=_meant(each),
+                suggestion=_suggestion(family),
             )
-        elif why := _shortage(each, there):
+        elif why := _shortage(family, features):
             yield Diagnostic(
                 code="useless-tool-family",
-                message=f"{said} {why}",
+                message=f"{subject} {why}",
                 file=file.name,
                 line=line,
                 severity=Severity.WARNING,
             )
 
 
-def _shortage(family: str, there: ProjectFeatures) -> str:
-    if why := why_useless(family, there):
+def _shortage(family: str, features: ProjectFeatures) -> str:
+    if why := why_useless(family, features):
         return f"offers nothing: {why}"
-    why = why_poorer(family, there)
-    return why and f"offers some of its tools alone: {why}"
+    why = why_poorer(family, features)
+    return why and f"offers only some of its tools: {why}"
 
 
-def _meant(family: str) -> str:
+def _suggestion(family: str) -> str:
     if home := family_of(family):
         return f'it is a tool of the family "{home}"'
     near = nearest(family, FAMILIES)
@@ -82,4 +82,6 @@ def _meant(family: str) -> str:
 def _line(file: Path, key: str) -> int:
     """Return the line of the key; 1 if a variable or the program sets it."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else ()
-    return next((at for at, line in enumerate(lines, 1) if line.lstrip().startswith(key)), 1)
+    return next(
+        (number for number, line in enumerate(lines, 1) if line.lstrip().startswith(key)), 1
+    )

@@ -136,38 +136,38 @@ def is_envelope(outcome: Any) -> bool:
 
 def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
     """Yield unknown names and ambiguous scopes."""
-    yield from _among("", raw, KEYS)
-    yield from _among("/vault", raw.get("vault", {}), ("profile", "shared"))
-    yield from _among("/tools", raw.get("tools", {}), tools)
-    yield from _misshapen(raw.get("tools", {}))
+    yield from _unknown_keys("", raw, KEYS)
+    yield from _unknown_keys("/vault", raw.get("vault", {}), ("profile", "shared"))
+    yield from _unknown_keys("/tools", raw.get("tools", {}), tools)
+    yield from _check_envelopes(raw.get("tools", {}))
     for number, answer in enumerate(raw.get("fetch", ())):
-        yield from _among(f"/fetch/{number}", answer, _ANSWER["properties"])
-        yield from _astray(f"/fetch/{number}", answer["url"])
+        yield from _unknown_keys(f"/fetch/{number}", answer, _ANSWER["properties"])
+        yield from _check_url(f"/fetch/{number}", answer["url"])
     state = raw.get("state", {})
-    yield from _among("/state", state, STATES)
+    yield from _unknown_keys("/state", state, STATES)
     for kind, scopes in state.items():
         if kind != ScopeKind.SHARED and len(scopes) > 1:
-            yield f"/state/{kind}: has {len(scopes)} scopes; one stands for the local one"
+            yield f"/state/{kind}: has {len(scopes)} scopes; one scope means the local one"
         for scope_id, entries in scopes.items():
             for key, entry in entries.items():
                 path = f"/state/{kind}/{scope_id}/{key}"
-                yield from _among(path, entry, _ENTRY["properties"])
-                yield from _untimely(path, entry.get("expires_at"))
+                yield from _unknown_keys(path, entry, _ENTRY["properties"])
+                yield from _check_time(path, entry.get("expires_at"))
 
 
-def _misshapen(tools: Json) -> Iterator[str]:
+def _check_envelopes(tools: Json) -> Iterator[str]:
     """Yield the errors of outcomes that look like envelopes."""
-    for tool_id, given in tools.items():
-        outcomes = given if isinstance(given, list) else [given]
+    for tool_id, mocked in tools.items():
+        outcomes = mocked if isinstance(mocked, list) else [mocked]
         for number, outcome in enumerate(outcomes):
-            path = f"/tools/{tool_id}/{number}" if outcomes is given else f"/tools/{tool_id}"
+            path = f"/tools/{tool_id}/{number}" if outcomes is mocked else f"/tools/{tool_id}"
             if is_envelope(outcome):
                 problems = [f"{path}{each}" for each in _ENVELOPE.problems(outcome)]
                 error = outcome.get("error", {})
-                yield from problems or _among(f"{path}/error", error, _ERROR["properties"])
+                yield from problems or _unknown_keys(f"{path}/error", error, _ERROR["properties"])
 
 
-def _astray(path: str, url: str) -> Iterator[str]:
+def _check_url(path: str, url: str) -> Iterator[str]:
     try:
         has_host = bool(urlsplit(url).netloc)
     except ValueError:
@@ -176,15 +176,15 @@ def _astray(path: str, url: str) -> Iterator[str]:
         yield f"{path}/url: is written as https://api.example.com/v1, found {url!r}"
 
 
-def _untimely(path: str, moment: str | None) -> Iterator[str]:
+def _check_time(path: str, moment: str | None) -> Iterator[str]:
     try:
         datetime.fromisoformat(moment or "2000-01-01")
     except ValueError:
         yield f"{path}/expires_at: is written as 2030-01-31T12:00:00Z, found {moment!r}"
 
 
-def _among(path: str, found: Json, known: Any) -> Iterator[str]:
-    for name in found:
+def _unknown_keys(path: str, names: Json, known: Any) -> Iterator[str]:
+    for name in names:
         if name not in known:
             yield f"{path}/{name}: there is no such key.{did_you_mean(name, known)}"
 
@@ -201,11 +201,11 @@ class MockedTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What callers may know."""
+        """The specification of the real tool."""
         return self._tool.spec
 
     def preview(self, output: Any) -> str | None:
-        """Return the preview of the real tool."""
+        """Return the default preview."""
         return None
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
@@ -248,15 +248,18 @@ class MockedEgress(Egress):
 
     async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
         """Return the first answer whose URL and method are those of the request."""
-        for each in self._answers:
-            method = each.get("method", request.method).upper()
-            if _whole(each["url"]) == _whole(request.url) and method == request.method.upper():
-                return _answer(each)
+        for answer in self._answers:
+            method = answer.get("method", request.method).upper()
+            if (
+                _with_path(answer["url"]) == _with_path(request.url)
+                and method == request.method.upper()
+            ):
+                return _answer(answer)
         return await self._usual.fetch(request, asker)
 
 
-def _whole(url: str) -> str:
-    """Return a URL with its path, which nobody writes of a host alone."""
+def _with_path(url: str) -> str:
+    """Return a URL with its path; that of a host without a path is `/`."""
     parts = urlsplit(url)
     return parts._replace(path=parts.path or "/").geturl()
 
@@ -266,10 +269,10 @@ def _envelope(outcome: Any) -> Envelope:
     if is_envelope(outcome):
         if outcome["status"] == Status.SUCCESS:
             return Envelope(Status.SUCCESS, outcome.get("output"))
-        said = {"code": "TOOL_FAILED", "message": "the mocks say so", **outcome.get("error", {})}
+        error = {"code": "TOOL_FAILED", "message": "the mocks say so", **outcome.get("error", {})}
         if "question_id" in outcome:
-            said["details"] = {"question_ids": [outcome["question_id"]]}
-        return Envelope.from_wire({"status": outcome["status"], "error": said})
+            error["details"] = {"question_ids": [outcome["question_id"]]}
+        return Envelope.from_wire({"status": outcome["status"], "error": error})
     return Envelope(Status.SUCCESS, outcome)
 
 

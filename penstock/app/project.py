@@ -104,8 +104,8 @@ class ProjectCheck(Struct, frozen=True, kw_only=True):
         return len(self.diagnostics) - self.errors
 
 
-Look = Callable[[Project], Iterable[Diagnostic]]
-"""A further check of a project that was read."""
+FurtherCheck = Callable[[Project], Iterable[Diagnostic]]
+"""A further check of a project that was loaded."""
 
 
 def find_root(start: Path) -> Path:
@@ -124,8 +124,8 @@ def check_root(folder: Path) -> Path:
     """Return the folder if it exists; any folder that is named can be a project."""
     if folder.is_dir():
         return folder.resolve()
-    wanted = "is a file" if folder.exists() else "does not exist"
-    raise ConfigError(f"The project's folder {str(folder)!r} {wanted}: name a folder.")
+    problem = "is a file" if folder.exists() else "does not exist"
+    raise ConfigError(f"The project's folder {str(folder)!r} {problem}: name a folder.")
 
 
 def load_project(
@@ -137,36 +137,36 @@ def load_project(
 ) -> Project:
     """Read everything that authors wrote in the project's folder; its Python tools are imported.
 
-    `added` are the tools that a program brings along: manifests may name them. Its scripts run in
-    the sandbox of an earlier edition, if that is given. Plugins that are not given are called.
+    `added` are tools of the embedding program; manifests can refer to them. A reload passes the
+    `sandbox` and the `plugins` of the first edition; without them, both are loaded.
     """
     root, plugins = settings.root, plugins or load_plugins()
     loaded = load_tools(root, reserved=_reserved(plugins), is_on=settings.tools.python)
     chosen = settings.global_tools
-    given = with_global_tools((*TOOLS, *added, *plugins.tools.values()), chosen)
-    python = with_global_tools(loaded.tools, chosen)
-    bundle = load_bundle(root, _neighbours(loaded, given, settings))
+    provided = with_global_tools((*TOOLS, *added, *plugins.tools.values()), chosen)
+    python_tools = with_global_tools(loaded.tools, chosen)
+    bundle = load_bundle(root, _other_names(loaded, provided, settings))
     sandbox = sandbox or sandbox_of(settings)
     bundle, scripts = _scripts(bundle, settings, sandbox)
     prompt_prefix = None
     if bundle.prompts is not None:
         bundle, prompt_prefix = _prompt_prefix(bundle, bundle.prompts, settings, sandbox)
-        prompt_prefix.permissions = _permissions(bundle, python)
-    whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
-    known = {each.spec.tool_id for each in (*given, *python, *scripts)}
+        prompt_prefix.permissions = _permissions(bundle, python_tools)
+    loaded_tools = [each for each in python_tools if each.spec.tool_id not in bundle.broken_tools]
+    known = {each.spec.tool_id for each in (*provided, *python_tools, *scripts)}
     handbooks = _handbooks(root, plugins)
     tools = {*known, *bundle.broken_tools} if loaded.is_whole else None
-    nameable = _nameable(tools, bundle, handbooks, roles=settings.models.roles)
+    nameable = _known_names(tools, bundle, handbooks, roles=settings.models.roles)
     agents = load_agents(root, nameable, plugins.agents_dirs)
-    there = _surroundings(settings, plugins, bundle, agents=agents, handbooks=handbooks)
+    features = _features(settings, plugins, bundle, agents=agents, handbooks=handbooks)
     return Project(
         root=root,
         agent_files=agents,
         nameable=nameable,
         handbooks=handbooks,
-        tools=(*whole, *with_global_tools(scripts, chosen)),
+        tools=(*loaded_tools, *with_global_tools(scripts, chosen)),
         broken_tools=loaded.broken,
-        builtin_tools=_builtin_tools(settings, there, handbooks),
+        builtin_tools=_builtin_tools(settings, features, handbooks),
         bundle=bundle,
         sandbox=sandbox,
         prompt_prefix=prompt_prefix,
@@ -175,21 +175,23 @@ def load_project(
             *agents.diagnostics,
             *loaded.diagnostics,
             *bundle.diagnostics,
-            *_check_settings(settings, known, there),
+            *_check_settings(settings, known, features),
         ),
     )
 
 
-def check_project(settings: Settings, *further: Look, engine: Engine | None = None) -> ProjectCheck:
-    """Return every finding in a project; each further look finds what it knows about.
+def check_project(
+    settings: Settings, *further: FurtherCheck, engine: Engine | None = None
+) -> ProjectCheck:
+    """Return every finding in a project, those of the further checks included.
 
-    With an engine, as if every script ran in it.
+    With an engine, check as if every script ran in it.
     """
     sandbox = sandbox_of(settings, engine)
     project = load_project(settings, sandbox=sandbox)
-    found = [*project.diagnostics, *(each for look in further for each in look(project))]
+    diagnostics = [*project.diagnostics, *(each for check in further for each in check(project))]
     return ProjectCheck(
-        diagnostics=tuple(sort(found)),
+        diagnostics=tuple(sort(diagnostics)),
         tools=project.bundle.tool_count + sum(each.spec.kind != SCRIPT for each in project.tools),
         skills=project.bundle.skill_count,
         flows=len(find_flows(settings.root).files),
@@ -209,12 +211,12 @@ def _reserved(plugins: PluginApi) -> dict[str, str]:
 
 
 def _check_settings(
-    settings: Settings, tools: Collection[str], there: ProjectFeatures
+    settings: Settings, tools: Collection[str], features: ProjectFeatures
 ) -> Iterator[Diagnostic]:
     """Yield findings for names in the settings that do not exist or have no effect."""
     file = settings.root / FILE
     yield from check_global_tools(settings.global_tools, tools, file)
-    yield from check_families(settings.tools.builtin, there, file)
+    yield from check_families(settings.tools.builtin, features, file)
     yield from check_roles(settings.models.roles, file)
 
 
@@ -247,14 +249,14 @@ def _line_of_role(file: Path, role: str) -> int:
 
 
 def _builtin_tools(
-    settings: Settings, there: ProjectFeatures, handbooks: Handbooks
+    settings: Settings, features: ProjectFeatures, handbooks: Handbooks
 ) -> tuple[Tool, ...]:
     tools = with_handbooks(with_seconds(TOOLS, settings.limits.workflow_seconds), handbooks)
-    offered = offer_builtins(tools, settings.tools.builtin, there)
+    offered = offer_builtins(tools, settings.tools.builtin, features)
     return with_global_tools(offered, settings.global_tools)
 
 
-def _surroundings(
+def _features(
     settings: Settings,
     plugins: PluginApi,
     bundle: Bundle,
@@ -283,7 +285,7 @@ def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:
     return find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS], root)
 
 
-def _nameable(
+def _known_names(
     tools: Collection[str] | None, bundle: Bundle, handbooks: Handbooks, *, roles: Collection[str]
 ) -> KnownNames:
     return KnownNames(
@@ -303,9 +305,9 @@ def _permissions(bundle: Bundle, tools: Iterable[Tool]) -> frozenset[str]:
 def _scripts(
     bundle: Bundle, settings: Settings, sandbox: ProjectSandbox
 ) -> tuple[Bundle, list[Tool]]:
-    """Return the bundle with what is wrong with its scripts, and its tools.
+    """Return the bundle with the findings in its scripts, and its tools.
 
-    What reads scripts is loaded for projects that have some.
+    The modules that read scripts are loaded only for projects that have some.
     """
     if not (bundle.tools or bundle.broken_tools):
         return bundle, []
@@ -324,14 +326,14 @@ def _scripts(
 def _prompt_prefix(
     bundle: Bundle, prompts: Prompts, settings: Settings, sandbox: Sandbox
 ) -> tuple[Bundle, PromptPrefix]:
-    """Return the bundle with what is wrong with its prompt script, and what prompts begin with."""
+    """Return the bundle with the findings in its prompt script, and the prefix of every prompt."""
     resolver = prompts.resolver
     if resolver is None:
         return bundle, PromptPrefix(prompts.preamble)
     read = late("penstock.tools.scripts.manifests:load_prompt_script")
     script, problems, reached = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
-    asked = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)
+    prompt_script = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)
     broken = bundle.broken_nouns if script else bundle.broken_nouns | {"prompts"}
     bundle = replace(
         bundle,
@@ -339,14 +341,16 @@ def _prompt_prefix(
         broken_nouns=broken,
         reached=bundle.reached | reached,
     )
-    return bundle, PromptPrefix(prompts.preamble, asked)
+    return bundle, PromptPrefix(prompts.preamble, prompt_script)
 
 
-def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> ProjectNames:
-    specs, chosen = [each.spec for each in (*given, *loaded.tools)], settings.global_tools
+def _other_names(
+    loaded: LoadedTools, provided: tuple[Tool, ...], settings: Settings
+) -> ProjectNames:
+    specs, chosen = [each.spec for each in (*provided, *loaded.tools)], settings.global_tools
     return ProjectNames(
-        builtin_tools=frozenset(each.spec.tool_id for each in given),
-        plugin_tools=frozenset(each.spec.tool_id for each in given if each.spec.kind == PLUGIN),
+        builtin_tools=frozenset(each.spec.tool_id for each in provided),
+        plugin_tools=frozenset(each.spec.tool_id for each in provided if each.spec.kind == PLUGIN),
         builtin_skills={name: each.tools for name, each in SKILLS.items()},
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},
         open_tools=frozenset(

@@ -211,8 +211,8 @@ class RunFeed:
             visit.is_announced = True
             yield _started(visit, **({"resolvedModel": began.model} if began.model else {}))
 
-    def _ask(self, asked: QuestionAsked, at: int) -> Iterator[Body]:
-        question, visit = asked.question, self._visit(asked.question.path)
+    def _ask(self, event: QuestionAsked, at: int) -> Iterator[Body]:
+        question, visit = event.question, self._visit(event.question.path)
         if visit is not None:
             yield from visit.start()
         part = question_part(question)

@@ -21,7 +21,7 @@ from penstock.sandbox.script import Bounds, Sandbox, Script
 log = logging.getLogger(__name__)
 Layers = Mapping[str, str]
 DENO = "deno"
-USUAL = SandboxSection()
+DEFAULT = SandboxSection()
 
 
 class ProjectSandbox:
@@ -30,7 +30,7 @@ class ProjectSandbox:
     def __init__(
         self,
         cache: Path,
-        chosen: SandboxSection = USUAL,
+        chosen: SandboxSection = DEFAULT,
         *,
         only: Engine | None = None,
         processes: int = 0,
@@ -38,8 +38,9 @@ class ProjectSandbox:
     ) -> None:
         """`only` is the engine of every script, whatever its manifest names.
 
-        `layers` are those of confinement, with why this machine lacks them; None finds them out.
-        `processes` are those of all engines together at once; 0 is what the machine can have.
+        `layers` are the layers of confinement, each with the reason if this machine lacks it; None
+        detects them. `processes` limits the processes of all engines together; 0 means what the
+        machine can have.
         """
         self._processes = processes
         self._slots: ProcessSlots | None = None
@@ -48,7 +49,7 @@ class ProjectSandbox:
         self._only = only
         self._engines: dict[str, Sandbox] = {}
         self._layers = layers
-        self._told: Callable[[str], None] | None = None
+        self._report: Callable[[str], None] | None = None
         self._port = 0
 
     def check(self) -> None:
@@ -58,14 +59,14 @@ class ProjectSandbox:
         """
         if not self._chosen.hardened:
             return
-        tell_missing: Callable[[Layers], str] = late(
+        missing_layers: Callable[[Layers], str] = late(
             "penstock.sandbox.processes.process:missing_layers"
         )
-        missing = tell_missing(self.layers)
+        missing = missing_layers(self.layers)
         if missing and self._chosen.hardened != "auto":
             raise ConfigError(
                 f"[sandbox] hardened is true, and this machine lacks {missing}. "
-                'Give it what it lacks, or set hardened to "auto", which goes on with the rest.'
+                'Provide it, or set hardened to "auto" to use the other layers.'
             )
         names = ", ".join(_available(self.layers)) or "nothing"
         if missing:
@@ -73,13 +74,13 @@ class ProjectSandbox:
         else:
             log.info("scripts are confined by %s", names)
 
-    def debug(self, told: Callable[[str], None], port: int = 0) -> None:
+    def debug(self, report: Callable[[str], None], port: int = 0) -> None:
         """Run every script under a debugger at this port; report where to attach."""
-        self._told, self._port = told, port
+        self._report, self._port = report, port
 
     def engine_for(self, wish: str | None) -> str:
         """Return the engine for the engine that a manifest names, or for None."""
-        return DENO if self._told else self._only or wish or self._chosen.engine
+        return DENO if self._report else self._only or wish or self._chosen.engine
 
     @property
     def layers(self) -> Layers:
@@ -120,9 +121,9 @@ class ProjectSandbox:
 
     def _opened(self, name: str) -> Sandbox:
         clock, cache = SystemClock(), self._cache
-        if self._told:
+        if self._report:
             debugged: Sandbox = late("penstock.sandbox.processes.deno:DebugSandbox")(
-                clock, cache, self._told, port=self._port
+                clock, cache, self._report, port=self._port
             )
             return debugged
         if self._chosen.hardened:

@@ -21,8 +21,10 @@ PathInSettings = tuple[str, ...]
 class Sources:
     """Merges the values of all sources, and knows the source of each."""
 
-    def __init__(self, file: Path, environ: Mapping[str, str], given: Json, *, prefix: str) -> None:
-        self._given = given
+    def __init__(
+        self, file: Path, environ: Mapping[str, str], by_program: Json, *, prefix: str
+    ) -> None:
+        self._by_program = by_program
         self._environ = environ
         self._name = file.name
         self._text = _read(file)
@@ -34,19 +36,19 @@ class Sources:
         }
 
     def merged(self, is_text: Callable[[PathInSettings], bool]) -> str:
-        """Return the values as JSON: the program's over the environment's over the file's.
+        """Return the values as JSON. The program wins over the environment, and that over the file.
 
-        A variable's text is read as JSON, where the setting is not a text itself.
+        The text of a variable is parsed as JSON, unless the setting is a text itself.
         """
         values = self._file
         for path, name in self._variables.items():
             text = self._environ[name]
             values = _over(values, _nested(path, text if is_text(path) else _decoded(text)))
-        return json.dumps(_over(values, self._given), default=str)
+        return json.dumps(_over(values, self._by_program), default=str)
 
     def of(self, path: PathInSettings) -> str:
         """Return the source of the value at a path, as the beginning of a message."""
-        if _has(self._given, path):
+        if _has(self._by_program, path):
             return ""
         for length in range(len(path), 0, -1):
             if name := self._variables.get(path[:length]):
@@ -83,11 +85,11 @@ def _parse(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        what, _, place = str(error).partition(" (at ")
-        found = re.search(r"line (\d+)", place)
-        line = found[1] if found else text.count("\n") + 1
-        said = f"{what[0].lower()}{what[1:]}"
-        raise ConfigError(f"{name}:{line}: this is not TOML: {said}.") from None
+        reason, _, place = str(error).partition(" (at ")
+        number = re.search(r"line (\d+)", place)
+        line = number[1] if number else text.count("\n") + 1
+        problem = f"{reason[0].lower()}{reason[1:]}"
+        raise ConfigError(f"{name}:{line}: this is not TOML: {problem}.") from None
 
 
 def _over(low: Json, high: Json) -> dict[str, Any]:

@@ -91,8 +91,8 @@ class Trial:
         cursor: str | None = ""
         while cursor is not None:
             page = await self._storage.state.page(scope, "", limit=_PAGE, cursor=cursor)
-            for each in page.entries:
-                yield entry_to_wire(each)
+            for entry in page.entries:
+                yield entry_to_wire(entry)
             cursor = page.next_cursor
 
     def _entries(self) -> Iterator[tuple[Scope, str, str, Any]]:
@@ -156,8 +156,8 @@ def load_for_trial(
     root: Path, texts: Json, engine: Engine | None = None
 ) -> tuple[Settings, Project]:
     """Read a project with the runtime config of the mocks; `engine` overrides every script's."""
-    given: dict[str, Any] = {"runtime_config": dict(texts)} if texts else {}
-    settings = load(root, **given, **in_engine(engine))
+    overrides: dict[str, Any] = {"runtime_config": dict(texts)} if texts else {}
+    settings = load(root, **overrides, **in_engine(engine))
     sandbox = sandbox_of(settings, engine)
     return settings, load_project(settings, sandbox=sandbox)
 

@@ -26,7 +26,7 @@ from penstock.manifest.tool import ToolManifest
 
 CODE = "type-error"
 SECONDS = 120
-"""Of one run."""
+"""The time limit of one run."""
 AT_ONCE = 2
 MOST_MESSAGE = 1000
 OPTIONS = {
@@ -36,7 +36,7 @@ OPTIONS = {
     "erasableSyntaxOnly": True,
     "verbatimModuleSyntax": True,
 }
-"""Of the compiler; that imports end in .mts and that nothing is written is deno's own way."""
+"""Options of the compiler. Imports of .mts and `noEmit` are defaults of deno."""
 _COMMAND = ("check", "--quiet", "--no-lock", "--no-remote", "--no-npm", "--config")
 _SOURCES = (".mts", ".mjs", ".ts", ".js", ".json")
 _FINDING = re.compile(r"^(TS\d+) \[ERROR\]: ", re.MULTILINE)
@@ -47,7 +47,7 @@ _FRAME = re.compile(r"\n[^\n]*\n *[~^]+\s*\Z")
 def check_types(project: Project) -> list[Diagnostic]:
     """Return the type errors of the scripts that can be read."""
     with TemporaryDirectory(prefix="penstock-types-") as folder:
-        place = _Place(Path(folder).resolve(), project)
+        place = _Workspace(Path(folder).resolve(), project)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return [found for some in pool.map(place.check, place.groups()) for found in some]
 
@@ -59,10 +59,10 @@ class _Group(Struct, frozen=True):
     """The declarations that they use."""
     tools: list[ToolManifest] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    """Scripts that are no tools: what is asked for a part of prompts."""
+    """Scripts that are no tools, such as the resolver of prompts."""
 
 
-class _Place:
+class _Workspace:
     """A folder with a copy of every script of a project."""
 
     def __init__(self, folder: Path, project: Project) -> None:
@@ -70,13 +70,13 @@ class _Place:
         self._files = folder / "files"
         self._project = project
         self._inline: dict[str, ToolManifest] = {}
-        """Scripts that stand in manifests, by the file that they are checked as."""
+        """Scripts inside manifests, by the file as which they are checked."""
         for name in walk(project.root):
-            with suppress(OSError):  # a pipe, or gone meanwhile: what imports it says so
+            with suppress(OSError):  # a pipe, or deleted meanwhile: its importer is reported
                 self._take(name)
 
     def groups(self) -> list[_Group]:
-        """Return the scripts by what they may rely on."""
+        """Return the scripts, grouped by the tools that they can call."""
         typings = project_typings(self._project)
         by_folder: dict[str, list[ToolManifest]] = defaultdict(list)
         for tool in self._project.bundle.tools.values():
@@ -101,11 +101,11 @@ class _Place:
         (config / "deno.json").write_text(json.dumps({"compilerOptions": OPTIONS}))
         entries = {str(self._files / each) for each in group.files}
         entries.update(self._entry(each) for each in group.tools)
-        told = self._run([*_COMMAND, str(config / "deno.json"), *sorted(entries)])
-        return [] if told is None else list(self._findings(told, group))
+        output = self._run([*_COMMAND, str(config / "deno.json"), *sorted(entries)])
+        return [] if output is None else list(self._findings(output, group))
 
     def _take(self, name: str) -> None:
-        """Copy a file, or what a link stands for that does not lead out of the project."""
+        """Copy a file, or the target of a link that does not lead out of the project."""
         root, path, target = self._project.root, self._project.root / name, self._files / name
         is_folder = path.is_dir()  # one that is no link is never among them
         if (name.endswith(_SOURCES) or is_folder) and escape_of(root, name) is None:
@@ -116,7 +116,7 @@ class _Place:
                 copyfile(path, target)
 
     def _entry(self, tool: ToolManifest) -> str:
-        """Return the file to begin with; a script in a manifest is written as one."""
+        """Return the entry file of a tool; a script inside a manifest is written to one."""
         folder, execution = self._files / tool.folder, tool.execution
         if execution.script is None:
             return str(folder / (execution.script_file or ""))
@@ -144,25 +144,25 @@ class _Place:
             return f"error: the check took more than {SECONDS} s"
         return done.stderr.decode(errors="replace") if done.returncode else None
 
-    def _findings(self, told: str, group: _Group) -> Iterator[Diagnostic]:
-        """Yield one for each error; what keeps the files from being read comes alone."""
-        starts = [each.start() for each in _FINDING.finditer(told)] or [0]
-        for start, end in zip(starts, [*starts[1:], len(told)], strict=True):
-            yield self._finding(told[start:end], group)
+    def _findings(self, output: str, group: _Group) -> Iterator[Diagnostic]:
+        """Yield a finding for each error. An error that prevents reading is the only one."""
+        starts = [each.start() for each in _FINDING.finditer(output)] or [0]
+        for start, end in zip(starts, [*starts[1:], len(output)], strict=True):
+            yield self._finding(output[start:end], group)
 
-    def _finding(self, told: str, group: _Group) -> Diagnostic:
-        message, at = told, _AT.search(told)
+    def _finding(self, output: str, group: _Group) -> Diagnostic:
+        message, at = output, _AT.search(output)
         if at is not None:
-            message = _FRAME.sub("", told[: at.start()].rstrip("\n"))
+            message = _FRAME.sub("", output[: at.start()].rstrip("\n"))
         code, _, text = message.rpartition(" [ERROR]: ")
         known = f" ({code})" if code else ""
         text = self._relative(text.removeprefix("error: "))
-        said = cut(one_line(text), MOST_MESSAGE) + known
+        message_text = cut(one_line(text), MOST_MESSAGE) + known
         if at is not None:
-            return self._placed(said, unquote(at[1]), int(at[2]), int(at[3]))
+            return self._placed(message_text, unquote(at[1]), int(at[2]), int(at[3]))
         places = [(each.file, each.line) for each in group.tools]
         file, line = min([*places, *((each, 1) for each in group.files)])
-        return Diagnostic(code=CODE, message=said, file=file, line=line)
+        return Diagnostic(code=CODE, message=message_text, file=file, line=line)
 
     def _relative(self, text: str) -> str:
         """Return the text with the project's file names in place of those of the copies."""
@@ -176,9 +176,11 @@ class _Place:
             return tool.file
         return Path(path).relative_to(self._files).as_posix() if inside else FILE
 
-    def _placed(self, said: str, path: str, line: int, column: int) -> Diagnostic:
+    def _placed(self, message: str, path: str, line: int, column: int) -> Diagnostic:
         tool, file = self._inline.get(path), self._name(path)
         if tool is None:
-            return Diagnostic(code=CODE, message=said, file=file, line=line, column=column)
-        at = tool.execution.place_of(line, column)
-        return Diagnostic(code=CODE, message=said, file=file, line=at.line, column=at.column)
+            return Diagnostic(code=CODE, message=message, file=file, line=line, column=column)
+        place = tool.execution.place_of(line, column)
+        return Diagnostic(
+            code=CODE, message=message, file=file, line=place.line, column=place.column
+        )

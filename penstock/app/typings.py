@@ -26,13 +26,13 @@ class TypingFile(Struct, frozen=True, kw_only=True):
 
     def write(self) -> None:
         """Write it, unless an author wrote one by hand. Raises NameTaken, ConfigError."""
-        there = _read(self.path)
-        if there is not None and not there.startswith(MARK):
+        written = _read(self.path)
+        if written is not None and not written.startswith(MARK):
             raise NameTaken(
                 f"{self.path} was not written by `penstock types`: nothing was written there. "
                 "Move it away, or name another file with --out."
             )
-        if there != self.text:
+        if written != self.text:
             try:
                 self.path.write_text(self.text, encoding="utf-8")
             except OSError as error:

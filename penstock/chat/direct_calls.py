@@ -71,11 +71,11 @@ class DirectCalls:
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self.caller(held.state, profile, brief.selected_skills)
         call = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
-        events_before = task.heard
+        arrived = task.heard
         try:
             envelope = await self.make(held, task, call, caller)
         except Suspend:
-            park(held, task, heard=events_before)
+            park(held, task, heard=arrived)
             return
         withdraw(held, task)
         ended = TaskEnded(
@@ -180,11 +180,11 @@ class CommandWork:
         """Run the command until it has an answer or waits."""
         if task.started is None and message is not None:
             held.add(self.start(message), task.task_id)
-        events_before = task.heard
+        arrived = task.heard
         try:
             answered = await self._answered(held, task, message)
         except Suspend:
-            park(held, task, heard=events_before)
+            park(held, task, heard=arrived)
             return
         withdraw(held, task)
         ended = TaskEnded(

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from penstock.app.checks import check_offers
 from penstock.app.flows import check_flows
-from penstock.app.project import Look, ProjectCheck, check_project
+from penstock.app.project import FurtherCheck, ProjectCheck, check_project
 from penstock.app.reload import SECONDS, FileId, file_stamps
 from penstock.app.sections import Engine, in_engine
 from penstock.cli.options import EngineName, Folder, ProjectFolder, Strict, taking
@@ -163,7 +163,7 @@ def _file_ids(descriptors: Iterable[int]) -> Iterator[FileId]:
             yield status.st_dev, status.st_ino
 
 
-def _further(*, types: bool) -> tuple[Look, ...]:
+def _further(*, types: bool) -> tuple[FurtherCheck, ...]:
     """Return the checks that need an optional package. Exits with 2 if it is not installed."""
     if not types:
         return ()
@@ -175,7 +175,7 @@ def _further(*, types: bool) -> tuple[Look, ...]:
 
 
 def _look(
-    folder: Path | None, further: Sequence[Look] = (), engine: Engine | None = None
+    folder: Path | None, further: Sequence[FurtherCheck] = (), engine: Engine | None = None
 ) -> ProjectCheck:
     settings = read_settings(folder, **in_engine(engine))
     return check_project(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.checks import LEAST_DESCRIPTION, MOST_OFFERED, check_offers, thinking_faults
+from penstock.app.checks import LEAST_DESCRIPTION, MOST_OFFERED, check_offers, check_thinking
 from penstock.app.flows import check_flows
 from penstock.app.project import load_project
 from penstock.app.settings import load
@@ -108,7 +108,7 @@ def test_a_step_whose_model_cannot_be_told_is_named(
         (
             "thinking-unheeded",
             4,
-            f'the model "{name}" cannot be told how much to think; it is not',
+            f'the model "{name}" has no levels of thinking: the level is ignored',
         )
         for name in said
     ]
@@ -127,7 +127,11 @@ def test_a_step_whose_model_cannot_be_told_what_its_agent_wants_is_named(
     settings = load(project.root)
     found = list(check_flows(settings, load_project(settings)))
     assert [(each.file, each.line, each.message) for each in found] == [
-        ("flows/demo.yaml", 4, f'the model "{name}" cannot be told how much to think; it is not')
+        (
+            "flows/demo.yaml",
+            4,
+            f'the model "{name}" has no levels of thinking: the level is ignored',
+        )
         for name in said
     ]
 
@@ -148,8 +152,8 @@ def test_who_cannot_be_told_is_named_once(
 ) -> None:
     project.write("agents/scout.md", AGENT.format(more=more).replace("\n\n", "\n"))
     settings = load(project.root)
-    found = list(thinking_faults(settings, load_project(settings)))
+    found = list(check_thinking(settings, load_project(settings)))
     assert [(each.message, each.line, each.column) for each in found] == [
-        (f'the model "{name}" cannot be told how much to think; it is not', line, column)
+        (f'the model "{name}" has no levels of thinking: the level is ignored', line, column)
         for name, line, column in said
     ]

@@ -128,7 +128,7 @@ def test_a_family_that_lacks_its_extra_offers_what_can_be_used_and_says_what_to_
     (found,) = read.diagnostics
     assert str(found) == (
         'penstock.toml:2:1: warning useless-tool-family: "sheets" in "builtin" of [tools] offers '
-        "some of its tools alone: excel_* need openpyxl, which is not installed; "
+        "only some of its tools: excel_* need openpyxl, which is not installed; "
         "pip install 'penstock[sheets]'"
     )
     offered = {each.spec.tool_id for each in read.builtin_tools if each.spec.is_offered}

@@ -60,7 +60,7 @@ def test_every_part_has_its_place() -> None:
         ),
         (
             {"state": {"profile": {"a": {}, "b": {}}}},
-            "/state/profile: has 2 scopes; one stands for the local one",
+            "/state/profile: has 2 scopes; one scope means the local one",
         ),
         (
             {"fetch": [{"url": "https://a.example", "code": 1}]},

@@ -168,9 +168,9 @@ class PluginApi:
             ConfigError: The check is no function.
         """
         commands = (flows,) if isinstance(flows, str) else tuple(flows)
-        wanted = tuple(each.removeprefix("/") for each in commands)
+        names = tuple(each.removeprefix("/") for each in commands)
         check = _callable("the check of a gate", check)
-        self.gates.add(PluginGate(name=name, check=check, flows=wanted, message=message))
+        self.gates.add(PluginGate(name=name, check=check, flows=names, message=message))
 
     def register_card(self, card: Any) -> None:
         """Keep a card for displays.
@@ -225,14 +225,14 @@ class PluginApi:
         function = self._functions.get(event)
         if function is None:
             raise ConfigError(f"there is no event {event!r}.{did_you_mean(event, self._functions)}")
-        given = dict(body or {})
+        arguments = dict(body or {})
         try:
-            signature(function).bind(**given)
+            signature(function).bind(**arguments)
         except TypeError as error:
             raise ConfigError(
                 f"{event!r} takes {', '.join(signature(function).parameters) or 'nothing'}: {error}"
             ) from None
-        return function(**given)
+        return function(**arguments)
 
     def _by_event(self) -> Mapping[str, Callable[..., Any]]:
         """Return the function of each event."""
@@ -260,28 +260,28 @@ class PluginApi:
         }
         return {f"{PREFIX}{name}": function for name, function in named.items()}
 
-    def _take(self, folders: list[Path], given: str | Path) -> None:
-        folder = Path(given)
+    def _take(self, folders: list[Path], path: str | Path) -> None:
+        folder = Path(path)
         if not folder.is_absolute():
-            raise ConfigError(f"a plugin registers folders by absolute paths, found {str(given)!r}")
+            raise ConfigError(f"a plugin registers folders by absolute paths, found {str(path)!r}")
         if folder not in folders:
             folders.append(folder)
             self._renew()
 
-    def _drop(self, folders: list[Path], given: str | Path) -> None:
-        if (folder := Path(given)) in folders:
+    def _drop(self, folders: list[Path], path: str | Path) -> None:
+        if (folder := Path(path)) in folders:
             folders.remove(folder)
             self._renew()
 
 
-def _callable(noun: str, given: Any) -> Any:
-    if not callable(given):
-        raise ConfigError(f"{noun} of a plugin must be a function, found {given!r}")
-    return given
+def _callable(noun: str, value: Any) -> Any:
+    if not callable(value):
+        raise ConfigError(f"{noun} of a plugin must be a function, found {value!r}")
+    return value
 
 
 def _nothing() -> None:
-    """Wait until the project is open: it is read after this."""
+    """Do nothing: the project is read after the plugins have registered."""
 
 
 GROUP = "penstock.plugins"
@@ -289,28 +289,28 @@ Plugin = Callable[[PluginApi], object]
 """Called once, when a project is read to be opened."""
 
 
-def load_plugins(given: Iterable[Plugin] = ()) -> PluginApi:
+def load_plugins(of_program: Iterable[Plugin] = ()) -> PluginApi:
     """Call every plugin, those of the program first; return the PluginApi that they share.
 
     Raises ConfigError for one that cannot be loaded or fails, with its name.
     """
     api = PluginApi()
-    for name, load in (*_brought(given), *_installed()):
-        said: object = None
+    for name, load in (*_of_program(of_program), *_installed()):
+        result: object = None
         with CaughtError() as fault:
-            said = load()(api)
+            result = load()(api)
         if fault.error is not None:
             raise ConfigError(
                 f"the plugin {name} failed: {str(fault).rstrip('.')}. Mend it, or uninstall it."
             ) from fault.error
-        if iscoroutine(said):
-            said.close()
+        if iscoroutine(result):
+            result.close()
             raise ConfigError(f"the plugin {name} is a coroutine: make it a plain function")
     return api
 
 
-def _brought(given: Iterable[Plugin]) -> Iterator[tuple[str, Callable[[], Plugin]]]:
-    for plugin in given:
+def _of_program(of_program: Iterable[Plugin]) -> Iterator[tuple[str, Callable[[], Plugin]]]:
+    for plugin in of_program:
         name = getattr(plugin, "__qualname__", repr(plugin))
         yield repr(name), _constant(plugin)
 
@@ -326,7 +326,7 @@ def _installed() -> Iterator[tuple[str, Callable[[], Plugin]]]:
 
 @lru_cache(maxsize=1)
 def _points(places: tuple[str, ...]) -> Sequence[EntryPoint]:
-    """Return what is installed in these places, where Python looks; to read it takes milliseconds.
+    """Return what is installed in these folders of the path; reading it takes milliseconds.
 
     A plugin that is installed later is found when the process starts again.
     """

@@ -99,32 +99,32 @@ class RunFollower:
         self._follow = follow
         self._tasks: dict[LogId, asyncio.Task[None]] = {}
         self._over: set[LogId] = set()
-        """Ended runs whose events were not all delivered."""
+        """Ended runs with undelivered events."""
 
     def hear(self, records: Sequence[Record]) -> None:
         """Receive committed events; this is the listener of the log."""
         for record in records:
             kind = type(record.event)
             if kind in _OF_RUNS and record.task_id is not None and record.log_id not in self._tasks:
-                telling = self._go_with(record.task_id, record.log_id, record.seq)
-                self._tasks[record.log_id] = asyncio.create_task(telling)
+                following = self._follow_run(record.task_id, record.log_id, record.seq)
+                self._tasks[record.log_id] = asyncio.create_task(following)
             if kind is TaskEnded and record.log_id in self._tasks:
                 self._over.add(record.log_id)
 
     async def close(self) -> None:
         """Deliver the rest of ended runs, and stop following the others."""
-        if over := [self._tasks[each] for each in self._over]:
+        if over := [self._tasks[following] for following in self._over]:
             await asyncio.wait(over, timeout=LAST_SECONDS)
-        for each in self._tasks.values():
-            each.cancel()
+        for following in self._tasks.values():
+            following.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _go_with(self, run_id: TaskId, log_id: LogId, first: int) -> None:
+    async def _follow_run(self, run_id: TaskId, log_id: LogId, first: int) -> None:
         """Deliver the events of a run until it ends; unreadable logs are logged."""
         with CaughtError() as fault:
             await self._tell(run_id, log_id, first)
         if fault.error is not None:
-            log.error("plugins hear no more of the run %s: %s", run_id, fault)
+            log.error("plugins receive no more events of the run %s: %s", run_id, fault)
         self._tasks.pop(log_id, None)
         self._over.discard(log_id)
 
@@ -140,15 +140,15 @@ class RunFollower:
                     continue
                 if isinstance(item, Record):
                     seq = item.seq
-                for body in _told(feed, item, seq):
+                for body in _messages(feed, item, seq):
                     if seq >= first:
                         self._listeners.tell(body["type"], body)
                 if feed.is_over:
                     break
 
 
-def _told(feed: RunFeed, item: Live, seq: int) -> Sequence[Json]:
+def _messages(feed: RunFeed, item: Live, seq: int) -> Sequence[Json]:
     if isinstance(item, Record):
         return feed.messages_of(item)
-    said = feed.text_message(item, seq) if type(item) is Delta else None
-    return [said] if said is not None else ()
+    message = feed.text_message(item, seq) if type(item) is Delta else None
+    return [message] if message is not None else ()

@@ -65,11 +65,11 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what the plugin's tool returns, as JSON."""
         inside, context = invocation.inside, ToolContext(invocation)
-        given = own_copy(input)
+        copy = own_copy(input)
         if iscoroutinefunction(self.tool.run):
-            output = await self.tool.run(given, context)
+            output = await self.tool.run(copy, context)
         else:
-            output = await inside.threads.run(partial(self.tool.run, given, context))
+            output = await inside.threads.run(partial(self.tool.run, copy, context))
         if isawaitable(output):
             output = await output
         return to_json(output, JSON_DEPTH)
@@ -87,7 +87,7 @@ def registered(tool: PluginTool) -> RegisteredTool:
     if not callable(getattr(tool, "run", None)):
         raise ConfigError(f"{tool!r} is no tool: it needs run(input, ctx)")
     if not TOOL_ID.fullmatch(tool.id):
-        raise ConfigError(f"{tool.id!r} is no tool id; wanted {TOOL_ID.pattern}")
+        raise ConfigError(f"{tool.id!r} is no tool id; expected {TOOL_ID.pattern}")
     spec = ToolSpec(
         tool_id=tool.id,
         description=tool.description,
@@ -105,21 +105,21 @@ def _schema(tool: PluginTool) -> Json:
     try:
         Schema(schema)
     except (ValueError, TypeError) as error:
-        said = f"the input_schema of tool {tool.id!r} is no JSON Schema: {error}"
-        raise ConfigError(said) from None
+        problem = f"the input_schema of tool {tool.id!r} is no JSON Schema: {error}"
+        raise ConfigError(problem) from None
     if schema.get("type") != "object":
-        raise ConfigError(f'the input_schema of tool {tool.id!r} must say {{"type": "object"}}')
+        raise ConfigError(f'the input_schema of tool {tool.id!r} must have {{"type": "object"}}')
     return schema
 
 
 def _effect(tool: PluginTool) -> Effect:
-    said = getattr(tool, "effect", Effect.WRITE)
+    declared = getattr(tool, "effect", Effect.WRITE)
     known = [each.value for each in Effect]
-    if said not in known:
+    if declared not in known:
         raise ConfigError(
-            f"the effect of tool {tool.id!r} must be one of {', '.join(known)}; found {said!r}"
+            f"the effect of tool {tool.id!r} must be one of {', '.join(known)}; found {declared!r}"
         )
-    return Effect(said)
+    return Effect(declared)
 
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class PluginGate(Struct, frozen=True, kw_only=True):
     message: str
     """The reason for rejected runs."""
 
-    def stands_before(self, command: str) -> bool:
+    def applies_to(self, command: str) -> bool:
         """Whether the gate applies to a flow."""
         return any(
             command.startswith(each[:-1]) if each.endswith("*") else command == each
@@ -162,7 +162,7 @@ class GateList:
 
     async def refusal(self, command: str) -> str | None:
         """Return the message of the first closed gate; None if the run can start."""
-        for gate in self._standing_before(command):
+        for gate in self._gates_of(command):
             if not await self._is_open(gate):
                 return gate.message
         return None
@@ -171,8 +171,8 @@ class GateList:
         """Let idle threads end."""
         self._threads.close()
 
-    def _standing_before(self, command: str) -> Iterable[PluginGate]:
-        return [each for each in self._gates if each.stands_before(command)]
+    def _gates_of(self, command: str) -> Iterable[PluginGate]:
+        return [each for each in self._gates if each.applies_to(command)]
 
     async def _is_open(self, gate: PluginGate) -> bool:
         """Return the result of a check; one that raises or exceeds its time is false."""
@@ -186,8 +186,8 @@ class GateList:
 
     async def _ask(self, check: Check) -> bool:
         """Return the result of a check; a plain function runs in a thread."""
-        said = check() if iscoroutinefunction(check) else await self._threads.run(check)
-        return bool(await said if isinstance(said, Awaitable) else said)
+        answer = check() if iscoroutinefunction(check) else await self._threads.run(check)
+        return bool(await answer if isinstance(answer, Awaitable) else answer)
 
 
 Guard = Callable[[Call], Any]
@@ -214,13 +214,13 @@ def _closed_on_failure(guard: Guard) -> PluginGuard:
     """Return a guard that refuses a call if the plugin's guard fails."""
 
     def closed(call: Call) -> str | None:
-        said: Any = None
+        reason: Any = None
         with CaughtError() as fault:
-            said = guard(call)
+            reason = guard(call)
         if fault.error is not None:
             return f"a guard of a plugin failed: {fault}"
-        if said is None or isinstance(said, str):
-            return said
-        return f"a guard returns None or a text, found {type(said).__name__}"
+        if reason is None or isinstance(reason, str):
+            return reason
+        return f"a guard returns None or a text, found {type(reason).__name__}"
 
     return closed

@@ -73,7 +73,7 @@ def _ignored_level(
     """Yield a warning if a model ignores the thinking level of its agent or its name."""
     model = view.around.unheeding(name, level)
     if model is not None:
-        message = f"the model {quoted(model)} cannot be told how much to think; it is not"
+        message = f"the model {quoted(model)} has no levels of thinking: the level is ignored"
         advice = "take the level out, or name a model that thinks"
         yield parsed.warning("thinking-unheeded", message, parsed.node.at("model").place, advice)
 

@@ -81,7 +81,9 @@ async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixt
     following.hear([Record(LogId(run), 1, Moment(0), run, None, asked)])
     await reached.wait()
     await following.close()
-    assert caplog.messages == ["plugins hear no more of the run task_1: StoreError: task_1 is torn"]
+    assert caplog.messages == [
+        "plugins receive no more events of the run task_1: StoreError: task_1 is torn"
+    ]
 
 
 async def test_the_end_of_a_run_is_told_also_when_the_project_is_closed_at_once() -> None:

@@ -131,10 +131,10 @@ def test_what_a_tool_says_of_itself_is_kept() -> None:
             {"effect": "mend"},
             "the effect of tool 'stamp' must be one of none, read, write; found 'mend'",
         ),
-        ({"id": "a b"}, "'a b' is no tool id; wanted [A-Za-z_]"),
+        ({"id": "a b"}, "'a b' is no tool id; expected [A-Za-z_]"),
         ({"input_schema": {"type": "nope"}}, "the input_schema of tool 'stamp' is no JSON Schema"),
         ({"input_schema": {"$ref": "http://127.0.0.1:1/x"}}, "is no JSON Schema"),
-        ({"input_schema": {"type": "array"}}, 'must say {"type": "object"}'),
+        ({"input_schema": {"type": "array"}}, 'must have {"type": "object"}'),
     ],
 )
 def test_what_is_no_tool_is_named(members: dict[str, Any], said: str) -> None:
@@ -198,10 +198,10 @@ def gate(check: Check, *flows: str, message: str = "closed") -> PluginGate:
         ((), False),
     ],
 )
-def test_which_flows_a_gate_stands_before(flows: tuple[str, ...], stands: bool) -> None:
+def test_which_flows_a_gate_applies_to(flows: tuple[str, ...], stands: bool) -> None:
     """`flows`: commands or prefixes with `*` at the end."""
     made = PluginGate(name="g", check=lambda: True, flows=flows, message="")
-    assert made.stands_before("dom:apply") is stands
+    assert made.applies_to("dom:apply") is stands
 
 
 def broken() -> bool:
