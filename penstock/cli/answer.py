@@ -113,14 +113,14 @@ def answer(options: Options) -> None:
 
 
 async def _list(storage: Storage, *, as_json: bool) -> None:
-    found, total = await storage.projections.questions(
+    records, total = await storage.projections.questions(
         status=QuestionStatus.OPEN, page=Page(limit=200)
     )
     if as_json:
-        print_json({"questions": [question_record(each) for each in found], "total": total})
+        print_json({"questions": [question_record(each) for each in records], "total": total})
         return
-    print_table(("question", "kind", "for", "agent", "input", "text"), map(_row, found))
-    if found:
+    print_table(("question", "kind", "for", "agent", "input", "text"), map(_row, records))
+    if records:
         note("To answer one: penstock answer QUESTION approve|reject|OPTION|TEXT")
     else:
         note("no open questions")
@@ -129,11 +129,19 @@ async def _list(storage: Storage, *, as_json: bool) -> None:
 def _row(record: QuestionRecord) -> tuple[str | None, ...]:
     """Return the row of a question. Approvals show the input, which tells equal texts apart."""
     question = record.question
-    given = None
+    input_text = None
     if question.kind is QuestionKind.APPROVAL:
-        given = f"{question.tool_id} {compact(dict(question.input or {}))}"
-        given = cut(given, max(_LEAST_INPUT, width() // 3))  # the text column needs the rest
-    return (question.question_id, question.kind, record.log_id, record.agent, given, question.text)
+        input_text = f"{question.tool_id} {compact(dict(question.input or {}))}"
+        # at most a third: the text column needs the rest
+        input_text = cut(input_text, max(_LEAST_INPUT, width() // 3))
+    return (
+        question.question_id,
+        question.kind,
+        record.log_id,
+        record.agent,
+        input_text,
+        question.text,
+    )
 
 
 async def _get(storage: Storage, question: str) -> QuestionRecord:
@@ -145,19 +153,19 @@ async def _get(storage: Storage, question: str) -> QuestionRecord:
 
 async def _answered(runtime: Runtime, record: QuestionRecord, options: Options) -> QuestionRecord:
     """Send the answer from the command line; without one, prompt until an answer is valid."""
-    given = _given_answer(record, options)
+    answer_body = _given_answer(record, options)
     question = question_record(record)
-    if given is None:
+    if answer_body is None:
         forget_typed()
         show_question(question)
     while True:
-        if (body := given if given is not None else ask_here(question)) is None:
+        if (body := answer_body if answer_body is not None else ask_here(question)) is None:
             raise typer.Abort
         body |= _extras(record, options.edited, options.reason)
         try:
             return await runtime.answer(record.question.question_id, body)
         except InvalidAnswer as error:
-            if given is not None:
+            if answer_body is not None:
                 raise
             note_error(error)
 

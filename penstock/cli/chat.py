@@ -189,7 +189,7 @@ async def _wake(engine: EngineParts, session_id: SessionId) -> None:
 
 async def _newest(storage: Storage, agent: str) -> SessionId:
     page = Page(limit=1)
-    found, _ = await storage.projections.sessions(profile_id=LOCAL, agent=agent, page=page)
-    if not found:
+    records, _ = await storage.projections.sessions(profile_id=LOCAL, agent=agent, page=page)
+    if not records:
         raise NotFound(f"there is no session with {agent!r} yet; omit --continue to start one")
-    return found[0].session_id
+    return records[0].session_id

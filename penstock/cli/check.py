@@ -66,14 +66,14 @@ def check(options: Options) -> None:
     )
     if options.utf16:
         again = partial(_look_in_utf16, folder, again)
-    found = again()
-    show(found, as_json=as_json)
+    result = again()
+    show(result, as_json=as_json)
     if options.watch:
         pause = partial(threading.Event().wait, SECONDS)
-        for each in looks(folder, pause, again):
-            show(each, as_json=as_json)
+        for result in looks(folder, pause, again):
+            show(result, as_json=as_json)
         raise typer.Exit(INTERRUPTED)
-    is_wrong = found.errors or (options.strict and found.warnings)
+    is_wrong = result.errors or (options.strict and result.warnings)
     raise typer.Exit(FAILED if is_wrong else FINE)
 
 
@@ -94,48 +94,48 @@ def looks(
             note(f"Error: {error}")
 
 
-def show(found: ProjectCheck, *, as_json: bool | None) -> None:
+def show(result: ProjectCheck, *, as_json: bool | None) -> None:
     """Print findings and their counts: as JSON (True), for GitHub (False), or as text (None)."""
     if as_json:
-        print_json(to_wire(found))
+        print_json(to_wire(result))
         return
-    for each in found.diagnostics:
-        say(annotation(each) if as_json is False else str(each))
+    for diagnostic in result.diagnostics:
+        say(annotation(diagnostic) if as_json is False else str(diagnostic))
     counts = {
-        "tool": found.tools,
-        "skill": found.skills,
-        "flow": found.flows,
-        "error": found.errors,
-        "warning": found.warnings,
+        "tool": result.tools,
+        "skill": result.skills,
+        "flow": result.flows,
+        "error": result.errors,
+        "warning": result.warnings,
     }
     say(", ".join(count(number, noun) for noun, number in counts.items()))
 
 
-def to_wire(found: ProjectCheck) -> dict[str, Any]:
+def to_wire(result: ProjectCheck) -> dict[str, Any]:
     """Return a check as JSON."""
     return {
-        "problems": [each.to_wire() for each in found.diagnostics],
-        "tools": found.tools,
-        "skills": found.skills,
-        "flows": found.flows,
-        "errors": found.errors,
-        "warnings": found.warnings,
+        "problems": [each.to_wire() for each in result.diagnostics],
+        "tools": result.tools,
+        "skills": result.skills,
+        "flows": result.flows,
+        "errors": result.errors,
+        "warnings": result.warnings,
     }
 
 
-def annotation(found: Diagnostic) -> str:
+def annotation(diagnostic: Diagnostic) -> str:
     """Return a finding as a GitHub Actions workflow command, which GitHub shows at the line."""
-    wire = found.to_wire()
+    wire = diagnostic.to_wire()
     place = {
-        "file": found.file,
-        "line": found.line,
-        "col": found.column,
+        "file": diagnostic.file,
+        "line": diagnostic.line,
+        "col": diagnostic.column,
         "endLine": wire["end_line"],
         "endColumn": wire["end_column"],
-        "title": found.code,
+        "title": diagnostic.code,
     }
     shown = ",".join(f"{name}={_escaped(clean(str(value)), ',:')}" for name, value in place.items())
-    return f"::{found.severity} {shown}::{_escaped(clean(found.text))}"
+    return f"::{diagnostic.severity} {shown}::{_escaped(clean(diagnostic.text))}"
 
 
 def changes(
@@ -157,9 +157,9 @@ def changes(
 
 
 def _file_ids(descriptors: Iterable[int]) -> Iterator[FileId]:
-    for each in descriptors:
+    for descriptor in descriptors:
         with suppress(OSError):  # the descriptor is closed
-            status = os.fstat(each)
+            status = os.fstat(descriptor)
             yield status.st_dev, status.st_ino
 
 

@@ -53,16 +53,16 @@ def every_tool(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def agents(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the agents of the project."""
-    found = _quietly(lambda: load_agents(read_settings(_folder(ctx)).root).agents)
-    return _fitting(sorted({each.name for each in (*found, *BUILTIN)}), incomplete)
+    loaded = _quietly(lambda: load_agents(read_settings(_folder(ctx)).root).agents)
+    return _fitting(sorted({each.name for each in (*loaded, *BUILTIN)}), incomplete)
 
 
 def tasks(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the newest tasks."""
 
     async def work(projections: Projections) -> list[str]:
-        found, _ = await projections.tasks(page=Page(limit=_MOST))
-        return [each.task_id for each in found]
+        records, _ = await projections.tasks(page=Page(limit=_MOST))
+        return [each.task_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
 
@@ -72,8 +72,8 @@ def questions(ctx: typer.Context, incomplete: str) -> list[str]:
 
     async def work(projections: Projections) -> list[str]:
         page = Page(limit=_MOST)
-        found, _ = await projections.questions(status=QuestionStatus.OPEN, page=page)
-        return [each.question.question_id for each in found]
+        records, _ = await projections.questions(status=QuestionStatus.OPEN, page=page)
+        return [each.question.question_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
 
@@ -82,8 +82,8 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the newest sessions of the local profile."""
 
     async def work(projections: Projections) -> list[str]:
-        found, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MOST))
-        return [each.session_id for each in found]
+        records, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MOST))
+        return [each.session_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
 
@@ -102,8 +102,8 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the newest runs of flows."""
 
     async def work(projections: Projections) -> list[str]:
-        found, _ = await projections.tasks(of=TasksOf(kind=FLOW), page=Page(limit=_MOST))
-        return [each.task_id for each in found]
+        records, _ = await projections.tasks(of=TasksOf(kind=FLOW), page=Page(limit=_MOST))
+        return [each.task_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
 
@@ -122,8 +122,8 @@ def replies(ctx: typer.Context, incomplete: str) -> list[str]:
     question = ctx.params.get("question")
 
     async def work(projections: Projections) -> list[str]:
-        found = await projections.find_question(QuestionId(question or ""))
-        return [] if found is None else [*answers_to(found)]
+        record = await projections.find_question(QuestionId(question or ""))
+        return [] if record is None else [*answers_to(record)]
 
     answers = [each for each in _stored(ctx, work) if each != ANY_TEXT]
     return _fitting(answers, incomplete)

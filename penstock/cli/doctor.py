@@ -101,12 +101,12 @@ def doctor(
     """Report what is installed, unreachable or misconfigured. Exit code 1 if anything is wrong."""
     findings = [*_installed()]
     try:
-        found = find(project)
+        read = find(project)
     except ConfigError as error:
         findings.append(Finding(FindingLevel.WRONG, "project", str(error)))
     else:
-        findings += [*_project(found), *_models(found), *_scripts(found), *_disk(found)]
-        findings += asyncio.run(_database(found, rebuilt=rebuilt))
+        findings += [*_project(read), *_models(read), *_scripts(read), *_disk(read)]
+        findings += asyncio.run(_database(read, rebuilt=rebuilt))
     _print(findings, as_json=as_json)
     raise typer.Exit(int(any(each.mark is FindingLevel.WRONG for each in findings)))
 
@@ -145,21 +145,21 @@ def _has(package: str) -> bool:
     return True
 
 
-def _project(found: ReadProject) -> Iterator[Finding]:
-    project = found.project
+def _project(read: ReadProject) -> Iterator[Finding]:
+    project = read.project
     agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
     text = f"{project.root}: {agents}; {count(len(project.tools), 'tool')} of its own"
     yield Finding(FindingLevel.FINE, "project", text)
-    for each in project.diagnostics:
-        mark = FindingLevel.WRONG if each.severity is Severity.ERROR else FindingLevel.NOTE
-        yield Finding(mark, "file", str(each))
+    for diagnostic in project.diagnostics:
+        mark = FindingLevel.WRONG if diagnostic.severity is Severity.ERROR else FindingLevel.NOTE
+        yield Finding(mark, "file", str(diagnostic))
 
 
-def _models(found: ReadProject) -> Iterator[Finding]:
-    settings = found.settings
+def _models(read: ReadProject) -> Iterator[Finding]:
+    settings = read.settings
     models = settings.find_models()
     names = {settings.models.default, *settings.models.entries}
-    names |= {agent.model for agent in found.project.agents if isinstance(agent.model, str)}
+    names |= {agent.model for agent in read.project.agents if isinstance(agent.model, str)}
     for name in sorted(names):
         is_default = " (the default)" if name == settings.models.default else ""
         try:
@@ -185,9 +185,9 @@ def _unreachable(base_url: str) -> str:
     return ""
 
 
-def _scripts(found: ReadProject) -> Iterator[Finding]:
+def _scripts(read: ReadProject) -> Iterator[Finding]:
     """Report the engines of scripts and how the operating system confines them."""
-    chosen, sandbox = found.settings.sandbox, found.project.sandbox
+    chosen, sandbox = read.settings.sandbox, read.project.sandbox
     for engine in chosen.allow:
         missing = missing_engine(engine)
         is_default = engine == chosen.engine
@@ -210,8 +210,8 @@ def confining(layers: Mapping[str, str], *, lacks: FindingLevel) -> Iterator[Fin
         yield Finding(lacks if why else FindingLevel.FINE, f"hardened {layer}", text)
 
 
-def _disk(found: ReadProject) -> Iterator[Finding]:
-    place = found.settings.data_path
+def _disk(read: ReadProject) -> Iterator[Finding]:
+    place = read.settings.data_path
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place) as probe:
@@ -220,26 +220,26 @@ def _disk(found: ReadProject) -> Iterator[Finding]:
         text = f"cannot write to {place}: {error.strerror}"
         yield Finding(FindingLevel.WRONG, "disk", text)
         return
-    if little := little_space([place], found.settings.limits.free_bytes):
+    if little := little_space([place], read.settings.limits.free_bytes):
         yield Finding(FindingLevel.WRONG, "disk", f"{place}: {little}")
     else:
         free = shutil.disk_usage(place).free // MIB
         yield Finding(FindingLevel.FINE, "disk", f"{place} is writable, {free:,} MiB free")
 
 
-async def _database(found: ReadProject, *, rebuilt: bool) -> list[Finding]:
-    place = found.settings.database_shown
+async def _database(read: ReadProject, *, rebuilt: bool) -> list[Finding]:
+    place = read.settings.database_shown
     try:
         async with AsyncExitStack() as closing:
-            return await _database_findings(found, closing, rebuilt=rebuilt)
+            return await _database_findings(read, closing, rebuilt=rebuilt)
     except PenstockError as error:
         return [Finding(FindingLevel.WRONG, "database", f"{place}: {error}")]
 
 
 async def _database_findings(
-    found: ReadProject, closing: AsyncExitStack, *, rebuilt: bool
+    read: ReadProject, closing: AsyncExitStack, *, rebuilt: bool
 ) -> list[Finding]:
-    settings = found.settings
+    settings = read.settings
     place = settings.database_shown
     database = await open_database(
         settings.database, synchronous=settings.synchronous, limits=settings.limits
@@ -299,8 +299,8 @@ async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
         try:
             await log.read(pending.log_id)
         except StoreCorrupt as error:
-            found, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MOST_LOGS))
-            waiting = [each.task_id for each in found if not each.status.is_final]
+            records, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MOST_LOGS))
+            waiting = [each.task_id for each in records if not each.status.is_final]
             text = f"{', '.join(waiting) or 'an unfinished task'} cannot continue: {error}"
             findings.append(Finding(FindingLevel.WRONG, "tasks", text))
     return findings or [
@@ -323,12 +323,12 @@ async def _events(database: Database, blobs: Blobs) -> list[Finding]:
     advice = (
         " Restore the database from a backup, or delete these logs: penstock erase --log LOG --yes"
     )
-    found = []
+    findings = []
     if broken:
         text = f"{', '.join(broken)}: unreadable, among the newest {read}."
-        found.append(Finding(FindingLevel.WRONG, "events", text + advice))
+        findings.append(Finding(FindingLevel.WRONG, "events", text + advice))
     if missing:
-        found.append(
+        findings.append(
             Finding(FindingLevel.WRONG, "events", f"missing: {'; '.join(missing)}.{advice}")
         )
-    return found or [Finding(FindingLevel.FINE, "events", f"the newest {read} are readable")]
+    return findings or [Finding(FindingLevel.FINE, "events", f"the newest {read} are readable")]

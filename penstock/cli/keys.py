@@ -62,24 +62,24 @@ def create_key(
 
 def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """List all keys, also expired and revoked ones. The secrets themselves are not shown."""
-    found = _with_keys(project, lambda keys: keys.list())
+    keys_listed = _with_keys(project, lambda keys: keys.list())
     if as_json:
-        print_json({"keys": [key_part(each) for each in found]})
+        print_json({"keys": [key_part(each) for each in keys_listed]})
         return
     rows = [
         (
-            each.name,
-            ", ".join(map(partial(_shown, each), each.permissions)),
-            each.session_id or "",
-            when(each.created_at),
-            when(each.expires_at),
-            when(each.revoked_at),
-            when(each.last_used_at),
+            key.name,
+            ", ".join(map(partial(_shown, key), key.permissions)),
+            key.session_id or "",
+            when(key.created_at),
+            when(key.expires_at),
+            when(key.revoked_at),
+            when(key.last_used_at),
         )
-        for each in found
+        for key in keys_listed
     ]
     print_table(("key", "may", "only in", "created", "expires", "revoked", "last used"), rows)
-    note(count(len(found), "key"))
+    note(count(len(keys_listed), "key"))
 
 
 def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:

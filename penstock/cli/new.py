@@ -146,16 +146,16 @@ def _write(root: Path, folder: str, files: Mapping[str, str]) -> list[str]:
 
 def _write_types(root: Path, folder: str) -> Iterator[str]:
     """Write stale type files. A file that penstock did not generate stays; a warning names it."""
-    for each in typing_files(load_project(read_settings(root))):
-        is_here = each.path.parent == root / folder
-        if not is_here and not (each.path.exists() and each.is_stale):
+    for file in typing_files(load_project(read_settings(root))):
+        is_here = file.path.parent == root / folder
+        if not is_here and not (file.path.exists() and file.is_stale):
             continue
         try:
-            each.write()
+            file.write()
         except NameTaken as error:
             note(f"Warning: {error}")
         else:
-            yield str(each.path.relative_to(root))
+            yield str(file.path.relative_to(root))
 
 
 def _tell(tool: str, written: Sequence[str], also: str, *, as_json: bool) -> None:

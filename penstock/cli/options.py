@@ -66,34 +66,36 @@ EXAMPLE = """'{"name": "Ann"}'"""
 """With the outer quotes, without which a shell removes the inner ones."""
 
 
-def read_object(given: str | None, option: str) -> dict[str, Any]:
+def read_object(text: str | None, option: str) -> dict[str, Any]:
     """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
-    if given is None:
+    if text is None:
         return {}
-    value = read_value(given, option)
+    value = read_value(text, option)
     if not isinstance(value, dict):
         raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
     return value
 
 
-def read_value(given: str, option: str) -> Any:
+def read_value(argument: str, option: str) -> Any:
     """Return the value that an option names: JSON, @FILE, or - for stdin."""
-    text = _text(given, option)
+    text = _text(argument, option)
     try:
         value = parse_json(text)
     except ValueError as error:
-        shown = "" if text is not given else f"; write it in quotes: {option} {EXAMPLE}"
+        shown = "" if text is not argument else f"; write it in quotes: {option} {EXAMPLE}"
         raise typer.BadParameter(f"{option} must be JSON: {error}{shown}") from None
     except RecursionError:
         raise typer.BadParameter(f"{option} is too deeply nested JSON") from None
     return value
 
 
-def _text(given: str, option: str) -> str:
-    if given != "-" and not given.startswith("@"):
-        return given
+def _text(argument: str, option: str) -> str:
+    if argument != "-" and not argument.startswith("@"):
+        return argument
     try:
-        return sys.stdin.read() if given == "-" else Path(given[1:]).read_text(encoding="utf-8")
+        return (
+            sys.stdin.read() if argument == "-" else Path(argument[1:]).read_text(encoding="utf-8")
+        )
     except (OSError, UnicodeDecodeError) as error:
-        where = "stdin" if given == "-" else given[1:]
+        where = "stdin" if argument == "-" else argument[1:]
         raise typer.BadParameter(f"{option} cannot read {where}: {error}") from None

@@ -60,10 +60,10 @@ async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterat
     Prints the findings of the tool and the number of other findings. Errors of a broken tool are
     left out, because the outcome of its call contains them.
     """
-    found = find(folder)
-    in_outcome = found.project.bundle.broken_tools.get(tool_id or "", ())
-    tell_findings(found.project, tool_id, reported=in_outcome)
-    async with visit_project(found.settings, found.project) as runtime:
+    read = find(folder)
+    in_outcome = read.project.bundle.broken_tools.get(tool_id or "", ())
+    tell_findings(read.project, tool_id, reported=in_outcome)
+    async with visit_project(read.settings, read.project) as runtime:
         yield runtime
 
 
@@ -75,9 +75,9 @@ def tell_findings(
     `reported` are findings that the command itself prints; they are left out here.
     """
     own = findings_of(project, tool_id) if tool_id is not None else []
-    for each in own:
-        if each not in reported:
-            note(str(each))
+    for diagnostic in own:
+        if diagnostic not in reported:
+            note(str(diagnostic))
     others = [each for each in project.diagnostics if each not in own and each not in reported]
     if others:
         errors = len(errors_of(others))
@@ -88,8 +88,8 @@ def tell_findings(
 
 def tell_all(project: Project) -> None:
     """Print all findings of a project."""
-    for each in sort(project.diagnostics):
-        note(str(each))
+    for diagnostic in sort(project.diagnostics):
+        note(str(diagnostic))
 
 
 def findings_of(project: Project, tool_id: str) -> list[Diagnostic]:
@@ -101,9 +101,9 @@ def findings_of(project: Project, tool_id: str) -> list[Diagnostic]:
     files = {each.file for each in project.bundle.every_tool if each.tool_id == tool_id}
     files |= _modules(project, tool_id)
     return sort(
-        each
-        for each in project.diagnostics
-        if each in broken or each.file in files or _name(each.file) == tool_id
+        diagnostic
+        for diagnostic in project.diagnostics
+        if diagnostic in broken or diagnostic.file in files or _name(diagnostic.file) == tool_id
     )
 
 
@@ -112,9 +112,9 @@ def _modules(project: Project, tool_id: str) -> set[str]:
     folders = {each.folder for each in project.bundle.every_tool if each.tool_id == tool_id}
     return {
         (PurePosixPath(folder) / module).as_posix()
-        for each in project.tools
-        if each.spec.tool_id == tool_id
-        for module in getattr(each, "modules", ())
+        for tool in project.tools
+        if tool.spec.tool_id == tool_id
+        for module in getattr(tool, "modules", ())
         for folder in folders
     }
 

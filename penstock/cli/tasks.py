@@ -37,19 +37,23 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
     """List tasks, newest first."""
 
     async def work(runtime: Runtime) -> None:
-        found, total = await runtime.parts.storage.projections.tasks(page=Page(limit=limit))
+        records, total = await runtime.parts.storage.projections.tasks(page=Page(limit=limit))
         if as_json:
-            print_json({"tasks": [task_part(each) for each in found], "total": total})
+            print_json({"tasks": [task_part(each) for each in records], "total": total})
             return
         rows = [
-            (*_columns(each), when(each.created_at), await _title(runtime.parts.storage, each))
-            for each in found
+            (
+                *_columns(record),
+                when(record.created_at),
+                await _title(runtime.parts.storage, record),
+            )
+            for record in records
         ]
         print_table(("task", "status", "kind", "agent", "created", "title"), rows)
-        for each in found:
-            if each.blocked_on:
-                note(f"{each.task_id}: {blocked(each.blocked_on)}: penstock tasks cancel TASK")
-        note(f"{len(found)} of {total}")
+        for record in records:
+            if record.blocked_on:
+                note(f"{record.task_id}: {blocked(record.blocked_on)}: penstock tasks cancel TASK")
+        note(f"{len(records)} of {total}")
 
     run(project, work)
 
@@ -63,9 +67,9 @@ async def _title(storage: Storage, task: TaskRecord) -> str:
 
     A corrupt log has an empty title; `penstock doctor` reports it.
     """
-    found = await storage.projections.find_session(SessionId(task.log_id))
-    if found is not None:
-        return cut(one_line(found.title or ""), _TITLE)
+    session = await storage.projections.find_session(SessionId(task.log_id))
+    if session is not None:
+        return cut(one_line(session.title or ""), _TITLE)
     try:
         records = await storage.log.read(task.log_id, after=task.first_seq - 1, limit=1)
     except StoreCorrupt:
@@ -116,11 +120,11 @@ def task_events(
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime.parts.storage, task)
-        async for each in _events(runtime, record, go_on=go_on):
+        async for event_record in _events(runtime, record, go_on=go_on):
             if as_json:
-                print_json(event_part(each))
+                print_json(event_part(event_record))
             else:
-                say(event_line(each))
+                say(event_line(event_record))
 
     run(project, work)
 
@@ -150,8 +154,8 @@ COMMANDS = {
 async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> AsyncIterator[Record]:
     parts, after = runtime.parts, record.first_seq - 1
     if not go_on:
-        for each in await records_of(parts.storage.log, record):
-            yield each
+        for event_record in await records_of(parts.storage.log, record):
+            yield event_record
         return
     parts.engine.launcher.wake(record.log_id)
     source = LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)

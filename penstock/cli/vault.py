@@ -54,13 +54,13 @@ def list_secrets(
     kind = place if place == ScopeKind.SHARED else None
     scope = None if place is None or kind else _scope(place)
     noted = _with_vault(project, lambda vault: vault.notes(scope))
-    found = [each for each in noted if kind is None or each.scope.kind == kind]
+    secrets = [each for each in noted if kind is None or each.scope.kind == kind]
     if as_json:
-        print_json({"secrets": [_part(each) for each in found]})
+        print_json({"secrets": [_part(each) for each in secrets]})
         return
-    rows = [(str(each.scope), each.key, when(each.updated_at)) for each in found]
+    rows = [(str(each.scope), each.key, when(each.updated_at)) for each in secrets]
     print_table(("scope", "key", "updated"), rows)
-    note(count(len(found), "secret"))
+    note(count(len(secrets), "secret"))
 
 
 def delete_secret(

@@ -233,8 +233,8 @@ async def _on_bad_query(request: Request, error: Exception) -> Response:
     """Report every invalid value of the query and the headers."""
     errors: list[dict[str, Any]] = list(getattr(error, "errors", list)())
     details = [
-        {"field": "/" + "/".join(map(str, each["loc"][1:])), "issue": each["msg"]}
-        for each in errors
+        {"field": "/" + "/".join(map(str, error_part["loc"][1:])), "issue": error_part["msg"]}
+        for error_part in errors
     ]
     problems = "; ".join(f"{each['field'].removeprefix('/')}: {each['issue']}" for each in details)
     return answer(400, BadRequest.code, f"the request cannot be read: {problems}", details=details)

@@ -168,8 +168,8 @@ async def find_task_messages(
     context: ServerContext, profile: Profile, agent: str, message_id: MessageId
 ) -> TaskMessages:
     """Return the task of a message that the profile can read. Raises NotFound."""
-    found = await context.kept.lookup.find_message(message_id, agent, profile)
-    task = None if found is None else await context.storage.projections.find_task(found.task_id)
+    message = await context.kept.lookup.find_message(message_id, agent, profile)
+    task = None if message is None else await context.storage.projections.find_task(message.task_id)
     if task is None:
         context.chat.agents.get(agent)
         raise NotFound(f"agent {agent!r} has no message {message_id!r}")

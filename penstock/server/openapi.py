@@ -88,17 +88,17 @@ PROBLEM: dict[str, Any] = {
 
 def answers(name: str | None, status: int = 200, **more: str) -> Responses:
     """Return the answers of a route: a component, others such as `s202="Waiting"`, and errors."""
-    found: Responses = {status: _component_answer(name)}
+    responses: Responses = {status: _component_answer(name)}
     for key, other in more.items():
-        found[int(key.removeprefix("s"))] = _component_answer(other)
-    return found | {"default": PROBLEM}
+        responses[int(key.removeprefix("s"))] = _component_answer(other)
+    return responses | {"default": PROBLEM}
 
 
-def streams(found: Responses, frame: str = "Frame") -> Responses:
+def streams(responses: Responses, frame: str = "Frame") -> Responses:
     """Add a stream of frames to the answers of a route."""
-    content = found.setdefault(200, {"description": "The stream"}).setdefault("content", {})
+    content = responses.setdefault(200, {"description": "The stream"}).setdefault("content", {})
     content["text/event-stream"] = _events(frame)
-    return found
+    return responses
 
 
 def takes(form: Form, *, required: bool = True) -> dict[str, Any]:
@@ -250,8 +250,8 @@ def _moved_member(key: str, value: Any, place: str) -> Any:
     return value if key in _VALUES else _moved(value, place)
 
 
-def _answer(said: str, schema: Schema) -> dict[str, Any]:
-    return {"description": said, **_content(schema)}
+def _answer(description: str, schema: Schema) -> dict[str, Any]:
+    return {"description": description, **_content(schema)}
 
 
 def _content(schema: Schema) -> dict[str, Any]:

@@ -80,9 +80,9 @@ class Form:
         nul = self._of(NO_NUL, plain, lambda text: "\x00" in text)
         problems += [{"field": each, "issue": "must not hold a NUL"} for each in nul]
         problems += [
-            {"field": each.path, "issue": each.message}
-            for each in self._check.problems(plain)
-            if each.path not in blank
+            {"field": problem.path, "issue": problem.message}
+            for problem in self._check.problems(plain)
+            if problem.path not in blank
         ]
         problems += [
             {"field": f"/{name}", "issue": "is missing"}
@@ -138,8 +138,8 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
         return empty, b""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:
-        found = repr(cut(media_type, NAME_CHARACTERS)) if media_type else "none"
-        raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {found}")
+        shown = repr(cut(media_type, NAME_CHARACTERS)) if media_type else "none"
+        raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {shown}")
     raw = await read_body(request, limit)
     try:
         return parse_json(raw), raw

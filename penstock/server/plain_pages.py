@@ -170,10 +170,10 @@ def _cookies(request: Request) -> Cookies:
 @web_links_router.api_route("/link/{token}", methods=["GET", "HEAD"], include_in_schema=False)
 async def show_link(token: str, request: Request) -> Response:
     """Return the page of a link; a request for the page does not use the link."""
-    said = "This link works once. The button opens a conversation in this browser."
+    text = "This link works once. The button opens a conversation in this browser."
     address = f"{way_up(request.scope)}api/links/{quote(token, safe='')}"
     button = button_to(address, "Open the conversation")
-    return html_page(request, "penstock", element("p", said), button)
+    return html_page(request, "penstock", element("p", text), button)
 
 
 @web_links_router.post("/api/links/{token}", responses=answers("OpenedLink"), response_class=Json)
@@ -188,8 +188,8 @@ async def open_link(token: str, request: Request) -> Response:
             return html_page(request, "penstock", element("p", str(error), "problem"), status=403)
         raise
     if is_form:
-        there = RedirectResponse(f"{way_up(request.scope)}c/{opened.session_id}", 303, HEADERS)
-        return there if opened.key is None else await signed_in(request, opened.key, there)
+        redirect = RedirectResponse(f"{way_up(request.scope)}c/{opened.session_id}", 303, HEADERS)
+        return redirect if opened.key is None else await signed_in(request, opened.key, redirect)
     return Json(
         {
             "key": opened.key,
@@ -217,12 +217,12 @@ async def show_conversation(
     session = await context.storage.projections.find_session(SessionId(session_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
         raise NotFound(f"there is no conversation {session_id!r}")
-    wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
-    found = await context.history.page(session.session_id, wanted)
+    history_range = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
+    page = await context.history.page(session.session_id, history_range)
     live = f"{up}#{quote(session.agent, safe='')}/{quote(session_id, safe='')}"
-    parts = [_message_element(each) for each in found.messages]
-    if found.has_more:
-        query = urlencode({"before": found.messages[0]["id"]})
+    parts = [_message_element(each) for each in page.messages]
+    if page.has_more:
+        query = urlencode({"before": page.messages[0]["id"]})
         parts.insert(0, link(f"{up}c/{quote(session_id, safe='')}?{query}", "Older messages"))
     return html_page(
         request, session.title or "Conversation", *parts, link(live, "Go on in the chat")

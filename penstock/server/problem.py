@@ -171,11 +171,11 @@ def methods_of(paths: dict[str, dict[str, Any]], path: str) -> list[str]:
     """Return the methods of a path in an OpenAPI document, by its name or by a template."""
     if path in paths:
         return sorted(method.upper() for method in paths[path])
-    found: set[str] = set()
+    methods: set[str] = set()
     for template, operations in paths.items():
         if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), path):
-            found |= {method.upper() for method in operations}
-    return sorted(found)
+            methods |= {method.upper() for method in operations}
+    return sorted(methods)
 
 
 def request_id_of(scope: Any) -> str:

@@ -54,24 +54,24 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Report the errors and warnings in flows, agents and handbooks: in all, or the named ones."""
-    found = find(project)
-    library = project_flows(found.settings, found.project)
-    wanted = _wanted(found, library, names)
-    diagnostics = list(dict.fromkeys(wanted.diagnostics))
+    read_project = find(project)
+    library = project_flows(read_project.settings, read_project.project)
+    chosen = _wanted(read_project, library, names)
+    diagnostics = list(dict.fromkeys(chosen.diagnostics))
     runs: dict[str, DryRun] = {}
-    for file in wanted.flows.values():
+    for file in chosen.flows.values():
         read, findings = library.check(file)
         if dry and not has_error(findings):
-            runs[file.command], more = dry_runs_of(found.settings, found.project).of(read, file)
+            runs[file.command], more = dry_runs_of(read_project.settings, read_project.project).of(read, file)
             findings = in_file_order([*findings, *more])
         diagnostics += findings
     errors = len(errors_of(diagnostics))
-    counts = {"flows": len(wanted.flows), "errors": errors, "warnings": len(diagnostics) - errors}
+    counts = {"flows": len(chosen.flows), "errors": errors, "warnings": len(diagnostics) - errors}
     if as_json:
         _print_found(diagnostics, counts, runs if dry else None)
     else:
-        for each in diagnostics:
-            say(str(each))
+        for diagnostic in diagnostics:
+            say(str(diagnostic))
         for command, run in runs.items():
             say(_walked(command, run))
         say(", ".join(count(number, name.removesuffix("s")) for name, number in counts.items()))
@@ -85,29 +85,29 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     """Findings in other files than flows."""
 
 
-def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | None) -> _Wanted:
+def _wanted(read_project: ReadProject, library: ProjectFlows, names: Sequence[str] | None) -> _Wanted:
     """Return the flows and findings to report. Raises NotFound for an unknown name."""
     files = library.files()
-    beside = [*found.project.agent_files.diagnostics]
-    beside += faults_beside(found.settings, found.project, files)
+    beside = [*read_project.project.agent_files.diagnostics]
+    beside += faults_beside(read_project.settings, read_project.project, files)
     if not names:
         every = {each.name: each for _, each in sorted(files.files.items())}
         return _Wanted(flows=every, diagnostics=beside)
-    wanted = _Wanted()
+    chosen = _Wanted()
     for name in names:
         file = files.files.get(name.removeprefix("/"))
         if file is not None:
-            wanted.flows[file.name] = file
+            chosen.flows[file.name] = file
             continue
-        place = _place(found.settings.root, name)
+        place = _place(read_project.settings.root, name)
         if place is None:
             raise _unknown(name, files.files)
         by_path = local_by_path(files)
-        wanted.flows.update((path, by_path[path]) for path in by_path if _is_of(path, place))
+        chosen.flows.update((path, by_path[path]) for path in by_path if _is_of(path, place))
         if place.endswith(SUFFIXES) and place not in by_path and place != CONSTANTS_FILE:
-            wanted.flows[place] = file_at(place, found.settings.root, "")
-        wanted.diagnostics.extend(each for each in beside if _is_of(each.file, place))
-    return wanted
+            chosen.flows[place] = file_at(place, read_project.settings.root, "")
+        chosen.diagnostics.extend(each for each in beside if _is_of(each.file, place))
+    return chosen
 
 
 def _place(root: Path, name: str) -> str | None:
@@ -169,9 +169,9 @@ def generate(
 
     The file name of a draft ends in .default, so no flow runs it. Edit it, then remove the suffix.
     """
-    found = find(project)
-    texts = _texts(project_flows(found.settings, found.project), name.removeprefix("/"))
-    files = ProjectFiles(found.settings.root)
+    read_project = find(project)
+    texts = _texts(project_flows(read_project.settings, read_project.project), name.removeprefix("/"))
+    files = ProjectFiles(read_project.settings.root)
     places = {path: files.at(path) for path in texts}
     root = FlowRoot(files.root)
     written = [path for path, place in places.items() if not root.has_file(place.real)]

@@ -43,40 +43,40 @@ Out = Annotated[
 
 def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """List the flows of the project."""
-    found = find(project)
-    flows = project_flows(found.settings, found.project).list()
+    read_project = find(project)
+    flows = project_flows(read_project.settings, read_project.project).list()
     if as_json:
         print_json({"flows": [each.to_wire() for each in flows]})
         return
     table = [
         (
-            f"/{each.file.command}",
-            str(len(each.flow.steps) if each.flow is not None else 0),
-            "has errors" if each.errors else "",
-            each.description,
+            f"/{flow.file.command}",
+            str(len(flow.flow.steps) if flow.flow is not None else 0),
+            "has errors" if flow.errors else "",
+            flow.description,
         )
-        for each in flows
+        for flow in flows
     ]
     print_table(("flow", "steps", "", "description"), table)
 
 
 def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
     """Print the text of a flow; its errors and warnings go to stderr."""
-    found = find(project)
-    library = project_flows(found.settings, found.project)
+    read_project = find(project)
+    library = project_flows(read_project.settings, read_project.project)
     file = _file(library.files(), name)
     read, diagnostics = library.check(file)
     say("\n".join(read.lines))
-    for each in diagnostics:
-        note(str(each))
+    for diagnostic in diagnostics:
+        note(str(diagnostic))
 
 
 def graph(
     name: FlowName, *, as_svg: AsSvg = False, out: Out = None, project: ProjectFolder = None
 ) -> None:
     """Draw a flow as Mermaid text or SVG. Segments are boxes; jumps have labels."""
-    found = find(project)
-    library = project_flows(found.settings, found.project)
+    read_project = find(project)
+    library = project_flows(read_project.settings, read_project.project)
     file = _file(library.files(), name)
     command, flow = file.command, library.check(file)[0].flow
     if flow is None:
@@ -98,10 +98,10 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
 
     async def work(runtime: Runtime) -> None:
         record = await _found(runtime.parts.storage, run_id)
-        found = result_of(record)
-        if found is None:
+        flow_result = result_of(record)
+        if flow_result is None:
             raise NotFound(f"the run {run_id!r} has no result: its status is {status_of(record)}")
-        say(pretty(found))
+        say(pretty(flow_result))
 
     run(project, work)
 
@@ -118,15 +118,15 @@ def runs(
     of = TasksOf(kind=FLOW, agent=command)
 
     async def work(runtime: Runtime) -> None:
-        found, _ = await runtime.parts.storage.projections.tasks(of=of, page=Page(limit=limit))
-        if command and not found:
+        records, _ = await runtime.parts.storage.projections.tasks(of=of, page=Page(limit=limit))
+        if command and not records:
             runtime.parts.flows.work.library.find(command)
         if as_json:
-            print_json({"runs": [_run(each) for each in found]})
+            print_json({"runs": [_run(each) for each in records]})
             return
         rows = [
-            (each.task_id, f"/{each.agent}", status_of(each), when(each.created_at))
-            for each in found
+            (record.task_id, f"/{record.agent}", status_of(record), when(record.created_at))
+            for record in records
         ]
         print_table(("run", "flow", "status", "started"), rows)
 
@@ -170,10 +170,10 @@ async def _found(storage: Storage, run_id: str) -> TaskRecord:
 def _file(files: FlowFiles, name: str) -> FlowFile:
     """Return a flow by its command or path. Raises NotFound, which suggests a similar name."""
     command = name.removeprefix("/")
-    found = files.files.get(command) or local_by_path(files).get(name.removeprefix("./"))
-    if found is None:
+    file = files.files.get(command) or local_by_path(files).get(name.removeprefix("./"))
+    if file is None:
         raise unknown_flow(command, files.files)
-    return found
+    return file
 
 
 def _run(task: TaskRecord) -> dict[str, str]:

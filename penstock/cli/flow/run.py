@@ -175,8 +175,8 @@ class _WatchedRun:
         inputs = values_of(texts, flow.inputs if flow is not None else ())
         if not self._is_asking:
             return task, inputs
-        given = {*inputs} if task is None else {*inputs, TASK}
-        typed = asked_for(wanted_of(source, self._command), given)
+        known = {*inputs} if task is None else {*inputs, TASK}
+        typed = asked_for(wanted_of(source, self._command), known)
         return typed.pop(TASK, task), inputs | typed
 
     def _end(self) -> Reply:
@@ -212,8 +212,8 @@ class _WatchedRun:
             return False
         self._shown = item.seq
         if isinstance(item.event, QuestionAsked) and self._is_asking:
-            found = self._found(item.event.question.question_id)
-            if (record := self._background.do(found)) is not None:
+            finding = self._found(item.event.question.question_id)
+            if (record := self._background.do(finding)) is not None:
                 self._ask_at_once(record)
         return self._stops(item.event)
 
@@ -350,13 +350,13 @@ def _print_result(envelope: Envelope, *, as_json: bool) -> None:
 
 def read_pairs(pairs: Iterable[str]) -> dict[str, str]:
     """Return the texts of KEY=VALUE pairs. Raises BadParameter for a malformed pair."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
             raise typer.BadParameter(f"an input has the form KEY=VALUE, found {pair!r}")
-        found[key] = text
-    return found
+        texts[key] = text
+    return texts
 
 
 def values_of(texts: Mapping[str, str], declared: Sequence[RunInput]) -> dict[str, Any]:
@@ -365,16 +365,16 @@ def values_of(texts: Mapping[str, str], declared: Sequence[RunInput]) -> dict[st
     return {name: _value(text, is_text=name in texts_wanted) for name, text in texts.items()}
 
 
-def asked_for(wanted: Mapping[str, MissingArguments], given: Collection[str]) -> dict[str, Any]:
+def asked_for(missing: Mapping[str, MissingArguments], known: Collection[str]) -> dict[str, Any]:
     """Prompt for each wanted input that was not given. A blank line omits it."""
     typed: dict[str, Any] = {}
-    for name in [each for each in wanted if each not in given]:
+    for name in [each for each in missing if each not in known]:
         try:
-            text = read_line(f"{hanging(wanted[name].question)}> ").strip()
+            text = read_line(f"{hanging(missing[name].question)}> ").strip()
         except EOFError:
             break
         if text:
-            typed[name] = wanted[name].value_of(text)
+            typed[name] = missing[name].value_of(text)
     return typed
 
 

@@ -106,9 +106,9 @@ def _header(view: View, width: int) -> Text:
 def _rounds(cards: Cards, width: int) -> Text | None:
     """Return the line with the rounds of loops."""
     rounds = [
-        f"↻ {each.step_id}: {each.iteration} of {each.most}"
-        f"{', forced out' if each.is_forced else ''}"
-        for each in cards.rounds.values()
+        f"↻ {round_card.step_id}: {round_card.iteration} of {round_card.most}"
+        f"{', forced out' if round_card.is_forced else ''}"
+        for round_card in cards.rounds.values()
     ]
     return _line("   ".join(rounds), width, "yellow") if rounds else None
 

@@ -144,8 +144,8 @@ def _approval(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
             reason = read("reason (Enter for none)> ").strip()
             return {"decision": "reject"} | ({"note": reason} if reason else {})
         if word in EDIT:
-            given = question.get("arguments", {})
-            return {"decision": "approve", "input": _edited(read, given)}
+            arguments = question.get("arguments", {})
+            return {"decision": "approve", "input": _edited(read, arguments)}
 
 
 def _payload(read: Read) -> dict[str, Any]:
@@ -158,9 +158,9 @@ def _payload(read: Read) -> dict[str, Any]:
     return {}
 
 
-def _edited(read: Read, given: Any) -> Any:
+def _edited(read: Read, arguments: Any) -> Any:
     """Return the edited input. An empty line keeps it unchanged."""
-    text = compact(given)
+    text = compact(arguments)
     while True:
         text = read("input, as JSON> ", draft=text).strip() or text
         try:
@@ -286,10 +286,10 @@ async def asked_below(
     briefs: dict[LogId, FlowRequested | None] = {}
     seen: set[str] = set()
     while True:
-        found, _ = await runtime.parts.storage.projections.questions(
+        records, _ = await runtime.parts.storage.projections.questions(
             status=QuestionStatus.OPEN, page=_PAGE
         )
-        for record in reversed(found):
+        for record in reversed(records):
             if record.question.question_id not in seen:
                 seen.add(record.question.question_id)
                 if await _is_below(runtime.parts.storage, record.log_id, task_id, briefs):

@@ -190,8 +190,8 @@ class _WatchedMessage:
         """Return a question. Shows it if it was asked before this display started."""
         if question_id in self._shown:
             return self._shown[question_id]
-        found = self._runtime.parts.storage.projections.find_question(QuestionId(question_id))
-        record = self._background.do(found)
+        finding = self._runtime.parts.storage.projections.find_question(QuestionId(question_id))
+        record = self._background.do(finding)
         if record is None:
             raise NotFound(f"there is no question {question_id}: its conversation was deleted")
         self._shown[question_id] = question = {"type": "question"} | question_record(record)

@@ -76,8 +76,8 @@ def answer_completer(question: Mapping[str, Any], ways: Sequence[str] = ()) -> C
 
     def complete(line: str) -> Sequence[str]:
         before, last = _split(line) if form.get("multiSelect") else ("", line)
-        found = _beginning(last, labels) or _beginning(last, values)
-        return [f"{before}{each}" for each in found] + _beginning(line, ways)
+        matches = _beginning(last, labels) or _beginning(last, values)
+        return [f"{before}{each}" for each in matches] + _beginning(line, ways)
 
     return complete
 

@@ -61,24 +61,24 @@ def serve(
     project: ProjectFolder = None,
 ) -> None:
     """Serve the project over HTTP until Ctrl-C."""
-    given = {"host": host, "port": port}
-    server = {name: value for name, value in given.items() if value is not None}
+    chosen = {"host": host, "port": port}
+    server = {name: value for name, value in chosen.items() if value is not None}
     tools = {"strict": True} if strict else {}
-    found = find(folder or project, server=server, tools=tools)
-    check_strict(found.settings, found.project)
-    tell_all(found.project)
+    read = find(folder or project, server=server, tools=tools)
+    check_strict(read.settings, read.project)
+    tell_all(read.project)
     factory = uvicorn.Config("", loop="auto").get_loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(_serve(found, is_watched=watch))
+        runner.run(_serve(read, is_watched=watch))
 
 
-async def _serve(found: ReadProject, *, is_watched: bool) -> None:
-    room, limits = room_of(found.settings.limits)
-    settings = found.settings.model_copy(update={"limits": limits})
-    if warning := shortage(room, limits, found.settings.limits):
+async def _serve(read: ReadProject, *, is_watched: bool) -> None:
+    room, limits = room_of(read.settings.limits)
+    settings = read.settings.model_copy(update={"limits": limits})
+    if warning := shortage(room, limits, read.settings.limits):
         note(warning)
     async with AsyncExitStack() as closing:
-        runtime = await closing.enter_async_context(open_project(settings, found.project))
+        runtime = await closing.enter_async_context(open_project(settings, read.project))
         database_parts = runtime.parts.storage.database_parts
         await check_bind(
             settings.server.host, None if database_parts is None else database_parts.keys
@@ -87,9 +87,9 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
         app = create_application(runtime, server=settings.server, rates=settings.rate_limits)
         needs_key = database_parts is not None and await database_parts.keys.exist()
         if is_watched:
-            reloader = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
+            reloader = ProjectReloader(runtime=runtime, settings=settings, first=read.project)
             await closing.enter_async_context(reloader.watched(note))
-        ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
+        ready = banner(read, runtime, listening.getsockname()[:2], needs_key=needs_key)
         await Server(app, runtime.parts.world.limits, room, ready=partial(say, ready)).serve(
             [listening]
         )
@@ -103,7 +103,7 @@ _SAMPLES = {"string": "Ann", "integer": 1, "number": 1, "boolean": True}
 
 
 def banner(
-    found: ReadProject, runtime: Runtime, address: tuple[str, int], *, needs_key: bool
+    read: ReadProject, runtime: Runtime, address: tuple[str, int], *, needs_key: bool
 ) -> str:
     """Return the address of the server, and a curl command that makes the assistant call a tool."""
     host, port = address
@@ -113,15 +113,15 @@ def banner(
     tools = count(len(list(parts.tools.invoker.registry)), "tool")
     key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
     body = {"content": first_words(_offered(runtime)), "stream": True}
-    given = shlex.quote(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
-    is_python = any(each.spec.kind != SCRIPT for each in found.project.tools)
+    request_body = shlex.quote(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    is_python = any(each.spec.kind != SCRIPT for each in read.project.tools)
     warning = "\nIts tools/*.py run in this process, with all its rights." if is_python else ""
     return (
-        f"penstock serves {found.project.root} on {url}\n"
+        f"penstock serves {read.project.root} on {url}\n"
         f"  agents: {agents}; model: {parts.chat.models.default}; {tools}{warning}\n\n"
         f"  Open {url}/ in a browser, or paste\n\n"
         f"  curl -N {url}/api/agents/{ASSISTANT}/chat{key} -H 'content-type: application/json' "
-        f"-d {given}\n\n"
+        f"-d {request_body}\n\n"
         "Ctrl-C stops it."
     )
 
@@ -178,8 +178,8 @@ def _value(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return None
     known = [*schema.get("examples", ()), *schema.get("enum", ())]
-    found = schema.get("default", known[0] if known else _SAMPLES.get(str(schema.get("type"))))
-    return found if isinstance(found, str | int | float) else None
+    value = schema.get("default", known[0] if known else _SAMPLES.get(str(schema.get("type"))))
+    return value if isinstance(value, str | int | float) else None
 
 
 def _pairs(sample: Json) -> str:

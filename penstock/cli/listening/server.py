@@ -181,14 +181,14 @@ def shared_out(descriptors: int, limits: Limits) -> tuple[ConnectionLimit, Limit
     return room, replace(limits, activations=activations)
 
 
-def shortage(room: ConnectionLimit, limits: Limits, wanted: Limits) -> str:
+def shortage(room: ConnectionLimit, limits: Limits, configured: Limits) -> str:
     """Return a warning if fewer tasks run at once than the settings allow; else an empty text."""
-    if limits.activations == wanted.activations:
+    if limits.activations == configured.activations:
         return ""
-    enough = 2 * _EACH_AT_WORK * wanted.activations + _RESERVE
+    enough = 2 * _EACH_AT_WORK * configured.activations + _RESERVE
     return (
         f"The limit of open files is low: this process serves {room.served} connections and runs "
-        f"{limits.activations} tasks at once. For {wanted.activations} tasks start it "
+        f"{limits.activations} tasks at once. For {configured.activations} tasks start it "
         f"with `ulimit -n {enough}` or more."
     )
 
@@ -199,12 +199,12 @@ def _raised() -> int:
     if soft == resource.RLIM_INFINITY:
         return _WANTED[0]
     for most in _WANTED:
-        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        if soft >= wanted:
+        target = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft >= target:
             break
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            return target
     return soft
 
 

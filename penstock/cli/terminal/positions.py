@@ -32,12 +32,14 @@ class SourcePosition(Struct, frozen=True, kw_only=True):
 def place_of(error: ErrorDetail, tool: ToolManifest | None) -> SourcePosition | None:
     """Return the position of a tool's error: its first finding, or the top frame of its script."""
     details: Mapping[str, Any] = error.details or {}
-    for each in details.get("diagnostics", ()):
-        return SourcePosition(file=each["file"], line=each["line"], column=each["column"])
-    found = _PLACE.search(str(details.get("stack", "")))
-    if found is None or tool is None:
+    for diagnostic in details.get("diagnostics", ()):
+        return SourcePosition(
+            file=diagnostic["file"], line=diagnostic["line"], column=diagnostic["column"]
+        )
+    match = _PLACE.search(str(details.get("stack", "")))
+    if match is None or tool is None:
         return None
-    name, line, column = found[1], int(found[2]), int(found[3])
+    name, line, column = match[1], int(match[2]), int(match[3])
     if name == INLINE and tool.execution.script is not None:
         at = tool.execution.place_of(line, column)
         return SourcePosition(file=tool.file, line=at.line, column=at.column)
@@ -74,7 +76,7 @@ _LINE_END = re.compile(r"\r\n|[\r\n]")
 _LAST_OF_ONE_UNIT = "\uffff"
 
 
-def in_utf16(found: ProjectCheck, root: Path) -> ProjectCheck:
+def in_utf16(result: ProjectCheck, root: Path) -> ProjectCheck:
     """Return the findings with columns in UTF-16 units. Unreadable files keep their columns."""
 
     @cache
@@ -95,7 +97,7 @@ def in_utf16(found: ProjectCheck, root: Path) -> ProjectCheck:
             end_column=_units(of_file, end_line, end),
         )
 
-    return replace(found, diagnostics=tuple(map(moved, found.diagnostics)))
+    return replace(result, diagnostics=tuple(map(moved, result.diagnostics)))
 
 
 def _units(lines: list[str], line: int, column: int) -> int:

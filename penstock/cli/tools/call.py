@@ -41,7 +41,7 @@ WithTrace = Annotated[bool, typer.Option("--trace", help="Print every hop of the
 def call(
     words: Words,
     *,
-    given: ToolInput = None,
+    input_text: ToolInput = None,
     skills: SkillNames = None,
     with_trace: WithTrace = False,
     project: ProjectFolder = None,
@@ -61,7 +61,7 @@ def call(
             members, problems = _members(known, pairs)
             asked = NewCall(
                 tool_id=tool,
-                input=read_object(given, "--input") | members,
+                input=read_object(input_text, "--input") | members,
                 selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
             watched = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
@@ -168,8 +168,8 @@ class WatchedCall:
 
     def show_waiting(self, envelope: Envelope) -> None:
         """Show the questions that the call still waits for, and how to answer them."""
-        found = (self._question(each) for each in _waiting(envelope))
-        show_waiting([each for each in found if each is not None])
+        records = (self._question(each) for each in _waiting(envelope))
+        show_waiting([each for each in records if each is not None])
 
     def code(self, envelope: Envelope) -> int:
         """Return the exit code."""
@@ -200,8 +200,8 @@ class WatchedCall:
 
     def _answer(self, asker: Asker, envelope: Envelope) -> bool:
         """Ask the questions of the call; False if the person answers later."""
-        found = (self._question(each) for each in _waiting(envelope))
-        return any(asker.meet(each) for each in found if each is not None)
+        records = (self._question(each) for each in _waiting(envelope))
+        return any(asker.meet(each) for each in records if each is not None)
 
     def _question(self, question_id: QuestionId) -> QuestionRecord | None:
         find = self._runtime.parts.storage.projections.find_question(question_id)

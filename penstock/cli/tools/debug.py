@@ -44,7 +44,7 @@ _IS_TO_ADD = "first add {place} under Configure…, because it is not the defaul
 def debug(
     tool: Name,
     *,
-    given: ToolInput = None,
+    input_text: ToolInput = None,
     port: Port = USUAL_PORT,
     project: ProjectFolder = None,
     as_json: AsJson = False,
@@ -56,18 +56,18 @@ def debug(
     """
     if missing := missing_deno():
         raise typer.BadParameter(missing)
-    found = find(project)
-    tell_findings(found.project, tool)
+    read = find(project)
+    tell_findings(read.project, tool)
     addresses: list[str] = []
 
     def announce(address: str) -> None:
         addresses.append(address)
         note(where(len(addresses), address))
 
-    if found.project.sandbox is not None:
-        found.project.sandbox.debug(announce, port)
-    _lift_timeouts(found.project)
-    envelope, code = _called(found, tool, read_object(given, "--input"), is_asking=not as_json)
+    if read.project.sandbox is not None:
+        read.project.sandbox.debug(announce, port)
+    _lift_timeouts(read.project)
+    envelope, code = _called(read, tool, read_object(input_text, "--input"), is_asking=not as_json)
     if as_json:
         print_json(envelope.to_wire())
     else:
@@ -75,9 +75,11 @@ def debug(
     raise typer.Exit(code)
 
 
-def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> tuple[Envelope, int]:
+def _called(
+    read: ReadProject, tool: str, tool_input: Json, *, is_asking: bool
+) -> tuple[Envelope, int]:
     """Call the tool; return the outcome and the exit code."""
-    context = visit_project(found.settings, found.project)
+    context = visit_project(read.settings, read.project)
     with Background() as background:
         runtime = background.enter(context)
         try:
@@ -87,7 +89,7 @@ def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> t
                 envelope = refusal.envelope()
                 note("Run `penstock tools list --direct` to see the tools that you can call.")
             else:
-                request = NewCall(tool_id=tool, input=dict(given))
+                request = NewCall(tool_id=tool, input=dict(tool_input))
                 envelope = watched.outcome(watched.requested(request))
                 watched.show_waiting(envelope)
             return envelope, watched.code(envelope)

@@ -62,11 +62,11 @@ def show_grants(
     as_json: AsJson = False,
 ) -> None:
     """Show which callers may use a tool, and why."""
-    found = find(project).project
-    tell_findings(found, tool)
-    registry = Registry(found.every_tool)
+    read = find(project).project
+    tell_findings(read, tool)
+    registry = Registry(read.every_tool)
     spec = registry.get(tool).spec
-    caller = _caller(found, registry, skill or (), root)
+    caller = _caller(read, registry, skill or (), root)
     origins = [origin] if origin else list(Origin)
     parts = [_part(spec, replace(caller, origin=each)) for each in origins]
     if as_json:
@@ -153,8 +153,8 @@ def list_tools(options: ListOptions) -> None:
     """List the tools of the project and the built-in tools."""
     read = find(options.project)
     tell_findings(read.project)
-    wanted = None if options.skill is None else _granted(read.project, options.skill)
-    tools = [each for each in read.project.every_tool if _is_wanted(each.spec, options, wanted)]
+    granted = None if options.skill is None else _granted(read.project, options.skill)
+    tools = [each for each in read.project.every_tool if _is_wanted(each.spec, options, granted)]
     if options.offered is not None:
         _list_offered(read, options.offered, tools, as_json=options.as_json)
         return
@@ -175,13 +175,13 @@ def list_tools(options: ListOptions) -> None:
 def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Show a tool: its schemas, effect and limits, with defaults filled in."""
     read = find(project)
-    found = read.project
-    chosen = Registry(found.every_tool).get(tool)
-    manifests = _manifests(found)
+    read_project = read.project
+    chosen = Registry(read_project.every_tool).get(tool)
+    manifests = _manifests(read_project)
     part = spec_part(chosen.spec) | {"defined": _place(chosen, manifests)}
-    manifest, findings = manifests.get(tool), findings_of(found, tool)
+    manifest, findings = manifests.get(tool), findings_of(read_project, tool)
     is_whole = isinstance(chosen, ScriptTool) and manifest is not None
-    tell_findings(found, tool, reported=findings if is_whole else ())
+    tell_findings(read_project, tool, reported=findings if is_whole else ())
     if isinstance(chosen, ScriptTool) and manifest is not None:
         part |= {
             "manifest": _plain(_filled_in(manifest, read.settings)),
@@ -252,9 +252,9 @@ def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_jso
     definitions = _at_start(agents.get(name), read, shelf)
     kinds = {each.spec.tool_id: each.spec.kind for each in among}
     rows = [
-        (each.name, kinds[each.name], _family(each), tool_tokens(each))
-        for each in definitions
-        if each.name in kinds
+        (tool.name, kinds[tool.name], _family(tool), tool_tokens(tool))
+        for tool in definitions
+        if tool.name in kinds
     ]
     columns, total = ("tool", "kind", "family", "tokens"), sum(row[3] for row in rows)
     if as_json:

@@ -99,7 +99,7 @@ def run_tool(options: Options) -> None:
     (approve or reject for approvals); at a terminal you are prompted for the rest. Exit codes: 0
     success, 1 failed or timed out, 2 wrong usage, 3 invalid input, 4 waiting for a person.
     """
-    given = read_object(options.given, "--input")
+    tool_input = read_object(options.given, "--input")
     root = find_root(Path()) if options.project is None else check_root(options.project)
     plan, project, context = _prepared(root, options)
     if (missing := _missing(project, plan.tool_id)) is not None:
@@ -110,7 +110,7 @@ def run_tool(options: Options) -> None:
             try:
                 is_direct = Registry(project.every_tool).get(plan.tool_id).spec.direct_call
                 one = _OneTrial(trial, background, options, is_direct=is_direct)
-                envelope = one.outcome(given)
+                envelope = one.outcome(tool_input)
                 if options.write_state and options.mocks is not None:
                     _write_state(options.mocks, background.do(trial.state()))
             finally:
@@ -144,10 +144,10 @@ def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
     return plan, project, open_trial(settings, project, plan)
 
 
-def _texts(given: Any) -> dict[str, str]:
+def _texts(value: Any) -> dict[str, str]:
     """Return the configuration texts of the mocks. `read_mocks` reports values of other types."""
-    found = given if isinstance(given, dict) else {}
-    return {key: each for key, each in found.items() if isinstance(each, str)}
+    texts = value if isinstance(value, dict) else {}
+    return {key: each for key, each in texts.items() if isinstance(each, str)}
 
 
 def _missing(project: Project, tool_id: str) -> Envelope | None:
@@ -178,11 +178,11 @@ class _OneTrial:
         if options.permission is not None:
             self._profile = Profile(permissions=frozenset(options.permission))
 
-    def outcome(self, given: dict[str, Any]) -> Envelope:
+    def outcome(self, tool_input: dict[str, Any]) -> Envelope:
         """Make the call; return its outcome once it ends or a question stays unanswered."""
         runtime, task_id = self._trial.runtime, self._trial.task_id
         skills = selected(runtime, ASSISTANT, self._skills, self._profile)
-        call = NewCall(tool_id=self._tool_id, input=given, selected_skills=skills)
+        call = NewCall(tool_id=self._tool_id, input=tool_input, selected_skills=skills)
         self._background.do(runtime.request(call, self._profile, task_id=task_id))
         timeline = Timeline(runtime, task_id, asks=False)
         while True:

@@ -32,18 +32,18 @@ def types(
 
     It declares `flo`, the globals, and the inputs and outputs of all tools that scripts may call.
     """
-    found = find(path or project).project
-    tell_findings(found)
-    files = typing_files(found, out)
+    read = find(path or project).project
+    tell_findings(read)
+    files = typing_files(read, out)
     stale = [each for each in files if each.is_stale]
     if not check:
-        for each in stale:
-            each.write()
+        for file in stale:
+            file.write()
     if as_json:
         print_json({"files": [_part(each, stale) for each in files]})
     else:
-        for each in stale:
-            say(f"  {each.path}")
+        for file in stale:
+            say(f"  {file.path}")
         done = "stale; run `penstock types` to write them" if check else "written"
         note(f"{len(stale)} of {len(files)} files {done}")
     if check and stale:

@@ -45,15 +45,15 @@ async def list_agents(request: Request, query: Annotated[AgentsQuery, Query()]) 
     context, _ = context_of(request), allowed(request, READ)
     by, page = query.sorted_by(SORTS), query.page
     needle = query.search.casefold()
-    found = [
-        _agent(each)
-        for each in context.chat.agents.list()
-        if needle in f"{each.name}\n{each.description}".casefold()
+    agents = [
+        _agent(agent)
+        for agent in context.chat.agents.list()
+        if needle in f"{agent.name}\n{agent.description}".casefold()
     ]
-    found.sort(
+    agents.sort(
         key=lambda each: (each[by] or "", each["name"]), reverse=page.descends(usually=False)
     )
-    return page_of("agents", found[page.offset : page.offset + page.limit], page, len(found))
+    return page_of("agents", agents[page.offset : page.offset + page.limit], page, len(agents))
 
 
 @router.get("/{agent_id}", responses=answers("Agent"), response_class=Json)
@@ -128,12 +128,12 @@ async def read_metrics(
     since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
     definitions = _definitions(context.chat, agent_id)
     span = MetricsRange(agent=agent_id, since=since, until=until)
-    found = await context.kept.metrics.of_tools(span, definitions)
-    if not found:
+    tallies = await context.kept.metrics.of_tools(span, definitions)
+    if not tallies:
         context.chat.agents.get(agent_id)
     shown = [
         tally.to_wire(tool_id)
-        for tool_id, tally in found.items()
+        for tool_id, tally in tallies.items()
         if query.tool is None or query.tool == tool_id
     ]
     return Json({"metrics": shown, "meta": {"from": to_iso(since), "to": to_iso(until)}})
@@ -141,15 +141,15 @@ async def read_metrics(
 
 def _definitions(chat: ChatParts, agent_id: str) -> dict[str, int]:
     """Return the tokens of each tool's definition; none for an agent that does not exist."""
-    agent, found = chat.agents.look_up(agent_id), dict[str, int]()
+    agent, sizes = chat.agents.look_up(agent_id), dict[str, int]()
     if agent is None:
-        return found
+        return sizes
     for tool in chat.participants.invoker(agent).registry:
         shown = definition(tool)
         parameters: dict[str, Any] = dict(shown.parameters)
         text = f"{shown.name}{shown.description}{compact(parameters)}"
-        found[tool.spec.tool_id] = tokens(text)
-    return found
+        sizes[tool.spec.tool_id] = tokens(text)
+    return sizes
 
 
 @permissions_router.get("", responses=answers("Permissions"), response_class=Json)
@@ -165,8 +165,12 @@ async def list_permissions(request: Request) -> Response:
 
 def _group(group: PermissionGroup) -> dict[str, Any]:
     permissions = [
-        {"permissionId": each.permission_id, "name": each.name, "description": each.description}
-        for each in group.permissions
+        {
+            "permissionId": permission.permission_id,
+            "name": permission.name,
+            "description": permission.description,
+        }
+        for permission in group.permissions
     ]
     return {
         "groupId": group.group_id,

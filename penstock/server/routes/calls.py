@@ -58,9 +58,9 @@ Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
 async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -> Response:
     """Return the tools that this profile can call, by id."""
     context, profile = context_of(request), allowed(request, READ)
-    found = _direct(context.tools).of(profile)
-    part = [tool_part(each) for each in found[offset : offset + limit]]
-    return page_of("directCalls", part, Page(limit=limit, offset=offset), len(found))
+    tools = _direct(context.tools).of(profile)
+    part = [tool_part(each) for each in tools[offset : offset + limit]]
+    return page_of("directCalls", part, Page(limit=limit, offset=offset), len(tools))
 
 
 @router.get("/{tool_id}", responses=answers("DirectCall"), response_class=Json)
@@ -150,20 +150,20 @@ def _questions(reply: Reply) -> dict[str, Any]:
 
 def _asked(body: Any) -> dict[str, Any]:
     """Return the body with its `input` unchecked. Raises BadRequest for an invalid body."""
-    given = body.get("input") if isinstance(body, dict) else None
+    input_value = body.get("input") if isinstance(body, dict) else None
     try:
-        asked = CALL.read(body if given is None else {**body, "input": {}})
+        asked = CALL.read(body if input_value is None else {**body, "input": {}})
     except InvalidRequest as error:
         issues = "; ".join(f"{each['field'] or '/'} {each['issue']}" for each in error.problems)
         raise BadRequest(f"the body of a direct call is invalid: {issues}") from None
-    return asked | {"input": {} if given is None else given}
+    return asked | {"input": {} if input_value is None else input_value}
 
 
 def _input(tool_id: str, asked: dict[str, Any]) -> dict[str, Any]:
-    given = asked["input"]
-    if not isinstance(given, dict):
-        raise invalid(tool_id, [Problem("", f"must be an object, found {json_type(given)}")])
-    return given
+    value = asked["input"]
+    if not isinstance(value, dict):
+        raise invalid(tool_id, [Problem("", f"must be an object, found {json_type(value)}")])
+    return value
 
 
 async def _skills(

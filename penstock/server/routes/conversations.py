@@ -62,12 +62,12 @@ async def read_history(agent_id: str, request: Request, query: InHistory) -> Res
     if session is None:
         context.chat.agents.get(agent_id)
         return Json({"messages": [], "conversationId": None, "meta": meta})
-    wanted = HistoryRange(
+    history_range = HistoryRange(
         view=query.view, limit=query.limit, before=query.before, search=query.search
     )
-    found = await context.history.page(session.session_id, wanted)
-    meta |= {"total": found.total, "hasMore": found.has_more}
-    return Json({"messages": found.messages, "conversationId": session.session_id, "meta": meta})
+    page = await context.history.page(session.session_id, history_range)
+    meta |= {"total": page.total, "hasMore": page.has_more}
+    return Json({"messages": page.messages, "conversationId": session.session_id, "meta": meta})
 
 
 @router.delete("", status_code=204, responses=_GONE, response_class=Response)
@@ -88,9 +88,9 @@ async def list_models(agent_id: str, request: Request) -> Response:
     context.chat.agents.get(agent_id)
     models = context.chat.models
     cards: list[dict[str, Any]] = []
-    for each in models.cards():
-        await models.look_up(each.model_id)
-        cards.append(_model(each, models.find(each.model_id) is not None))
+    for card in models.cards():
+        await models.look_up(card.model_id)
+        cards.append(_model(card, models.find(card.model_id) is not None))
     return Json({"models": cards, "default": models.default})
 
 
@@ -138,12 +138,12 @@ async def list_conversations(
     context, profile = context_of(request), allowed(request, READ)
     sort = SORTS[query.sorted_by(SORTS)]
     directory = directory_of(context)
-    found, total = await directory.list(
+    sessions, total = await directory.list(
         agent_id, profile, page=query.page, search=query.search, sort=sort
     )
     if not total and await directory.newest(agent_id, profile) is None:
         context.chat.agents.get(agent_id)
-    return page_of("conversations", [conversation(each) for each in found], query.page, total)
+    return page_of("conversations", [conversation(each) for each in sessions], query.page, total)
 
 
 @router.post(

@@ -37,8 +37,8 @@ class StepStates:
     def __init__(self, task_id: TaskId, steps: Sequence[Mapping[str, Any]]) -> None:
         self._frame = str(task_id)
         self._parts = {
-            each["id"]: {"id": each["id"], "type": each["type"], "state": "pending", "visits": 0}
-            for each in steps
+            step["id"]: {"id": step["id"], "type": step["type"], "state": "pending", "visits": 0}
+            for step in steps
         }
 
     def apply(self, record: Record) -> None:
@@ -59,8 +59,8 @@ class StepStates:
 
     def wait(self, asked: Sequence[QuestionRecord]) -> None:
         """Mark the steps of open questions as waiting."""
-        for each in asked:
-            below = each.question.path.removeprefix(f"{self._frame}/")
+        for record in asked:
+            below = record.question.path.removeprefix(f"{self._frame}/")
             part = self._parts.get(below.split("/")[0])
             if part is not None and part["state"] == "running":
                 part["state"] = "waiting"

@@ -113,11 +113,11 @@ async def list_runs(name: str, request: Request, query: Annotated[RunQuery, Quer
     """Return the runs of a flow, newest first; `sort` is startedAt."""
     context, profile = context_of(request), allowed(request, READ)
     query.sorted_by(SORTS)
-    found, total = await _runs(context.storage, name, profile, query)
+    tasks, total = await _runs(context.storage, name, profile, query)
     if not total and query.status is None:
         await asyncio.to_thread(flows_of(context.flows).find, name)
     return page_of(
-        "runs", [await _listed(context.storage, each) for each in found], query.page, total
+        "runs", [await _listed(context.storage, each) for each in tasks], query.page, total
     )
 
 
@@ -133,8 +133,8 @@ async def read_run(name: str, run_id: str, request: Request) -> Response:
     if not started and any(isinstance(each.event, StepStarted) for each in records):
         raise unfit(task)
     states = StepStates(task.task_id, started.get("steps", ()))
-    for each in records:
-        states.apply(each)
+    for record in records:
+        states.apply(record)
     states.wait(asked)
     result = result_of(task)
     more = {
@@ -154,10 +154,10 @@ async def follow_run(name: str, run_id: str, request: Request) -> Response:
     """Follow a run from its start, or after `Last-Event-ID`."""
     context, profile = context_of(request), allowed(request, READ)
     task = await _own(context.storage, profile, name, run_id)
-    given = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
-    shown = Position.parse(given) if given else Position(0)
+    last = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
+    shown = Position.parse(last) if last else Position(0)
     if shown.seq > await context.storage.log.head(task.log_id):
-        raise BadLastEventId(f"this run has not reached event {given}")
+        raise BadLastEventId(f"this run has not reached event {last}")
     if task.ended_seq is not None and shown >= Position(task.ended_seq):
         return Response(status_code=NO_CONTENT)
     slot = context.streams.enter(profile)
@@ -235,27 +235,27 @@ async def _runs(
 ) -> tuple[list[TaskRecord], int]:
     """Return a page of the runs of a flow that are this profile's, and how many there are."""
     owner = None if profile.holds(ADMIN) else profile.profile_id
-    tasks, wanted = storage.projections.tasks, query.status
-    of = TasksOf(kind=FLOW, agent=name, status=_task_status(wanted))
-    if wanted not in _FAILED:
-        found, total = await tasks(profile_id=owner, of=of, page=query.page)
-        return list(found), total
+    tasks, status = storage.projections.tasks, query.status
+    of = TasksOf(kind=FLOW, agent=name, status=_task_status(status))
+    if status not in _FAILED:
+        records, total = await tasks(profile_id=owner, of=of, page=query.page)
+        return list(records), total
     matching: list[TaskRecord] = []
     offset, total = 0, 1
     while offset < total:
         page = replace(query.page, limit=_MANY, offset=offset)
-        found, total = await tasks(profile_id=owner, of=of, page=page)
-        matching += [each for each in found if status_of(each) == wanted]
+        records, total = await tasks(profile_id=owner, of=of, page=page)
+        matching += [each for each in records if status_of(each) == status]
         offset += _MANY
     part = matching[query.offset : query.offset + query.limit]
     return part, len(matching)
 
 
-def _task_status(wanted: str | None) -> TaskStatus | None:
+def _task_status(run_status: str | None) -> TaskStatus | None:
     """Return the task status of a run status."""
-    if wanted is None or wanted in BEFORE_THE_END:
-        return None if wanted is None else TaskStatus(wanted)
-    ended = (status for status, run in STATUS.items() if run.value == wanted)
+    if run_status is None or run_status in BEFORE_THE_END:
+        return None if run_status is None else TaskStatus(run_status)
+    ended = (status for status, run in STATUS.items() if run.value == run_status)
     return next(ended, TaskStatus.FAILED)
 
 
@@ -271,15 +271,15 @@ async def _listed(storage: Storage, task: TaskRecord) -> dict[str, Any]:
 async def _part(storage: Storage, task: TaskRecord) -> dict[str, Any]:
     """Return a run. Raises StoreCorrupt."""
     asked = (await first_record(storage.log, task)).event
-    wanted = asked.task if isinstance(asked, FlowRequested) else None
-    return _shown(task, wanted or "", await _step_count(storage, task))
+    text = asked.task if isinstance(asked, FlowRequested) else None
+    return _shown(task, text or "", await _step_count(storage, task))
 
 
-def _shown(task: TaskRecord, wanted: str, steps: int) -> dict[str, Any]:
+def _shown(task: TaskRecord, text: str, steps: int) -> dict[str, Any]:
     part: dict[str, Any] = {
         "runId": task.task_id,
         "status": status_of(task),
-        "task": wanted,
+        "task": text,
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
         "stepCount": steps,
     }

@@ -58,11 +58,11 @@ async def list_flows(request: Request, query: Annotated[FlowsQuery, Query()]) ->
     by, page, flows = query.sorted_by(SORTS), query.page, flows_of(context.flows)
     needle = query.search.casefold()
     listed = [each.to_wire() for each in await asyncio.to_thread(flows.list)]
-    found = [
-        each for each in listed if needle in f"{each['name']}\n{each['description']}".casefold()
+    matching = [
+        flow for flow in listed if needle in f"{flow['name']}\n{flow['description']}".casefold()
     ]
-    found.sort(key=lambda each: (each[by], each["name"]), reverse=page.descends(usually=False))
-    return page_of("flows", found[page.offset : page.offset + page.limit], page, len(found))
+    matching.sort(key=lambda each: (each[by], each["name"]), reverse=page.descends(usually=False))
+    return page_of("flows", matching[page.offset : page.offset + page.limit], page, len(matching))
 
 
 @router.post(
@@ -93,16 +93,16 @@ async def check_flow(request: Request) -> Response:
     flows, asked = flows_of(context.flows), CHECKED.read(body)
     file = FlowFile(command="unwritten", path=_UNWRITTEN, root=flows.root, tier=Tier.LOCAL)
     content = asked["content"]
-    found = await asyncio.to_thread(flows.check_text, file, content)
+    diagnostics = await asyncio.to_thread(flows.check_text, file, content)
     more = {}
     if (
         asked.get("dryRun")
-        and not has_error(found)
+        and not has_error(diagnostics)
         and (runs := _authoring_of(context.flows).dry_runs) is not None
     ):
         dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
-        found, more = in_file_order([*found, *problems]), {"dryRun": dry.to_wire()}
-    return Json({"diagnostics": [each.to_finding() for each in found], **more})
+        diagnostics, more = in_file_order([*diagnostics, *problems]), {"dryRun": dry.to_wire()}
+    return Json({"diagnostics": [each.to_finding() for each in diagnostics], **more})
 
 
 @router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
@@ -171,10 +171,10 @@ def flows_of(parts: FlowParts) -> ProjectFlows:
 
 async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
     """Return the file of a flow. Raises NotFound, which names the nearest flow."""
-    found = (await asyncio.to_thread(flows.files)).files
-    if name not in found:
-        raise unknown_flow(name, found)
-    return found[name]
+    files = (await asyncio.to_thread(flows.files)).files
+    if name not in files:
+        raise unknown_flow(name, files)
+    return files[name]
 
 
 def step_part(step: Step) -> dict[str, str]:

@@ -204,8 +204,8 @@ def _view(
     task_id: TaskId | None,
     follows: bool = False,
 ) -> StreamView:
-    found = context.chat.agents.look_up(agent)
-    max_iterations = (DEFAULTS if found is None else found.settings).max_iterations
+    known_agent = context.chat.agents.look_up(agent)
+    max_iterations = (DEFAULTS if known_agent is None else known_agent.settings).max_iterations
     return StreamView(
         session_id=session_id,
         link_to=context.links.of,

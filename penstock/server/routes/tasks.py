@@ -114,16 +114,16 @@ async def read_events(
     if _STREAM in request.headers.get("accept", ""):
         last = request.headers.get("last-event-id") or query.last
         return await _follow(context, profile, task, last)
-    found: list[Record] = []
+    records: list[Record] = []
     after = max(query.after, task.first_seq - 1)
-    while len(found) <= query.limit and (task.ended_seq is None or after < task.ended_seq):
+    while len(records) <= query.limit and (task.ended_seq is None or after < task.ended_seq):
         page = await context.storage.log.read(task.log_id, after=after, limit=200)
-        found += [each for each in page if each.task_id == task.task_id]
+        records += [each for each in page if each.task_id == task.task_id]
         if not page:
             break
         after = page[-1].seq
-    meta = {"limit": query.limit, "hasMore": len(found) > query.limit}
-    return Json({"events": [event_part(each) for each in found[: query.limit]], "meta": meta})
+    meta = {"limit": query.limit, "hasMore": len(records) > query.limit}
+    return Json({"events": [event_part(each) for each in records[: query.limit]], "meta": meta})
 
 
 async def _follow(
@@ -237,25 +237,25 @@ async def list_questions(request: Request, query: Annotated[QuestionQuery, Query
     """Return questions, oldest first; `sort` is createdAt."""
     context, profile = context_of(request), admitted(request, READ)
     query.sorted_by(QUESTION_SORTS)
-    found, total = await context.storage.projections.questions(
+    records, total = await context.storage.projections.questions(
         profile_id=None if profile.holds(ADMIN) else profile.profile_id,
         log_id=LogId(profile.session_id) if profile.session_id else query.session_id,
         agent=query.agent_id,
         status=query.status,
         page=query.page,
     )
-    return page_of("questions", [question_record(each) for each in found], query.page, total)
+    return page_of("questions", [question_record(each) for each in records], query.page, total)
 
 
 @questions_router.get("/{question_id}", responses=answers("Question"), response_class=Json)
 async def read_question(question_id: str, request: Request) -> Response:
     """Return one question."""
     context, profile = context_of(request), admitted(request, READ)
-    found = await context.storage.projections.find_question(QuestionId(question_id))
-    if found is None:
+    record = await context.storage.projections.find_question(QuestionId(question_id))
+    if record is None:
         raise NotFound(f"there is no question {question_id!r}")
-    owned(profile, found.profile_id, f"question {question_id!r}", found.log_id)
-    return Json(question_record(found))
+    owned(profile, record.profile_id, f"question {question_id!r}", record.log_id)
+    return Json(question_record(record))
 
 
 @questions_router.post(

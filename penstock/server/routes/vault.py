@@ -52,14 +52,14 @@ async def list_secrets(
     """Return the names of secrets, never their values; `me` is the profile of the key."""
     where = _permitted(request, scope, scope_id, READ)
     query.sorted_by(SORTS)
-    found = [
-        {"key": each.key, "updatedAt": to_iso(each.updated_at)}
-        for each in await context_of(request).kept.vault.notes(where)
-        if query.search in each.key
+    secrets = [
+        {"key": note.key, "updatedAt": to_iso(note.updated_at)}
+        for note in await context_of(request).kept.vault.notes(where)
+        if query.search in note.key
     ]
     page = query.page
-    found.sort(key=lambda each: each["key"], reverse=page.descends(usually=False))
-    return page_of("secrets", found[page.offset : page.offset + page.limit], page, len(found))
+    secrets.sort(key=lambda each: each["key"], reverse=page.descends(usually=False))
+    return page_of("secrets", secrets[page.offset : page.offset + page.limit], page, len(secrets))
 
 
 @router.put(
