@@ -16,7 +16,7 @@ SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
 SHOWN = {
     "`kill -9` while a model answers": [
         "journeys/test_killed.py::test_a_reply_that_was_cut_begins_again_and_its_log_says_so",
-        "server/streams/test_wire.py::test_a_restarted_reply_is_taken_back",
+        "server/streams/test_wire.py::test_a_restarted_reply_is_retracted",
     ],
     "`kill -9` in a tool whose effect is `none` or `read`": [
         "journeys/test_poison.py::test_a_call_that_kills_the_process_fails_its_task_in_the_end"
@@ -30,7 +30,7 @@ SHOWN = {
     ],
     "an answer, a cancel and the end of its time come at once": [
         "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
-        "server/routes/test_tasks.py::test_no_answer_is_taken_once_the_cancel_was",
+        "server/routes/test_tasks.py::test_an_answer_after_a_cancel_is_refused",
     ],
     "a row of the database is lost or does not read back": [
         "journeys/test_damaged_logs.py::test_a_damaged_conversation_hurts_itself_alone",

@@ -99,7 +99,7 @@ def test_an_annotation_stays_on_its_line() -> None:
 
 def test_flows_and_agents_are_looked_at_too(run: Run, project: Path) -> None:
     """`penstock flow check` is also part of `penstock check`."""
-    text = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: nobody}\n"
+    text = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: missing}\n"
     agent = "---\nname: scout\ndescription: d\ntools: raed\n---\nYou look.\n"
     write(project, {"flows/x.yaml": text, "flows/a b.yaml": text, "agents/scout.md": agent})
     code, out, _ = run("check")

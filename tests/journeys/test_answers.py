@@ -1,4 +1,4 @@
-"""Answers: which count, who may give them, and what becomes of messages meanwhile."""
+"""Answers: which are valid, which profiles can give them, and messages that arrive meanwhile."""
 
 import asyncio
 from collections.abc import Sequence

@@ -131,7 +131,7 @@ async def test_seconds_that_run_out_in_the_middle_stop_the_call(
 
 
 async def watched(runtime: Runtime, content: str) -> list[dict[str, Any]]:
-    """Say something, and return the frames of what becomes of it."""
+    """Send a message, and return its frames."""
     sent = await runtime.send(NewMessage(content=content))
     return [dict(frame) async for frame in frames_of(runtime, sent, "assistant")]
 

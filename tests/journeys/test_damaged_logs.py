@@ -283,7 +283,7 @@ async def test_a_damaged_run_hurts_itself_alone(name: str, tmp_path: Path) -> No
 async def test_a_list_says_what_it_leaves_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Operators are told; a task whose outcome is lost is listed, and says so."""
+    """Operators see a warning; a task whose outcome is lost is listed as such."""
     url = f"sqlite:///{tmp_path}/a.db"
     async with opened(url) as server:
         conversation = (await server.say("Add")).headers["x-conversation-id"]

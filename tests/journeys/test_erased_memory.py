@@ -79,7 +79,7 @@ class Talk:
         self._model.requests.clear()
 
     async def left(self) -> list[str]:
-        """Return what has the word, besides the fake of the model."""
+        """Return the objects that hold the word, except the fake model."""
         await settle()
         self.forget()
         return holders(word())

@@ -14,7 +14,7 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.state import Scope, ScopeKind
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SEAL = "a secret that nobody else has"
+SEAL = "a secret of its own"
 
 
 @pytest.fixture

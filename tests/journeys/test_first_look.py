@@ -1,4 +1,4 @@
-"""Nobody comes in without a key until a look has proven that there is none."""
+"""No request is admitted without a key until a query has proven that no key exists."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ STEP = "/api/direct-calls/step"
 
 @pytest.mark.parametrize("has_key", [True, False])
 async def test_keyless_requests_wait_for_the_first_look(tmp_path: Path, has_key: bool) -> None:
-    """A slow first look lets nobody in; it is made once, for all who knock meanwhile."""
+    """A slow first query admits no request; all concurrent requests share it."""
     step = Act("step", direct_call=True)
     async with database_at(tmp_path) as database, served(url=database, tools=[step]) as server:
         if has_key:

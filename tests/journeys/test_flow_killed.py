@@ -20,7 +20,7 @@ from tests.kit.tools import Act
 
 pytestmark = pytest.mark.programs
 WRITES = 27
-"""How often the run below is written to, when nobody dies."""
+"""How often the log of the run below is written when no process dies."""
 FLOW = """
   - {id: web, agent: scout, task: web}
   - {id: code, agent: scout, task: code}

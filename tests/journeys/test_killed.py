@@ -23,7 +23,7 @@ from tests.kit.tools import Act, calling, together
 
 pytestmark = pytest.mark.programs
 WRITES = 28
-"""How often the story below is written to, when nobody dies."""
+"""How often the log of the story below is written when no process dies."""
 
 
 class Cast:

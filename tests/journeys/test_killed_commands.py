@@ -21,7 +21,7 @@ from tests.kit.tools import Act, calling
 
 pytestmark = pytest.mark.programs
 WRITES = 9
-"""How often the command below is written to, when nobody dies."""
+"""How often the log of the command below is written when no process dies."""
 
 
 class Cast:

@@ -34,7 +34,7 @@ def names(title: str) -> list[str]:
 
 @pytest.fixture
 def codes(project: ProjectFolder) -> Callable[[str], list[str]]:
-    """Return the codes of what is wrong with a line of a script."""
+    """Return the codes of the errors in a line of a script."""
     project.write("tools/lib/x.mts", "export default 1;\n")
     project.write("tools/lib/data.json", "{}\n")
     project.write("x.mts", "export default 1;\n")

@@ -36,7 +36,7 @@ async def outcome(runtime: Runtime, sent: SentMessage) -> CallSettled:
 
 
 async def until_free(runtime: Runtime, log_id: str) -> None:
-    """Wait until nobody holds a log, and nothing is to be done in it."""
+    """Wait until no process holds a log and no work is left in it."""
     log = runtime.parts.storage.log
     while (lease := await log.acquire(LogId(log_id), "a test")) is None:
         await runtime.parts.world.clock.sleep(0.001)
@@ -193,7 +193,7 @@ async def test_a_command_that_is_a_flow_parks_like_a_call_of_a_model() -> None:
 
 
 async def test_runs_three_deep_need_one_place_only() -> None:
-    """Who waits for another run has lent its place to that one."""
+    """A run that waits for another has lent its slot to that one."""
     here = place(limits=tight(workflow_max_concurrent=1, flow_runs=1))
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
         reply = await runtime.chat("deep")

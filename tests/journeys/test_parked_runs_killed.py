@@ -15,7 +15,7 @@ from tests.kit.parked import RUNTIME, model, place, runs, tight
 
 pytestmark = pytest.mark.programs
 WRITES = {"asks": 15, "outer": 24}
-"""How often the stories below are written to, when nobody dies."""
+"""How often the logs of the stories below are written when no process dies."""
 
 
 def answers(question: Question) -> dict[str, str]:
@@ -23,7 +23,7 @@ def answers(question: Question) -> dict[str, str]:
 
 
 async def tell(workflow: str, log: DyingLog, clock: FakeClock) -> tuple[Reply, int]:
-    """Tell the story in as many lives as it takes; returns how many runs there were besides."""
+    """Run the story in as many processes as it needs; return how many other runs there were."""
     here = place(clock=clock, log=log, limits=tight(shutdown_seconds=0, flow_runs=1))
     while True:
         async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:

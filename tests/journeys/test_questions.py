@@ -75,7 +75,7 @@ async def test_no_question_waits_for_a_person_longer_than_the_agent_says(
     tool: Tool, given: dict[str, Any]
 ) -> None:
     """The page: "It may wait for ever (`question_ttl_seconds` null) or settle"."""
-    clock, model = FakeClock(), ScriptedModel([call(tool.spec.tool_id, **given), say("Nobody.")])
+    clock, model = FakeClock(), ScriptedModel([call(tool.spec.tool_id, **given), say("No answer.")])
     agents, place = [agent(question_ttl_seconds=60)], MemoryStorage(clock=clock)
     async with memory_runtime(model=model, tools=[tool], agents=agents, place=place) as runtime:
         parked = await runtime.chat("Choose")
@@ -83,12 +83,12 @@ async def test_no_question_waits_for_a_person_longer_than_the_agent_says(
         await clock.elapse(61)
         reply = await runtime.wait(parked.task_id)
     assert reply
-    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Nobody.")
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "No answer.")
 
 
 async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
     clock, tool = FakeClock(), mail()
-    model = ScriptedModel([call("mail", to="ann"), say("Nobody said yes.")])
+    model = ScriptedModel([call("mail", to="ann"), say("No approval.")])
     agents = [agent(question_ttl_seconds=60)]
     async with memory_runtime(
         model=model, tools=[tool], agents=agents, place=MemoryStorage(clock=clock)
@@ -104,7 +104,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
         (outcome,) = await settled(runtime, reply.session_id)
         with pytest.raises(QuestionClosed):
             await runtime.answer(question_of(parked), {"decision": "approve"})
-    assert (code(outcome), reply.content) == ("REJECTED", "Nobody said yes.")
+    assert (code(outcome), reply.content) == ("REJECTED", "No approval.")
     assert outcome.envelope.error
     assert "not answered in time" in outcome.envelope.error.message
 

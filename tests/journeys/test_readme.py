@@ -99,7 +99,7 @@ def test_the_picture_of_the_floors_is_that_of_the_contract() -> None:
 
 
 class Away(io.StringIO):
-    """A terminal at which nobody sits."""
+    """A terminal without a person."""
 
     def isatty(self) -> bool:
         return True

@@ -33,7 +33,7 @@ STORY = """
     }
 """
 WRITES = 26
-"""How often the story is written down at most when nobody dies: neighbours go together."""
+"""The most commits of the story when no process dies: adjacent events share one."""
 
 
 def told(project: ProjectFolder, writes: int, *, before: bool) -> tuple[Stage, dict[str, Act]]:

@@ -1,4 +1,4 @@
-"""The rules of the ledger, for scripts: same answers in each entry, and what is told when not."""
+"""The rules of the ledger for scripts: the same results in each entry, and the errors otherwise."""
 
 import asyncio
 from typing import Any

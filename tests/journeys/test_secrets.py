@@ -82,7 +82,7 @@ FAILS = """
 
 @pytest.mark.slow("a whole project, opened")
 async def test_a_secret_is_in_no_key_no_id_and_no_name(project: ProjectFolder) -> None:
-    """V5, V6: a key or a name that holds a secret is refused, an id is told without it."""
+    """V5, V6: a key or a name that holds a secret is refused; an id is shown without it."""
     state = "[{name: own, key_prefix: k., scope_kind: session}]"
     vault = "[{key: token, scope_kinds: [profile]}]"
     helpers = "[write_text_file, media_push_base64, send_media_attachment, fails]"

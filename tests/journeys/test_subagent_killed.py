@@ -26,7 +26,7 @@ from tests.kit.tools import Act
 
 pytestmark = pytest.mark.programs
 WRITES = 12
-"""How often the story below is written to, when nobody dies."""
+"""How often the log of the story below is written when no process dies."""
 AGENTS = [worker("sender", tools=("mail",))]
 INNER = [call("ask_user", question="To whom?", type="input"), call("mail"), finish("sent")]
 OUTER = [call("subagent", agent="sender", task="send"), say("All sent.")]

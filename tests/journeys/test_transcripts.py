@@ -24,7 +24,7 @@ TELL = [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
 def test_transcript(tell: Callable[[], Story]) -> None:
-    """A conversation is told byte by byte as its transcript has it."""
+    """The frames of a conversation equal its transcript byte by byte."""
     told = "".join(f"{position} {compact(frame)}\n" for position, frame in frames_of(tell()))
     assert told == (ASSETS / f"{tell.__name__}.txt").read_text()
 

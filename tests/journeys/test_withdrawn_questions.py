@@ -1,4 +1,4 @@
-"""Questions that nobody waits for: they are closed, and asked anew where they are needed."""
+"""Questions without a waiting task: they are closed, and asked again where they are needed."""
 
 import pytest
 

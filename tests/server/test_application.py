@@ -20,7 +20,7 @@ from penstock.server.streams.wire import ChatFrames, StreamView
 from tests.kit.server import CHAT, HERE, in_memory, served, types
 
 
-async def test_what_is_not_there_is_said_in_the_one_form() -> None:
+async def test_a_missing_path_is_reported_in_the_error_format() -> None:
     async with served() as server:
         response = await server.client.get("/api/nope")
         assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
@@ -31,7 +31,7 @@ async def test_what_is_not_there_is_said_in_the_one_form() -> None:
         assert both.headers["allow"] == "DELETE, GET, POST"
 
 
-async def test_an_unexpected_error_shows_nothing_but_an_id(
+async def test_an_unexpected_error_shows_only_a_request_id(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with served() as server:
@@ -47,7 +47,7 @@ async def test_an_unexpected_error_shows_nothing_but_an_id(
     assert "a secret" in caplog.text
 
 
-async def test_a_lack_of_files_or_threads_is_503_and_says_when_to_come_back() -> None:
+async def test_a_lack_of_files_or_threads_is_503_with_retry_after() -> None:
     async with served() as server:
 
         async def broken(request: Request) -> None:
@@ -59,7 +59,7 @@ async def test_a_lack_of_files_or_threads_is_503_and_says_when_to_come_back() ->
     assert response.json()["error"]["code"] == "NOT_READY"
 
 
-async def test_pages_of_listed_origins_may_use_the_api() -> None:
+async def test_pages_of_listed_origins_can_use_the_api() -> None:
     """Chat API 10.1: "Every answer has `X-Request-Id`", also one before the request."""
     section = ServerSection(cors_origins=("https://app.example",))
     async with served(server=section) as server:
@@ -71,7 +71,7 @@ async def test_pages_of_listed_origins_may_use_the_api() -> None:
         assert "X-Task-Id" in got.headers["access-control-expose-headers"]
 
 
-async def test_a_stream_has_the_headers_of_every_door_it_came_through() -> None:
+async def test_a_stream_has_the_headers_of_every_middleware() -> None:
     section = ServerSection(cors_origins=("https://app.example",))
     async with served(server=section) as server:
         streamed = await server.client.post(
@@ -84,7 +84,7 @@ async def test_a_stream_has_the_headers_of_every_door_it_came_through() -> None:
     assert types(streamed.text)[-1] == "message_complete"
 
 
-async def test_no_page_of_others_may_unless_it_is_listed() -> None:
+async def test_pages_of_unlisted_origins_cannot_use_the_api() -> None:
     async with served() as server:
         headers = {"origin": "http://localhost:9", "access-control-request-method": "POST"}
         response = await server.client.options("/api/agents", headers=headers)
@@ -111,13 +111,13 @@ async def test_a_runtime_is_opened_and_closed_with_the_server() -> None:
     assert states == ["open", "closed"]
 
 
-async def test_draining_is_safe_before_there_is_anything() -> None:
+async def test_draining_before_the_project_is_open_is_safe() -> None:
     lifecycle = ServerLifecycle()
     lifecycle.drain()
     assert lifecycle.is_draining
 
 
-async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place_back(
+async def test_a_broken_stream_is_logged_and_frees_its_slot(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with served() as server:
@@ -139,7 +139,7 @@ async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place
 
 
 @pytest.mark.parametrize("chunks", [1, 3])
-async def test_a_connection_too_many_is_answered_when_its_body_was_read_and_is_closed(
+async def test_a_connection_over_the_limit_is_refused_after_its_body_and_closed(
     chunks: int,
 ) -> None:
     heard: list[int] = []
@@ -165,7 +165,7 @@ async def test_a_connection_too_many_is_answered_when_its_body_was_read_and_is_c
     assert body == {"type": "http.response.body", "body": b"full"}
 
 
-async def test_a_client_that_leaves_while_its_body_is_read_is_waited_for_no_longer() -> None:
+async def test_the_server_stops_reading_the_body_of_a_client_that_left() -> None:
     sent: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

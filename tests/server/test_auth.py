@@ -28,7 +28,7 @@ async def get(server: InMemoryServer, path: str = AGENTS, **headers: str) -> Any
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000"])
-async def test_this_machine_needs_no_key(host: str) -> None:
+async def test_local_requests_need_no_key_while_none_exists(host: str) -> None:
     async with served() as server:
         assert (await get(server, host=host)).status_code == 200
 
@@ -39,7 +39,7 @@ async def test_this_machine_needs_no_key(host: str) -> None:
      "user@localhost", "localhost/x", "[::1",
      "evil.example:80", "localhost:99999999"],
 )  # fmt: skip
-async def test_a_foreign_host_is_refused(host: str) -> None:
+async def test_a_request_for_a_foreign_host_is_refused(host: str) -> None:
     """In local mode `Host` must be localhost, 127.0.0.1 or [::1] with any port."""
     async with served() as server:
         response = await get(server, host=host)
@@ -59,7 +59,7 @@ ORIGINS = [
 
 
 @pytest.mark.parametrize(("origin", "status"), ORIGINS)
-async def test_pages_of_this_machine_alone_may_ask(origin: str, status: int) -> None:
+async def test_only_pages_of_this_machine_can_send_requests(origin: str, status: int) -> None:
     section = ServerSection(cors_origins=("https://allowed.example",))
     async with served(server=section) as server:
         response = await get(server, origin=origin)
@@ -68,7 +68,7 @@ async def test_pages_of_this_machine_alone_may_ask(origin: str, status: int) -> 
         assert response.json()["error"]["code"] == "ORIGIN_NOT_ALLOWED"
 
 
-async def test_once_there_is_a_key_nobody_comes_in_without_one() -> None:
+async def test_once_a_key_exists_every_request_needs_one() -> None:
     async with served(clock=FakeClock()) as server:
         key = await server.database_parts.keys.create("ann")
         refused = await get(server)
@@ -83,7 +83,9 @@ async def test_once_there_is_a_key_nobody_comes_in_without_one() -> None:
 @pytest.mark.parametrize(
     ("peer", "status"), [("127.0.0.1", 200), ("::1", 200), ("10.0.0.9", 401), ("", 401)]
 )
-async def test_without_keys_other_machines_need_one(peer: str, status: int) -> None:
+async def test_a_request_of_another_machine_needs_a_key_even_while_none_exists(
+    peer: str, status: int
+) -> None:
     """Where the program that embeds the server binds more than `server.host` says."""
     async with in_memory() as runtime:
         transport = httpx2.ASGITransport(create_application(runtime), client=(peer, 5000))
@@ -92,7 +94,7 @@ async def test_without_keys_other_machines_need_one(peer: str, status: int) -> N
 
 
 @pytest.mark.parametrize("host", ["localhost", "evil.example"])
-async def test_health_answers_no_foreign_name_while_no_key_exists(host: str) -> None:
+async def test_health_refuses_foreign_hosts_while_no_key_exists(host: str) -> None:
     """A page that points its own name at this machine learns nothing."""
     async with served() as server:
         assert (await get(server)).status_code == 200
@@ -100,7 +102,7 @@ async def test_health_answers_no_foreign_name_while_no_key_exists(host: str) -> 
     assert response.status_code == (200 if host == "localhost" else 403)
 
 
-async def test_every_bad_key_is_refused_alike() -> None:
+async def test_every_invalid_key_gets_the_same_refusal() -> None:
     """Missing, unknown, expired, revoked: the same 401."""
     clock = FakeClock()
     async with served(clock=clock) as server:
@@ -115,7 +117,7 @@ async def test_every_bad_key_is_refused_alike() -> None:
     assert len(answers) == 1
 
 
-async def test_a_permission_that_is_missing_is_named() -> None:
+async def test_a_refusal_names_the_missing_permission() -> None:
     async with served(clock=FakeClock()) as server:
         key = await server.database_parts.keys.create("reader", permissions=["read"])
         headers = {"authorization": f"Bearer {key}"}
@@ -126,7 +128,7 @@ async def test_a_permission_that_is_missing_is_named() -> None:
     assert "'chat'" in response.json()["error"]["message"]
 
 
-async def test_what_is_not_ones_own_is_not_there() -> None:
+async def test_objects_of_other_profiles_are_not_found() -> None:
     """Conversations, tasks, questions belong to a profile: to others they are 404."""
     async with served(clock=FakeClock()) as server:
         keys = server.database_parts.keys
@@ -174,7 +176,7 @@ async def test_requests_are_counted_by_class() -> None:
         assert later.status_code == 200
 
 
-async def test_this_machine_is_not_counted() -> None:
+async def test_local_requests_are_not_counted() -> None:
     async with served(rates=RateSection(general=1)) as server:
         for _ in range(3):
             response = await get(server)
@@ -182,7 +184,7 @@ async def test_this_machine_is_not_counted() -> None:
             assert "x-ratelimit-limit" not in response.headers
 
 
-async def test_who_guesses_keys_is_counted_by_address() -> None:
+async def test_guessed_keys_are_counted_by_address() -> None:
     proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
     async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
         first = await get(server, x_forwarded_for="9.9.9.9, 10.0.0.1")
@@ -191,7 +193,7 @@ async def test_who_guesses_keys_is_counted_by_address() -> None:
         assert (await get(server, x_forwarded_for="8.8.8.8, 10.0.0.2")).status_code == 401
 
 
-async def test_hops_that_are_trusted_or_empty_are_passed_over() -> None:
+async def test_trusted_and_empty_hops_are_skipped() -> None:
     proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
     async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
         assert (await get(server, x_forwarded_for="9.9.9.9, 127.0.0.1")).status_code == 401
@@ -202,7 +204,7 @@ async def test_hops_that_are_trusted_or_empty_are_passed_over() -> None:
             assert status == (429 if hops else 401), hops
 
 
-async def test_every_line_of_forwarded_addresses_counts() -> None:
+async def test_every_forwarded_header_line_is_read() -> None:
     """Some proxies append a header line of their own; the first line is what the client wrote."""
     proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
     async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
@@ -221,7 +223,7 @@ async def test_every_line_of_forwarded_addresses_counts() -> None:
         (False, "https", False),
     ],
 )
-async def test_a_trusted_proxy_alone_says_that_the_client_speaks_https(
+async def test_only_a_trusted_proxy_can_report_https(
     trusted: bool, said: str, is_secure: bool
 ) -> None:
     section = ServerSection(trusted_proxies=("127.0.0.1",) if trusted else ())
@@ -235,7 +237,7 @@ async def test_a_trusted_proxy_alone_says_that_the_client_speaks_https(
 
 
 @pytest.mark.parametrize("path", ["/api/agents/", "/api/tasks/", "/login/"])
-async def test_no_answer_leads_to_the_host_that_the_client_named(path: str) -> None:
+async def test_no_answer_repeats_the_host_of_the_client(path: str) -> None:
     """A redirect for a slash too many went to the `Host` of the request, with a key or without."""
     async with served() as server:
         key = await server.database_parts.keys.create("ann")
@@ -245,7 +247,7 @@ async def test_no_answer_leads_to_the_host_that_the_client_named(path: str) -> N
     assert "location" not in response.headers
 
 
-async def test_a_wrong_key_is_refused_where_none_is_needed() -> None:
+async def test_a_wrong_key_is_refused_even_where_no_key_is_needed() -> None:
     async with served() as server:
         key = await server.database_parts.keys.create("ann")
         answers = [
@@ -267,7 +269,7 @@ async def test_wrong_keys_are_counted_by_address() -> None:
         assert (await get(server, authorization=f"Bearer {key}")).status_code == 200
 
 
-async def test_every_answer_has_an_id() -> None:
+async def test_every_answer_has_a_request_id() -> None:
     async with served() as server:
         answers = [await get(server), await get(server, "/nope"), await get(server, host="x")]
     ids = {answer.headers["x-request-id"] for answer in answers}
@@ -278,11 +280,11 @@ OWN = ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"]
 OTHERS = ["0.0.0.0", "::", "10.0.0.1", "example.org", ""]  # noqa: S104
 
 
-def test_which_addresses_are_this_machines() -> None:
+def test_loopback_addresses_are_recognized() -> None:
     assert [host for host in OWN + OTHERS if is_loopback(host)] == OWN
 
 
-async def test_an_address_for_others_needs_a_key() -> None:
+async def test_binding_a_public_address_needs_a_key() -> None:
     """Any other bind address refuses to start without a key and says how to make one."""
     async with in_memory() as runtime:
         assert runtime.parts.storage.database_parts is not None
@@ -296,12 +298,12 @@ async def test_an_address_for_others_needs_a_key() -> None:
         await check_bind("0.0.0.0", keys)  # noqa: S104
 
 
-async def test_without_keys_an_open_address_lets_nobody_in() -> None:
+async def test_a_public_address_admits_no_request_while_no_key_exists() -> None:
     async with served(server=OPEN_BIND) as server:
         assert (await get(server)).status_code == 401
 
 
-async def test_this_machine_is_who_the_settings_say() -> None:
+async def test_the_settings_define_the_local_profile() -> None:
     """`local.permissions`: permissions of the profile `local` when auth is off."""
     async with served() as server:
         server.runtime.local = LocalSection(permissions=()).profile
@@ -320,7 +322,7 @@ NUL = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), NUL)
-async def test_what_no_database_can_look_for_is_refused(
+async def test_a_nul_in_a_request_is_refused(
     method: str, path: str, body: Any, status: int
 ) -> None:
     """Shows: "no 5xx": a NUL in a text is an error of Postgres."""
@@ -343,7 +345,7 @@ FOUND = [("penstock_session=t; a=b", "t"), ("a=b", None), ("penstock_session=", 
 
 
 @pytest.mark.parametrize(("cookie", "token"), FOUND)
-def test_the_token_is_found_among_others(cookie: str, token: str | None) -> None:
+def test_the_token_is_found_among_other_cookies(cookie: str, token: str | None) -> None:
     assert Cookies(ServerSection()).find(Headers({"cookie": cookie})) == token
 
 
@@ -351,19 +353,21 @@ def test_the_token_is_found_among_others(cookie: str, token: str | None) -> None
     ("server", "scheme", "secure"),
     [(ServerSection(), "http", False), (ServerSection(), "https", True), (PUBLIC, "http", True)],
 )
-def test_under_https_it_is_secure(server: ServerSection, scheme: str, *, secure: bool) -> None:
+def test_the_cookie_is_secure_under_https(
+    server: ServerSection, scheme: str, *, secure: bool
+) -> None:
     made = Cookies(server).header(scope(scheme=scheme), "t", 5)
     assert made.startswith("penstock_session=t; Max-Age=5; Path=/; HttpOnly; SameSite=Strict")
     assert made.endswith("; Secure") is secure
 
 
 @pytest.mark.parametrize("origin", ["http://inner:8000", "https://penstock.example"])
-def test_our_own_is_here_and_where_people_find_us(origin: str) -> None:
+def test_own_origins_are_the_host_and_the_public_url(origin: str) -> None:
     Cookies(PUBLIC).check_origin(scope(), Headers(HOST | {"origin": origin}))
     Cookies(PUBLIC).check_form(scope(), Headers(HOST | {"origin": origin}))
 
 
-def test_who_only_reads_may_come_from_anywhere() -> None:
+def test_a_read_request_can_come_from_any_origin() -> None:
     Cookies(PUBLIC).check_origin(scope("GET"), Headers(HOST | {"origin": "https://evil.example"}))
     with pytest.raises(OriginNotAllowed, match="a program sends `Authorization"):
         Cookies(PUBLIC).check_origin(scope(), Headers(HOST | {"origin": "https://inner:8000"}))

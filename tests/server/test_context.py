@@ -31,7 +31,7 @@ def asked_by(profile: Profile | None) -> Request:
     return Request({"type": "http", "path": "/x", "headers": [], PROFILE: profile})
 
 
-def test_a_permission_is_asked_for() -> None:
+def test_a_route_requires_its_permission() -> None:
     assert allowed(asked_by(ANN), "read") is ANN
     assert allowed(asked_by(LOCAL_PROFILE), "anything") is LOCAL_PROFILE
     with pytest.raises(Forbidden, match="'chat'"):
@@ -40,14 +40,14 @@ def test_a_permission_is_asked_for() -> None:
         allowed(asked_by(None), "read")
 
 
-def test_what_is_not_ones_own_is_not_there() -> None:
+def test_objects_of_other_profiles_are_not_found() -> None:
     owned(ANN, ProfileId("ann"), "task 't'")
     owned(BOSS, ProfileId("ann"), "task 't'")
     with pytest.raises(NotFound, match="there is no task 't'"):
         owned(ANN, ProfileId("bob"), "task 't'")
 
 
-def test_for_who_is_let_into_one_conversation_nothing_else_is_there() -> None:
+def test_a_link_to_one_conversation_reaches_no_other_object() -> None:
     guest = Profile(permissions=frozenset({"read"}), session_id=SessionId("conv_1"))
     with pytest.raises(NotFound, match="cannot be reached with a link to one conversation"):
         allowed(asked_by(guest), "read")
@@ -58,7 +58,7 @@ def test_for_who_is_let_into_one_conversation_nothing_else_is_there() -> None:
             owned(guest, guest.profile_id, "task 't'", other)
 
 
-async def test_a_server_serves_from_its_opening_to_its_draining() -> None:
+async def test_a_server_has_a_context_from_opening_to_draining() -> None:
     lifecycle = ServerLifecycle()
     with pytest.raises(NotReady):
         lifecycle.get()
@@ -72,7 +72,7 @@ async def test_a_server_serves_from_its_opening_to_its_draining() -> None:
             lifecycle.get()
 
 
-async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
+async def test_a_runtime_in_memory_has_no_keys_and_no_lookups() -> None:
     async with memory_runtime() as runtime:
         context = ServerContext.build(runtime, ServerLifecycle())
         assert context.keys is None
@@ -81,7 +81,7 @@ async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
             context.kept  # noqa: B018  asking for it is what is refused
 
 
-async def test_links_of_a_mounted_site_begin_with_its_place() -> None:
+async def test_links_of_a_mounted_server_start_with_its_path() -> None:
     async with memory_runtime() as runtime:
         context = ServerContext.build(runtime, ServerLifecycle())
         stored = BlobId("blob_1")
@@ -90,7 +90,7 @@ async def test_links_of_a_mounted_site_begin_with_its_place() -> None:
         assert below.runtime is runtime
 
 
-async def test_a_message_leads_to_its_task() -> None:
+async def test_a_message_is_resolved_to_its_task() -> None:
     async with served() as server:
         both = (await server.say("Hi")).json()
         context = server.app.state.lifecycle.context
@@ -107,9 +107,7 @@ async def test_a_message_leads_to_its_task() -> None:
                 )
 
 
-async def test_an_answer_that_takes_longer_than_a_request_may_is_202_with_how_the_task_stands() -> (
-    None
-):
+async def test_a_request_that_waits_too_long_gets_202_with_the_status() -> None:
     gate = Gate()
     model = ScriptedModel([call("slow"), say("Done.")])
     section = ServerSection(request_wait_seconds=0.001)

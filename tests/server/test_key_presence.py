@@ -54,7 +54,7 @@ class Fixture:
 
 
 @pytest.mark.parametrize("found", [True, False])
-async def test_concurrent_requests_wait_for_one_look(found: bool) -> None:
+async def test_concurrent_requests_share_one_query(found: bool) -> None:
     on = Fixture()
     asked = await on.ask(10)
     assert not any(each.done() for each in asked)
@@ -65,7 +65,7 @@ async def test_concurrent_requests_wait_for_one_look(found: bool) -> None:
     assert on.presence.known is found
 
 
-async def test_a_failing_look_fails_every_request_and_the_next_one_looks_again() -> None:
+async def test_a_failing_query_fails_every_request_and_the_next_one_queries_again() -> None:
     on = Fixture()
     asked = await on.ask(3)
     await on.told(StoreError("down"))
@@ -76,7 +76,7 @@ async def test_a_failing_look_fails_every_request_and_the_next_one_looks_again()
     assert await again is False
 
 
-async def test_a_cancelled_first_request_does_not_cancel_the_look_of_the_others() -> None:
+async def test_a_cancelled_first_request_does_not_cancel_the_query_of_the_others() -> None:
     on = Fixture()
     first, second = await on.ask(2)
     first.cancel()
@@ -86,7 +86,7 @@ async def test_a_cancelled_first_request_does_not_cancel_the_look_of_the_others(
     assert len(on.store.looks) == 1
 
 
-async def test_a_look_that_fails_after_every_request_left_is_no_unread_error() -> None:
+async def test_a_query_that_fails_after_every_request_left_is_no_unread_error() -> None:
     on = Fixture()
     (only,) = await on.ask()
     only.cancel()
@@ -96,7 +96,7 @@ async def test_a_look_that_fails_after_every_request_left_is_no_unread_error() -
     assert await again is True
 
 
-async def test_an_answer_counts_for_a_second_from_the_begin_of_its_look() -> None:
+async def test_an_answer_is_valid_for_one_second_after_its_query_started() -> None:
     on = Fixture()
     await on.none_found()
     on.clock.advance(0.9)
@@ -109,7 +109,7 @@ async def test_an_answer_counts_for_a_second_from_the_begin_of_its_look() -> Non
     assert await later is True
 
 
-async def test_a_slow_look_is_no_proof_for_requests_that_came_later() -> None:
+async def test_a_slow_query_is_no_proof_for_later_requests() -> None:
     """A key made while a look is under way closes the door within a second."""
     on = Fixture()
     (early,) = await on.ask()
@@ -122,7 +122,7 @@ async def test_a_slow_look_is_no_proof_for_requests_that_came_later() -> None:
     assert await late is True
 
 
-async def test_a_failing_look_after_a_good_one_does_not_fall_back_to_no_key() -> None:
+async def test_a_failing_query_does_not_fall_back_to_an_earlier_answer() -> None:
     on = Fixture()
     await on.none_found()
     on.clock.advance(1)
@@ -132,7 +132,7 @@ async def test_a_failing_look_after_a_good_one_does_not_fall_back_to_no_key() ->
         await later
 
 
-async def test_a_key_once_seen_needs_no_further_look() -> None:
+async def test_after_a_key_was_seen_no_query_is_made() -> None:
     on = Fixture()
     (first,) = await on.ask()
     await on.told(found=True)
@@ -142,7 +142,7 @@ async def test_a_key_once_seen_needs_no_further_look() -> None:
     assert len(on.store.looks) == 1
 
 
-async def test_a_look_that_hangs_is_refused_and_never_started_twice() -> None:
+async def test_a_hanging_query_is_refused_and_not_started_twice() -> None:
     on = Fixture(wait_seconds=0.01)
     for _ in range(2):
         with pytest.raises(NotReady, match=r"did not return the API keys within 0\.01 s"):
@@ -152,6 +152,6 @@ async def test_a_look_that_hangs_is_refused_and_never_started_twice() -> None:
     assert await on.presence.look() is True
 
 
-async def test_without_a_key_store_there_is_no_key() -> None:
+async def test_without_a_key_store_no_key_exists() -> None:
     presence = KeyPresence(None, FakeClock(), wait_seconds=1)
     assert (await presence.look(), presence.known) == (False, False)

@@ -23,27 +23,27 @@ from tests.kit.server import served
 from tests.kit.tools import Act
 
 
-def test_what_a_route_answers() -> None:
+def test_the_answers_of_a_route_are_described() -> None:
     found = answers("Exchange", s202="Waiting")
     assert list(found) == [200, 202, "default"]
     assert found["default"] is PROBLEM
     assert answers(None, 204)[204] == {"description": "Done; nothing to say"}
 
 
-def test_a_route_that_streams_says_so() -> None:
+def test_a_streaming_route_is_described_as_one() -> None:
     """Each item is described: a `schema` would be of the stream as a list of them."""
     content = streams(answers(None, 204))[200]["content"]
     assert list(content) == ["text/event-stream"]
     assert list(content["text/event-stream"]) == ["itemSchema"]
 
 
-def test_what_a_route_takes() -> None:
+def test_the_body_of_a_route_is_described() -> None:
     body = takes(Form({"a": {}}), required=False)["requestBody"]
     assert body["required"] is False
     assert body["content"]["application/json"]["schema"]["properties"] == {"a": {}}
 
 
-async def test_the_document_is_made_once() -> None:
+async def test_the_document_is_built_once() -> None:
     async with memory_runtime() as runtime:
         app = create_application(runtime)
         assert document(app) is document(app)
@@ -60,13 +60,13 @@ def component(name: str) -> Schema:
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
-def test_each_is_a_schema_of_an_object_with_keys_that_are_known(name: str) -> None:
-    others: tuple[Any, ...] = (7, None, [], {"nobody": "knows this"})
+def test_each_schema_is_of_an_object_with_known_keys(name: str) -> None:
+    others: tuple[Any, ...] = (7, None, [], {"unknown": "knows this"})
     for other in others:
         assert component(name).problems(other), other
 
 
-def test_an_outcome_is_an_envelope_and_its_task() -> None:
+def test_an_outcome_is_an_envelope_with_its_task() -> None:
     outcome = component("CallOutcome")
     assert outcome.problems({"status": "success", "output": None, "taskId": "task_1"}) == []
     assert outcome.problems({"status": "suspended", "taskId": "task_1"})
@@ -99,7 +99,7 @@ def body_of(operation: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_schemas_of_a_tool_are_components_whose_references_lead_into_them() -> None:
+def test_references_in_the_schemas_of_a_tool_stay_inside_them() -> None:
     operation, whole = described(input_schema=COUNT, output_schema=OUTPUT)
     place = "#/components/schemas/tool.count.input"
     moved = whole["components"]["schemas"]["tool.count.input"]
@@ -113,7 +113,7 @@ def test_the_schemas_of_a_tool_are_components_whose_references_lead_into_them() 
     assert set(whole["paths"]) == {"/x", "/api/direct-calls/count"}
 
 
-def test_a_body_is_checked_as_the_tool_would() -> None:
+def test_the_schema_of_a_body_accepts_what_the_tool_accepts() -> None:
     operation, whole = described(input_schema=COUNT)
     body = Schema(body_of(operation) | {"components": whole["components"]})
     assert body.problems({"input": {"n": 1}, "conversationId": None}) == []
@@ -122,7 +122,7 @@ def test_a_body_is_checked_as_the_tool_would() -> None:
 
 
 @pytest.mark.parametrize(("schema", "needed"), [(COUNT, True), ({"type": "object"}, False)])
-def test_a_body_is_required_where_the_tool_needs_an_input(
+def test_a_body_is_required_if_the_tool_needs_an_input(
     schema: dict[str, Any], *, needed: bool
 ) -> None:
     operation, _ = described(input_schema=schema)
@@ -130,7 +130,7 @@ def test_a_body_is_required_where_the_tool_needs_an_input(
     assert ("input" in body_of(operation)["required"]) is needed
 
 
-def test_every_status_is_named_and_every_parameter_has_its_bounds() -> None:
+def test_every_status_and_every_bound_of_a_parameter_is_described() -> None:
     operation, _ = described()
     assert " ".join(operation["responses"]) == STATUSES
     wait, key = (each["schema"] for each in operation["parameters"])
@@ -138,7 +138,7 @@ def test_every_status_is_named_and_every_parameter_has_its_bounds() -> None:
     assert (key["minLength"], key["maxLength"]) == (1, 255)
 
 
-async def test_a_path_of_a_tool_is_described_with_every_method_that_it_has() -> None:
+async def test_the_path_of_a_tool_describes_all_its_methods() -> None:
     """Shows: "`schemathesis` on the served OpenAPI finds no 5xx and no schema violation"."""
     async with served(tools=[Act("count", direct_call=True)]) as server:
         path = "/api/direct-calls/count"
@@ -147,14 +147,14 @@ async def test_a_path_of_a_tool_is_described_with_every_method_that_it_has() -> 
     assert ", ".join(method.upper() for method in whole["paths"][path]) == allowed
 
 
-async def test_the_document_of_a_server_holds_its_tools_and_what_they_refer_to() -> None:
+async def test_the_document_of_a_server_includes_its_tools_and_their_schemas() -> None:
     async with served(tools=[Act("count", input_schema=COUNT, direct_call=True)]) as server:
         whole = (await server.client.get("/openapi.json")).json()
         assert "tool.count.input" not in document(server.app)["components"]["schemas"]
     assert {"CallOutcome", "Problem", "tool.count.input"} <= set(whole["components"]["schemas"])
 
 
-def test_what_a_tool_takes_and_gives_can_be_asked_for() -> None:
+def test_the_schemas_of_a_tool_can_be_read() -> None:
     whole = with_tools({"paths": {}}, [Act("count", input_schema=COUNT)])
     look = whole["paths"]["/api/direct-calls/count"]["get"]
     assert (look["tags"], look["operationId"]) == (["direct calls"], "show_count")

@@ -40,7 +40,7 @@ def read_scripts() -> str:
 
 
 @pytest.mark.parametrize(("path", "media_type", "name"), FILES)
-async def test_each_file_comes_as_it_is_and_with_strict_headers(
+async def test_each_file_is_served_unchanged_with_strict_headers(
     path: str, media_type: str, name: str
 ) -> None:
     async with served() as server:
@@ -53,20 +53,20 @@ async def test_each_file_comes_as_it_is_and_with_strict_headers(
     assert (head.status_code, head.content) == (200, b"")
 
 
-async def test_a_message_may_be_as_long_as_the_server_takes_it() -> None:
+async def test_the_page_has_the_server_limit_of_a_message() -> None:
     async with served(limits=Limits(content_chars=70)) as server:
         html = (await server.client.get("/")).text
     assert re.findall(r'<textarea id="content" [^>]*maxlength="(\d+)"', html) == ["70"]
 
 
-async def test_the_page_waits_until_the_project_is_open() -> None:
+async def test_the_page_is_503_until_the_project_is_open() -> None:
     """What the page may be shown to is known once the project is open; until then: 503."""
     transport = httpx2.ASGITransport(create_application(in_memory))
     async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
         assert (await client.get("/")).status_code == 503
 
 
-def test_the_policy_lets_nothing_in_but_our_own() -> None:
+def test_the_policy_allows_only_own_resources() -> None:
     policy = HEADERS["content-security-policy"].split("; ")
     assert dict(each.split(" ", 1) for each in policy) == POLICY
     assert HEADERS["x-content-type-options"] == "nosniff"
@@ -74,7 +74,7 @@ def test_the_policy_lets_nothing_in_but_our_own() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/runs.js", "/view.js"])
-async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
+async def test_the_page_needs_no_key_but_its_requests_do(path: str) -> None:
     """The page asks for the key itself, so it comes without one."""
     async with served() as server:
         await server.database_parts.keys.create("ann")
@@ -82,34 +82,34 @@ async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> Non
         assert (await server.client.get("/api/agents")).status_code == 401
 
 
-async def test_the_page_of_this_machine_is_not_for_another_name() -> None:
+async def test_the_local_page_refuses_another_host_name() -> None:
     async with served() as server:
         response = await server.client.get("/", headers={"host": "evil.example"})
     assert (response.status_code, response.json()["error"]["code"]) == (403, "HOST_NOT_ALLOWED")
 
 
 @pytest.mark.parametrize("path", ["/page", "/page/index.html", "/../page.py", "/x.js"])
-async def test_what_is_not_there_is_still_said_in_json(path: str) -> None:
+async def test_a_missing_file_is_reported_as_json(path: str) -> None:
     async with served() as server:
         response = await server.client.get(path)
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_a_wrong_method_is_told_the_right_ones() -> None:
+async def test_a_wrong_method_gets_the_allowed_ones() -> None:
     async with served() as server:
         response = await server.client.post("/")
     assert response.status_code == 405
     assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD"}
 
 
-async def test_the_page_is_no_part_of_the_api() -> None:
+async def test_the_page_is_not_in_the_api_document() -> None:
     async with served() as server:
         paths = (await server.client.get("/openapi.json")).json()["paths"]
     assert not [path for path in paths if not path.startswith("/api/")]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_comes_from_elsewhere(name: str) -> None:
+def test_the_page_loads_nothing_from_other_servers(name: str) -> None:
     """No external hosts, in a file that a person can read in one sitting."""
     text = (FOLDER / name).read_text()
     assert not re.findall(r"(?:https?:)?//[\w-]+\.\w", text)
@@ -117,25 +117,25 @@ def test_nothing_comes_from_elsewhere(name: str) -> None:
     assert len(text.splitlines()) <= 400
 
 
-def test_what_others_wrote_becomes_text_and_never_markup() -> None:
+def test_foreign_content_becomes_text_and_never_markup() -> None:
     script, html = read_scripts(), (FOLDER / "index.html").read_text()
     unsafe = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function"
     assert not re.findall(unsafe, script)
     assert not re.findall(r"\son\w+=|\sstyle=|<style|<script(?![^>]*\ssrc=)", html)
 
 
-def test_a_key_is_kept_nowhere() -> None:
+def test_the_page_stores_no_key() -> None:
     script = read_scripts()
     assert not re.findall(r"localStorage|sessionStorage|indexedDB|document\.cookie", script)
 
 
-def test_every_part_that_the_script_asks_for_is_in_the_page() -> None:
+def test_the_page_has_every_element_that_its_scripts_use() -> None:
     script, html = read_scripts(), (FOLDER / "index.html").read_text()
     asked = set(re.findall(r'(?:byId|show)\("([\w-]+)"', script))
     assert asked <= set(re.findall(r'\sid="([\w-]+)"', html))
 
 
-def test_who_stands_at_a_fork_may_note_let_decide_and_cancel() -> None:
+def test_a_question_of_a_fork_takes_notes_decide_and_cancel() -> None:
     """14.2: at a fork `notes`, `{decide: true}` when the step names an agent, `{cancel: true}`."""
     script = read_scripts()
     for part in ("notes: notes.value", "allowDecide", "{ decide: true }", "{ cancel: true }"):
@@ -143,7 +143,7 @@ def test_who_stands_at_a_fork_may_note_let_decide_and_cancel() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_address_begins_at_the_root_of_the_host(name: str) -> None:
+def test_no_address_in_the_page_is_absolute(name: str) -> None:
     """The server may be mounted below a prefix."""
     text = (FOLDER / name).read_text()
     assert not re.findall(r"""(?:href|src|action)="/|["'`]/(?:api/|page|view|runs|login)\b""", text)

@@ -42,19 +42,19 @@ def request(*chunks: bytes, path: str = "/", **headers: str) -> Request:
     return Request(scope, receive)
 
 
-async def test_a_body_in_pieces_is_read_whole() -> None:
+async def test_a_body_in_chunks_is_read_completely() -> None:
     value, raw = await read_json(request(b'{"a":', b"1}"), 100)
     assert (value, raw) == ({"a": 1}, b'{"a":1}')
 
 
-async def test_a_body_over_the_limit_is_not_read_to_its_end() -> None:
+async def test_reading_stops_at_the_limit_of_the_body() -> None:
     with pytest.raises(TooLarge, match="has 900 bytes, the limit is 10"):
         await read_json(request(b"{}", content_length="900"), 10)
     with pytest.raises(TooLarge, match="has more than 10 bytes"):
         await read_json(request(b"[" * 8, b"[" * 8, b"never"), 10)
 
 
-async def test_a_body_of_the_limit_is_read() -> None:
+async def test_a_body_of_exactly_the_limit_is_read() -> None:
     body = b'{"a":1}'
     assert await read_json(request(body, content_length="7"), 7) == ({"a": 1}, body)
     for short in (request(body, content_length="7"), request(body)):
@@ -65,25 +65,25 @@ async def test_a_body_of_the_limit_is_read() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff\xfe", b"NaN", b"[1,]", b"{'a':1}", b"[" * 99_999]
 )
-async def test_what_is_no_json_is_refused(body: bytes) -> None:
+async def test_a_body_that_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         await read_json(request(body), 1_000_000)
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/jsonp", ""])
-async def test_another_type_is_refused(media_type: str) -> None:
+async def test_another_content_type_is_refused(media_type: str) -> None:
     with pytest.raises(UnsupportedType, match="must be application/json"):
         await read_json(request(b"{}", content_type=media_type), 100)
 
 
-def test_what_was_sent_is_not_said_again_at_length() -> None:
+def test_a_refusal_cuts_the_text_of_the_client() -> None:
     with pytest.raises(InvalidRequest) as caught:
         FORM.read({f"{number}" * 9_000: 1 for number in range(90)})
     assert len(caught.value.problems) == 50
     assert max(len(each["field"]) for each in caught.value.problems) == 101
 
 
-def test_a_text_that_must_say_something_is_not_blank() -> None:
+def test_a_required_text_must_not_be_blank() -> None:
     form = Form({"content": {"type": "string", "minLength": 1, "pattern": NOT_BLANK}})
     for blank in ("", " \n\t"):
         with pytest.raises(InvalidRequest) as caught:
@@ -92,7 +92,7 @@ def test_a_text_that_must_say_something_is_not_blank() -> None:
     assert form.read({"content": " a"}) == {"content": " a"}
 
 
-async def test_a_type_may_have_parameters() -> None:
+async def test_a_content_type_can_have_parameters() -> None:
     asked = request(b"{}", content_type="Application/JSON; charset=utf-8")
     assert (await read_json(asked, 100))[0] == {}
 
@@ -103,23 +103,23 @@ def bare(*chunks: bytes) -> Request:
     return Request({**sent.scope, "headers": []}, sent.receive)
 
 
-async def test_a_body_may_be_left_out_where_that_means_something() -> None:
+async def test_an_optional_body_can_be_omitted() -> None:
     assert await read_json(bare(b""), 100, empty={}) == ({}, b"")
 
 
 @pytest.mark.parametrize("chunks", [[b'{"input":{"n":1}}'], [b"", b"{}"]])
-async def test_a_body_without_a_type_is_not_taken_for_none(chunks: list[bytes]) -> None:
-    """A tool that ran with `{}` in its place would do something that nobody asked for."""
+async def test_a_body_without_a_content_type_is_refused(chunks: list[bytes]) -> None:
+    """A tool that runs with `{}` in its place does something that the caller did not ask for."""
     with pytest.raises(UnsupportedType, match="must be application/json, found none"):
         await read_json(bare(*chunks), 100, empty={})
 
 
-async def test_half_a_pair_of_surrogates_becomes_a_sign_that_can_be_stored() -> None:
+async def test_a_lone_surrogate_is_replaced() -> None:
     value, _ = await read_json(request(b'{"\\uD800":["a\\udfffb","\\ud83d\\ude00"]}'), 100)
     assert value == {"\ufffd": ["a\ufffdb", "😀"]}
 
 
-def test_a_body_that_fits() -> None:
+def test_a_valid_body_is_returned_with_its_names() -> None:
     assert FORM.read({"message": "x", "limit": None}) == {"content": "x"}
     assert FORM.read({"message": "x", "content": "x"}) == {"content": "x"}
 
@@ -145,19 +145,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "problems"), REFUSED)
-def test_every_problem_is_named(body: Any, problems: list[tuple[str, str]]) -> None:
+def test_every_problem_of_a_form_is_named(body: Any, problems: list[tuple[str, str]]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         FORM.read(body)
     assert [(each["field"], each["issue"]) for each in caught.value.problems] == problems
 
 
-def test_a_form_as_a_schema() -> None:
+def test_a_form_has_a_schema_without_aliases() -> None:
     assert FORM.schema["required"] == ["content"]
     assert FORM.schema["additionalProperties"] is False
     assert "required" not in Form({"a": {}}).schema
 
 
-def test_equal_json_is_the_same_request_however_it_is_written() -> None:
+def test_equal_json_has_the_same_request_hash() -> None:
     """Spec: "same key and body within 24 h attaches to the same task"."""
     named = request(path="/a", idempotency_key="k")
     same = (b'{"a":1,"b":[1.0]}', b' {"b": [1],\n"a": 1}')
@@ -169,24 +169,24 @@ def test_equal_json_is_the_same_request_however_it_is_written() -> None:
     assert key_of(request(path="/b", idempotency_key="k"), same[0]) != first
 
 
-def test_without_a_key_nothing_is_hashed() -> None:
+def test_a_request_without_an_idempotency_key_has_no_hash() -> None:
     assert key_of(request(), b"not looked at") == RequestKey()
 
 
-def test_a_list_begins_at_its_beginning() -> None:
+def test_a_list_starts_at_its_first_item() -> None:
     assert ListQuery().page == Page(limit=50, offset=0)
     assert HistoryQuery().view == "chat"
     assert StreamQuery(conversationId="c").start == "start"
 
 
-def test_a_list_is_sorted_as_it_was_asked_for() -> None:
+def test_a_list_has_the_requested_order() -> None:
     assert ListQuery().sorted_by(("name", "source")) == "name"
     assert ListQuery(sort="source").sorted_by(("name", "source")) == "source"
     assert ListQuery(order="asc").page.is_descending is False
     assert ListQuery(order="desc").page.is_descending is True
 
 
-def test_what_a_list_is_not_sorted_by() -> None:
+def test_an_unknown_sort_field_is_refused() -> None:
     """Another `sort` field than listed: 422."""
     with pytest.raises(InvalidRequest) as refused:
         ListQuery(sort="Name").sorted_by(("name", "source"))
@@ -195,7 +195,7 @@ def test_what_a_list_is_not_sorted_by() -> None:
 
 
 @pytest.mark.parametrize(("limit", "offset"), [(1, 0), (200, 2**53)])
-def test_a_list_goes_to_its_bounds(limit: int, offset: int) -> None:
+def test_the_bounds_of_a_list_are_accepted(limit: int, offset: int) -> None:
     assert ListQuery(limit=limit, offset=offset).page == Page(limit=limit, offset=offset)
 
 
@@ -210,12 +210,12 @@ def test_a_list_goes_to_its_bounds(limit: int, offset: int) -> None:
         {"order": "up"},
     ],
 )
-def test_a_query_has_bounds(query: dict[str, int | str]) -> None:
+def test_a_query_outside_its_bounds_is_refused(query: dict[str, int | str]) -> None:
     with pytest.raises(ValidationError):
         ListQuery.model_validate(query)
 
 
-def test_a_page_stands_under_the_name_of_its_items() -> None:
+def test_a_page_uses_the_name_of_its_items_as_key() -> None:
     response = page_of("agents", [1], Page(limit=1, offset=2), 9)
     assert json.loads(bytes(response.body)) == {
         "agents": [1],

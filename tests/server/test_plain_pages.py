@@ -25,18 +25,18 @@ def asked(path: str) -> Request:
     ("path", "style"),
     [("/login", "./plain.css"), ("/c/conv_1", "../plain.css"), ("/api/links/t", "../../plain.css")],
 )
-def test_a_page_finds_its_style_wherever_the_server_is_mounted(path: str, style: str) -> None:
+def test_a_page_links_its_stylesheet_below_any_mount_path(path: str, style: str) -> None:
     assert f'href="{style}"' in bytes(html_page(asked(path), "x").body).decode()
 
 
-def test_whatever_is_put_in_is_text() -> None:
+def test_all_content_of_a_page_is_escaped() -> None:
     made = [element("p", EVIL, EVIL), link(EVIL, EVIL), button_to(EVIL, EVIL)]
     page = bytes(html_page(asked("/"), EVIL, *made).body).decode()
     assert "<script" not in page
     assert page.count("&lt;script&gt;&amp;") == 8
 
 
-def test_a_page_keeps_to_itself() -> None:
+def test_a_page_can_change_a_header_and_is_not_cached() -> None:
     page = html_page(asked("/"), "x", headers={"referrer-policy": "same-origin"})
     assert page.headers["referrer-policy"] == "same-origin"
     assert page.headers["cache-control"] == HEADERS["cache-control"] == "no-store"
@@ -52,7 +52,7 @@ async def key_of(server: InMemoryServer) -> str:
     return await server.database_parts.keys.create("ann")
 
 
-async def test_the_page_takes_a_key_and_leads_to_the_chat() -> None:
+async def test_sign_in_takes_a_key_and_redirects_to_the_chat() -> None:
     """Spec: "`/login` takes a key; POST `/api/session` checks it and sets the cookie"."""
     async with served(clock=FakeClock()) as server:
         key = await key_of(server)
@@ -74,7 +74,7 @@ async def test_under_https_the_cookie_is_secure() -> None:
     assert (done.status_code, done.headers["set-cookie"].endswith("; Secure")) == (204, True)
 
 
-async def test_who_signs_out_is_out() -> None:
+async def test_sign_out_deletes_the_sign_in() -> None:
     async with served(clock=FakeClock()) as server:
         await server.client.post(LOGIN, json={"key": await key_of(server)})
         token = server.client.cookies["penstock_session"]
@@ -86,7 +86,7 @@ async def test_who_signs_out_is_out() -> None:
     assert "Max-Age=0" in gone.headers["set-cookie"]
 
 
-async def test_a_wrong_key_signs_nobody_in() -> None:
+async def test_a_wrong_key_is_refused_at_sign_in() -> None:
     async with served(clock=FakeClock()) as server:
         await key_of(server)
         plain = await server.client.post(LOGIN, json={"key": "pk_x"})
@@ -106,13 +106,13 @@ BODIES: list[tuple[dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("sent", "status"), BODIES)
-async def test_what_holds_no_key_is_refused(sent: dict[str, Any], status: int) -> None:
+async def test_a_body_without_a_key_is_refused(sent: dict[str, Any], status: int) -> None:
     async with served(clock=FakeClock()) as server:
         await key_of(server)
         assert (await server.client.post(LOGIN, **sent)).status_code == status
 
 
-async def test_who_guesses_is_stopped_after_five_tries_a_minute() -> None:
+async def test_guessing_is_stopped_after_five_tries_a_minute() -> None:
     """Spec: "5 wrong tries a minute per address: 429"."""
     clock = FakeClock()
     async with served(clock=clock) as server:
@@ -126,7 +126,7 @@ async def test_who_guesses_is_stopped_after_five_tries_a_minute() -> None:
     assert (right.status_code, later.status_code) == (429, 204)
 
 
-async def test_keys_that_are_guessed_at_once_count_like_others() -> None:
+async def test_concurrent_guesses_are_counted_like_others() -> None:
     """Each counts before it is looked up; a right one takes nothing from later tries."""
     async with served(clock=FakeClock()) as server:
         key = await key_of(server)
@@ -137,7 +137,7 @@ async def test_keys_that_are_guessed_at_once_count_like_others() -> None:
     assert sorted(statuses) == [401] * 5 + [429] * 15
 
 
-async def test_a_cookie_is_renewed_when_half_its_time_is_over() -> None:
+async def test_a_cookie_is_renewed_after_half_its_lifetime() -> None:
     clock = FakeClock()
     async with served(clock=clock) as server:
         await server.client.post(LOGIN, json={"key": await key_of(server)})
@@ -162,7 +162,7 @@ ORIGINS = [
 
 
 @pytest.mark.parametrize(("headers", "status"), ORIGINS)
-async def test_with_the_cookie_only_our_own_pages_change_things(
+async def test_with_the_cookie_only_own_pages_can_change_things(
     headers: dict[str, str], status: int
 ) -> None:
     """Spec: "every method but GET and HEAD needs `Origin` equal to our own"."""
@@ -189,14 +189,14 @@ async def test_a_key_in_the_header_wins_over_the_cookie() -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1"])
-async def test_a_page_of_others_signs_nobody_in(origin: str) -> None:
+async def test_a_foreign_page_cannot_sign_in(origin: str) -> None:
     async with served(clock=FakeClock()) as server:
         sent = f"key={await key_of(server)}"
         refused = await server.client.post(LOGIN, content=sent, headers=FORM | {"origin": origin})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ORIGIN_NOT_ALLOWED")
 
 
-async def test_this_machine_needs_no_sign_in() -> None:
+async def test_local_requests_need_no_sign_in() -> None:
     assert LOCAL_PROFILE.session_id is None
     async with served() as server:
         assert (await server.client.get(AGENTS)).status_code == 200
@@ -206,7 +206,7 @@ async def test_this_machine_needs_no_sign_in() -> None:
 SCRIPT = '<script>alert("x")</script>'
 
 
-async def test_a_transcript_is_plain_text_whatever_was_said() -> None:
+async def test_a_transcript_escapes_every_message() -> None:
     """Spec: "a plain transcript, made on the server, no script, everything escaped"."""
     model = ScriptedModel([call("echo", text="t"), say(SCRIPT)])
     async with served(model=model, tools=[Act("echo", echo)]) as server:
@@ -220,7 +220,7 @@ async def test_a_transcript_is_plain_text_whatever_was_said() -> None:
     assert page.headers["cache-control"] == "no-store"
 
 
-async def test_a_transcript_leads_to_the_chat() -> None:
+async def test_a_transcript_links_to_the_chat() -> None:
     async with served() as server:
         name = (await server.say("Hi")).headers["x-conversation-id"]
         assert f'href="../#assistant/{name}"' in (await server.client.get(f"/c/{name}")).text
@@ -238,7 +238,7 @@ async def test_a_long_transcript_has_pages() -> None:
     assert "Older messages" not in oldest
 
 
-async def test_who_is_not_signed_in_is_led_to_where_that_is_done() -> None:
+async def test_a_transcript_redirects_to_sign_in_without_a_key() -> None:
     async with served(clock=FakeClock()) as server:
         key = await server.database_parts.keys.create("ann")
         bob = {"authorization": f"Bearer {await server.database_parts.keys.create('bob')}"}

@@ -72,11 +72,11 @@ def body(response: Any) -> dict[str, Any]:
     return said
 
 
-def test_every_problem_of_a_body_is_told() -> None:
+def test_a_refusal_reports_every_problem_of_a_body() -> None:
     assert body(problem(errors.InvalidRequest(PROBLEMS), "r"))["details"] == PROBLEMS
 
 
-def test_what_is_not_expected_is_told_to_operators_alone(
+def test_only_operators_see_an_unexpected_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     said = body(unexpected(ValueError("a secret"), "req_1"))
@@ -86,7 +86,7 @@ def test_what_is_not_expected_is_told_to_operators_alone(
     assert "req_1" in caplog.text
 
 
-def test_where_the_store_is_is_told_to_operators_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_operators_see_the_place_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
     said = body(problem(errors.StoreReadOnly("/srv/penstock.db cannot be written"), "req_1"))
     assert said["message"].startswith("The database cannot be written.")
     assert "/srv" not in json.dumps(said)
@@ -101,7 +101,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("error", "said"), KNOWN)
-def test_what_is_known_takes_one_line_of_the_log(
+def test_a_known_error_takes_one_line_of_the_log(
     caplog: pytest.LogCaptureFixture, error: errors.PenstockError, said: str
 ) -> None:
     problem(error, "req_1")
@@ -112,7 +112,7 @@ def test_what_is_known_takes_one_line_of_the_log(
     assert "\n" not in record.message
 
 
-def test_which_event_does_not_read_back_is_told() -> None:
+def test_an_unreadable_event_is_named() -> None:
     of = {"log": "conv_1", "event": 4}
     said = body(problem(errors.StoreCorrupt("event 4 is no JSON", details=of), "req_1"))
     assert said["message"] == "event 4 is no JSON"
@@ -128,9 +128,7 @@ def test_which_event_does_not_read_back_is_told() -> None:
         (errors.NotReady(), "retry-after", "1"),
     ],
 )
-def test_some_say_what_to_do_in_a_header(
-    error: errors.PenstockError, name: str, value: str
-) -> None:
+def test_some_errors_set_a_header(error: errors.PenstockError, name: str, value: str) -> None:
     assert problem(error, "r").headers[name] == value
 
 
@@ -154,7 +152,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("code", "status"), ENDS)
-def test_how_a_task_ended_without_a_stream(code: str, status: int) -> None:
+def test_the_end_of_a_task_without_a_stream_has_its_status(code: str, status: int) -> None:
     reply = ended(TaskStatus.FAILED, code)
     response = end_problem(reply, {"toolName": "print"}, {"x-task-id": "task_1"}, "req_1")
     assert (response.status_code, body(response)["code"]) == (status, code)
@@ -172,7 +170,7 @@ def test_a_cancelled_task_has_ended() -> None:
 
 
 @pytest.mark.parametrize(("error", "status", "told"), TABLE)
-def test_the_page_tells_the_code_that_is_sent(
+def test_the_docs_page_names_the_status_that_is_sent(
     error: errors.PenstockError, status: int, told: str
 ) -> None:
     """Page: "the code after a status is told in place of the first"."""
@@ -181,7 +179,7 @@ def test_the_page_tells_the_code_that_is_sent(
     assert isinstance(error, NotAvailable) or row in PAGE.read_text()
 
 
-def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
+def test_the_table_has_every_error_that_a_route_can_raise() -> None:
     """What is missing would be a 500: only those that end in a file or an envelope may be."""
     shown = {type(error) for error, _, _ in TABLE}
     leaves = {
@@ -193,7 +191,7 @@ def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
     assert missing <= {errors.DeclarationError}
 
 
-async def test_a_path_is_not_said_again_at_length() -> None:
+async def test_a_long_path_is_cut_in_the_message() -> None:
     long = "x" * 30_000
     async with served() as server:
         for path in (f"/{long}", f"/api/agents/{long}", f"/api/tasks/{long}", f"{CHAT}/{long}"):
@@ -201,7 +199,7 @@ async def test_a_path_is_not_said_again_at_length() -> None:
             assert (response.status_code, len(response.text) < 500) == (404, True), path[:20]
 
 
-def test_the_methods_of_a_path() -> None:
+def test_the_methods_of_a_path_come_from_the_document() -> None:
     paths: dict[str, dict[str, Any]] = {
         "/a/{id}": {"get": {}, "put": {}},
         "/a/{id}/b": {"post": {}},
@@ -211,6 +209,6 @@ def test_the_methods_of_a_path() -> None:
     assert methods_of(paths, "/c") == []
 
 
-def test_a_request_without_an_id_has_none() -> None:
+def test_a_scope_without_a_request_id_has_an_empty_one() -> None:
     assert request_id_of({}) == ""
     assert body(answer(400, "X", "m")) == {"code": "X", "message": "m"}

@@ -19,7 +19,7 @@ def test_each_caller_and_class_has_its_own_count() -> None:
     assert rates.count("bob", "chat", NOON) == RateUsage(1, 0, 60_060)
 
 
-def test_a_new_window_begins_with_nothing() -> None:
+def test_a_new_window_starts_at_zero() -> None:
     rates = Rates(RateSection(chat=1))
     rates.count("ann", "chat", NOON)
     assert rates.count("ann", "chat", Moment(NOON + 60_000)) == RateUsage(1, 0, 60_120)
@@ -29,7 +29,7 @@ def test_zero_is_no_limit() -> None:
     assert Rates(RateSection(chat=0)).count("ann", "chat", NOON) is None
 
 
-def test_one_too_many_is_told_when_to_come_back() -> None:
+def test_a_request_over_the_limit_gets_retry_after() -> None:
     rates = Rates(RateSection(chat=1))
     rates.check(RateUsage(1, 0, 60_060), "chat", NOON)
     with pytest.raises(RateLimited, match="try again in 60 s") as caught:
@@ -49,5 +49,5 @@ def test_one_too_many_is_told_when_to_come_back() -> None:
         ("POST", "/chat", "general"),
     ],
 )
-def test_the_class_of_a_request(method: str, path: str, kind: str) -> None:
+def test_each_request_has_its_rate_class(method: str, path: str, kind: str) -> None:
     assert kind_of(method, path) == kind

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.programs
 UNUSED = ("pydantic.v1", "penstock.sandbox.processes.deno", "penstock.sandbox.processes.enclose")
 
 
-def test_a_router_knows_its_routes_as_any_other_does() -> None:
+def test_a_router_adds_routes_as_fastapi_does() -> None:
     router = Router(prefix="/api")
 
     @router.get("/double/{number}")
@@ -30,7 +30,7 @@ def test_a_router_knows_its_routes_as_any_other_does() -> None:
 
 
 @pytest.mark.slow("a process that loads the whole server")
-def test_a_server_that_starts_has_not_loaded_what_it_may_never_use() -> None:
+def test_a_starting_server_loads_no_unused_module() -> None:
     code = (
         "import sys, penstock.app.opening, penstock.server.application;"
         f"print(*[each for each in {UNUSED!r} if each in sys.modules])"
@@ -52,7 +52,7 @@ def test_a_server_that_starts_has_not_loaded_what_it_may_never_use() -> None:
         ("/penstock/", "/penstock/api", "/penstock/api"),
     ],
 )
-def test_admission_sees_the_path_that_routes_see(root: str, path: str, below: str) -> None:
+def test_admission_and_routing_see_the_same_path(root: str, path: str, below: str) -> None:
     scope = {"type": "http", "root_path": root, "path": path}
     assert path_of(scope) == get_route_path(scope) == below
 
@@ -67,9 +67,9 @@ def test_admission_sees_the_path_that_routes_see(root: str, path: str, below: st
         ("", "/api/links/t", "../../"),
     ],
 )
-def test_the_way_up_leads_from_a_page_to_the_beginning(root: str, path: str, way: str) -> None:
+def test_the_way_up_leads_from_a_page_to_the_mount_path(root: str, path: str, way: str) -> None:
     assert way_up({"type": "http", "root_path": root, "path": path}) == way
 
 
-def test_a_root_ends_without_a_slash() -> None:
+def test_a_root_path_has_no_final_slash() -> None:
     assert [root_of({"root_path": each}) for each in ("", "/", "/a", "/a/")] == ["", "", "/a", "/a"]

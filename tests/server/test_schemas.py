@@ -38,7 +38,7 @@ def component(name: str) -> Schema:
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_each_component_is_a_schema_of_an_object(name: str) -> None:
     """One that would take anything says nothing."""
-    others: tuple[Any, ...] = (7, "x", None, [], {"nobody": "knows this"})
+    others: tuple[Any, ...] = (7, "x", None, [], {"unknown": "knows this"})
     for other in others:
         assert component(name).problems(other), other
 
@@ -57,7 +57,7 @@ def test_a_closed_set_is_the_one_of_the_domain(name: str, key: str, words: type[
     assert COMPONENTS[name]["properties"][key]["enum"] == [each.value for each in words]
 
 
-def test_a_question_stands_as_in_the_domain_or_its_time_is_over() -> None:
+def test_a_question_has_a_status_of_the_domain_or_has_expired() -> None:
     found = COMPONENTS["Question"]["properties"]["status"]["enum"]
     assert found == [*map(str, QuestionStatus), standing(QuestionStatus.CANCELLED, EXPIRED)]
 
@@ -94,11 +94,11 @@ def of_another_kind(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("key", ["inputTokens", "outputTokens", "modelCalls", "toolCalls"])
-def test_nothing_below_zero_is_spent(key: str) -> None:
+def test_usage_is_never_negative(key: str) -> None:
     assert component("Usage").problems(USAGE | {key: -1})
 
 
-def test_every_frame_is_found_by_its_type() -> None:
+def test_every_frame_schema_is_selected_by_type() -> None:
     found = {name: schema["properties"]["type"]["const"] for name, schema in FRAMES.items()}
     both = {"ToolResult": "ToolOutcome", "ToolFailure": "ToolOutcome"}
     assert {kind: both.get(name, name) for name, kind in found.items()} == MAPPING
@@ -119,7 +119,7 @@ def test_a_frame_has_its_type() -> None:
         assert len(schema.problems(wrong)) == 1, wrong
 
 
-def test_a_page_has_its_items_and_what_it_is_a_part_of() -> None:
+def test_a_page_has_its_items_and_meta() -> None:
     page = page_of("agents", "Agent")
     assert page["properties"]["agents"] == listed(ref("Agent"))
     meta = Schema(page["properties"]["meta"])

@@ -62,7 +62,9 @@ def check(
     for file in chosen.flows.values():
         read, findings = library.check(file)
         if dry and not has_error(findings):
-            runs[file.command], more = dry_runs_of(read_project.settings, read_project.project).of(read, file)
+            runs[file.command], more = dry_runs_of(read_project.settings, read_project.project).of(
+                read, file
+            )
             findings = in_file_order([*findings, *more])
         diagnostics += findings
     errors = len(errors_of(diagnostics))
@@ -85,7 +87,9 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     """Findings in other files than flows."""
 
 
-def _wanted(read_project: ReadProject, library: ProjectFlows, names: Sequence[str] | None) -> _Wanted:
+def _wanted(
+    read_project: ReadProject, library: ProjectFlows, names: Sequence[str] | None
+) -> _Wanted:
     """Return the flows and findings to report. Raises NotFound for an unknown name."""
     files = library.files()
     beside = [*read_project.project.agent_files.diagnostics]
@@ -170,7 +174,9 @@ def generate(
     The file name of a draft ends in .default, so no flow runs it. Edit it, then remove the suffix.
     """
     read_project = find(project)
-    texts = _texts(project_flows(read_project.settings, read_project.project), name.removeprefix("/"))
+    texts = _texts(
+        project_flows(read_project.settings, read_project.project), name.removeprefix("/")
+    )
     files = ProjectFiles(read_project.settings.root)
     places = {path: files.at(path) for path in texts}
     root = FlowRoot(files.root)

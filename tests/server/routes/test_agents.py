@@ -53,7 +53,7 @@ async def test_an_agent_is_read_with_its_instructions_and_settings() -> None:
     assert poet["settings"]["max_iterations"] == 3
 
 
-async def test_every_setting_is_shown_and_which_are_not_the_defaults() -> None:
+async def test_settings_show_which_differ_from_the_defaults() -> None:
     async with served(agents=[POET]) as server:
         shown = (await server.client.get("/api/agents/poet/settings")).json()
     assert shown["settings"]["enabled_tools"] == ["add"]
@@ -61,7 +61,7 @@ async def test_every_setting_is_shown_and_which_are_not_the_defaults() -> None:
     assert shown["overridden"] == ["enabled_tools", "max_iterations"]
 
 
-async def test_an_agent_that_is_not_there_comes_with_the_nearest() -> None:
+async def test_an_unknown_agent_is_refused_with_the_nearest() -> None:
     async with served(agents=[POET]) as server:
         for path in ("/api/agents/poe", "/api/agents/poe/settings"):
             response = await server.client.get(path)
@@ -107,7 +107,7 @@ async def test_notes_and_state_of_a_tool_are_no_tools() -> None:
     ]
 
 
-async def test_only_what_happened_in_between_counts() -> None:
+async def test_metrics_count_only_calls_of_the_period() -> None:
     clock = FakeClock()
     model = ScriptedModel({"": [call("add"), say("Done.")]})
     async with served(model=model, tools=[Act("add")], clock=clock) as server:
@@ -123,10 +123,10 @@ async def test_only_what_happened_in_between_counts() -> None:
             assert (await server.client.get(METRICS, params={"to": odd})).status_code == 200
         bad = await server.client.get(METRICS, params={"from": "yesterday"})
         assert bad.json()["error"]["code"] == "BAD_REQUEST"
-        assert (await server.client.get("/api/agents/nobody/tools/metrics")).status_code == 404
+        assert (await server.client.get("/api/agents/missing/tools/metrics")).status_code == 404
 
 
-async def test_usually_the_last_week_counts_to_the_second() -> None:
+async def test_metrics_default_to_the_last_week() -> None:
     clock = FakeClock()
     model = ScriptedModel({"": [call("add"), say("Done.")]})
     async with served(model=model, tools=[Act("add")], clock=clock) as server:
@@ -171,14 +171,14 @@ async def test_the_catalog_is_read(
     assert shown["groups"] == (groups if text else [])
 
 
-def test_without_a_catalog_every_permission_counts(tmp_path: Path) -> None:
+def test_without_a_catalog_every_permission_is_valid(tmp_path: Path) -> None:
     assert unknown_permissions(["fly"], None) == ()
     catalog = catalog_of(tmp_path)
     asked = ["fly", "mail.send", "admin", "vault.write", "project.read", "project.bash"]
     assert unknown_permissions(asked, catalog) == ("fly",)
 
 
-async def test_a_key_gets_no_permission_that_the_catalog_does_not_have(tmp_path: Path) -> None:
+async def test_a_key_cannot_get_a_permission_outside_of_the_catalog(tmp_path: Path) -> None:
     """With a catalog, `keys create --permission` with such an id: refused, with the nearest."""
     database = await open_database("sqlite://")
     keys = Keys(database, FakeClock(), catalog=catalog_of(tmp_path))
@@ -192,7 +192,7 @@ async def test_a_key_gets_no_permission_that_the_catalog_does_not_have(tmp_path:
     }
 
 
-async def test_a_grant_that_left_the_catalog_is_kept_and_counts_for_nothing(tmp_path: Path) -> None:
+async def test_a_permission_that_left_the_catalog_is_stored_without_effect(tmp_path: Path) -> None:
     """A grant whose id left the catalog is kept, shown as stale, counts for nothing."""
     database = await open_database("sqlite://")
     clock = FakeClock(Moment(0))

@@ -20,7 +20,7 @@ LARGE_PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
 
-async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
+async def test_a_signed_link_returns_the_bytes_with_safe_headers() -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         response = await server.client.get(server.app.state.lifecycle.context.links.to(blob_id))
@@ -31,7 +31,7 @@ async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
     assert response.headers["content-disposition"] == "inline"
 
 
-async def test_what_is_no_image_is_an_attachment() -> None:
+async def test_bytes_that_are_not_an_image_are_an_attachment() -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.storage.blobs.put(b"<svg onload=alert(1)>")
         response = await server.client.get(server.app.state.lifecycle.context.links.to(blob_id))
@@ -60,7 +60,7 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("label", "media_type", "disposition"), LABELS)
-async def test_a_link_may_say_what_the_bytes_are_called(
+async def test_a_link_can_name_the_file(
     label: LinkLabel, media_type: str, disposition: str
 ) -> None:
     async with served() as server:
@@ -75,7 +75,7 @@ async def test_a_link_may_say_what_the_bytes_are_called(
 
 
 @pytest.mark.parametrize("change", [("sig=", "sig=0"), ("exp=", "exp=9"), ("exp=", "exp=x")])
-async def test_a_link_that_was_changed_is_refused(change: tuple[str, str]) -> None:
+async def test_a_changed_link_is_refused(change: tuple[str, str]) -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         link = server.app.state.lifecycle.context.links.to(blob_id).replace(*change)
@@ -83,7 +83,7 @@ async def test_a_link_that_was_changed_is_refused(change: tuple[str, str]) -> No
     assert (response.status_code, response.json()["error"]["code"]) == (403, "LINK_EXPIRED")
 
 
-async def test_a_link_works_for_a_while() -> None:
+async def test_a_link_expires() -> None:
     clock = FakeClock()
     async with served(clock=clock) as server:
         blob_id = await server.runtime.parts.storage.blobs.put(PNG)
@@ -98,7 +98,7 @@ async def test_a_link_works_for_a_while() -> None:
         assert (await server.client.get(bare, headers=headers)).status_code == 404
 
 
-async def test_a_key_reads_the_bytes_of_its_own_conversations_alone() -> None:
+async def test_a_key_reads_only_the_bytes_of_its_own_conversations() -> None:
     """GET `/blobs/{id}`: `exp`, `sig`, or a key that owns it."""
 
     async def draw(input: Any, invocation: Any) -> Any:
@@ -121,7 +121,7 @@ async def test_a_key_reads_the_bytes_of_its_own_conversations_alone() -> None:
             assert (await server.client.get(path, headers=headers)).status_code == 404
 
 
-async def test_the_person_at_this_machine_needs_no_link() -> None:
+async def test_the_local_profile_needs_no_link() -> None:
     async with served() as server:
         blob_id = await server.runtime.parts.storage.blobs.put(PNG)
         assert (await server.client.get(f"/api/blobs/{blob_id}")).status_code == 200
@@ -141,11 +141,11 @@ async def test_the_person_at_this_machine_needs_no_link() -> None:
         (b"<html>", "application/octet-stream"),
     ],
 )
-def test_the_type_is_what_the_bytes_are(content: bytes, media_type: str) -> None:
+def test_the_media_type_is_that_of_the_bytes(content: bytes, media_type: str) -> None:
     assert type_of(content) == media_type
 
 
-async def test_a_clipped_result_is_kept_whole() -> None:
+async def test_a_clipped_result_is_stored_completely() -> None:
     async def much(input: Any, invocation: Any) -> Any:
         return {"text": "é" * 2000}
 

@@ -42,7 +42,7 @@ async def key_for(server: InMemoryServer, *permissions: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-async def test_what_may_be_called_is_listed_by_id() -> None:
+async def test_callable_tools_are_listed_by_id() -> None:
     async with served(tools=tools()) as server:
         listed = (await server.client.get(URL)).json()
         assert listed["meta"] == {"total": 3, "limit": 50, "offset": 0}
@@ -61,7 +61,7 @@ async def test_what_may_be_called_is_listed_by_id() -> None:
             assert (await server.client.get(f"{URL}/{name}")).status_code == 404
 
 
-async def test_a_settled_call_is_its_envelope() -> None:
+async def test_a_settled_call_returns_its_envelope() -> None:
     async with served(tools=tools()) as server:
         status, body = await post(server, "look", {"input": {"n": 1}})
         assert (status, body.pop("taskId")[:5]) == (200, "task_")
@@ -79,7 +79,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("tool_id", "status", "outcome", "code", "message"), REFUSED)
-async def test_a_call_that_is_refused_at_the_door_makes_no_task(
+async def test_a_refused_call_creates_no_task(
     tool_id: str, status: int, outcome: str, code: str, message: str
 ) -> None:
     async with served(tools=tools()) as server:
@@ -104,7 +104,7 @@ BROKEN: list[tuple[bytes, int, str]] = [
 
 
 @pytest.mark.parametrize(("content", "status", "message"), BROKEN)
-async def test_what_is_no_request_is_refused_with_the_error_of_all_routes(
+async def test_an_invalid_request_gets_the_common_error_format(
     content: bytes, status: int, message: str
 ) -> None:
     async with served(tools=tools()) as server:
@@ -116,7 +116,7 @@ async def test_what_is_no_request_is_refused_with_the_error_of_all_routes(
 
 
 @pytest.mark.parametrize("given", [[], "x", 1])
-async def test_an_input_that_is_no_object_is_an_input_that_is_not_valid(given: Any) -> None:
+async def test_an_input_that_is_not_an_object_is_invalid(given: Any) -> None:
     async with served(tools=tools()) as server:
         status, body = await post(server, "look", {"input": given})
     assert (status, body["status"], body["taskId"]) == (422, "validation_error", None)
@@ -124,7 +124,7 @@ async def test_an_input_that_is_no_object_is_an_input_that_is_not_valid(given: A
     assert problem["message"].startswith("must be an object, found ")
 
 
-async def test_without_a_key_and_beyond_the_rate_there_is_no_call() -> None:
+async def test_a_call_needs_a_key_and_counts_towards_the_rate() -> None:
     async with served(tools=tools(), rates=RateSection(general=1)) as server:
         headers = await key_for(server, READ, CHATTING)
         assert (await post(server, "look"))[0] == 401
@@ -132,7 +132,7 @@ async def test_without_a_key_and_beyond_the_rate_there_is_no_call() -> None:
         assert (await post(server, "look", headers=headers))[0] == 429
 
 
-async def test_a_call_that_waits_for_a_person_says_what_is_asked() -> None:
+async def test_a_call_that_waits_returns_its_questions() -> None:
     async with served(tools=tools()) as server:
         status, body = await post(server, "mail")
         assert (status, body["status"], body["error"]["code"]) == (202, "suspended", "SUSPENDED")
@@ -148,7 +148,7 @@ async def test_a_call_that_waits_for_a_person_says_what_is_asked() -> None:
     assert done["result"] == {"status": "success", "output": {"done": "mail"}}
 
 
-async def test_a_skill_that_there_is_not_is_an_input_that_is_not_valid() -> None:
+async def test_an_unknown_skill_is_an_invalid_input() -> None:
     """Spec: "unknown `selectedSkillIds`"."""
     async with served(tools=tools()) as server:
         status, body = await post(server, "look", {"input": {"n": 1}, "selectedSkillIds": ["x"]})
@@ -159,7 +159,7 @@ async def test_a_skill_that_there_is_not_is_an_input_that_is_not_valid() -> None
 
 
 @pytest.mark.parametrize("wait", [0, 0.01])
-async def test_who_does_not_wait_is_told_the_task(wait: float) -> None:
+async def test_a_call_without_waiting_returns_its_task(wait: float) -> None:
     """Spec: "`wait=0`, or `wait` is over"."""
     gate = Gate()
     async with served(tools=[Act("slow", gate, direct_call=True)]) as server:
@@ -171,12 +171,12 @@ async def test_who_does_not_wait_is_told_the_task(wait: float) -> None:
     assert (done["kind"], done["result"]["output"]) == ("call", {"passed": True})
 
 
-async def test_nobody_waits_longer_than_five_minutes() -> None:
+async def test_a_request_cannot_wait_longer_than_five_minutes() -> None:
     async with served(tools=tools()) as server:
         assert (await post(server, "look", params={"wait": 301}))[0] == 400
 
 
-async def test_a_client_that_hangs_up_cancels_nothing() -> None:
+async def test_a_client_that_disconnects_cancels_no_call() -> None:
     gate = Gate()
     async with served(tools=[slow := Act("slow", gate, direct_call=True)]) as server:
         asking = asyncio.ensure_future(server.client.post(f"{URL}/slow", json={}))
@@ -200,7 +200,7 @@ async def test_a_cancelled_call_has_failed() -> None:
     assert (task["result"]["status"], task["result"]["error"]["code"]) == ("failed", "CANCELLED")
 
 
-async def test_the_same_key_is_the_same_call_and_another_body_a_conflict() -> None:
+async def test_a_repeated_key_returns_the_call_and_another_body_is_a_conflict() -> None:
     look, key = Act("look", echo, direct_call=True), {"idempotency-key": "k"}
     async with served(tools=[look, Act("else", direct_call=True)]) as server:
         both = await asyncio.gather(
@@ -215,7 +215,7 @@ async def test_the_same_key_is_the_same_call_and_another_body_a_conflict() -> No
     assert (other[0], elsewhere[0], long[0]) == (409, 409, 400)
 
 
-async def test_a_call_in_a_conversation_is_no_message_of_it() -> None:
+async def test_a_call_in_a_conversation_is_not_a_message() -> None:
     async with served(tools=tools()) as server:
         said = await server.say("Hi")
         conversation = said.headers["x-conversation-id"]
@@ -232,14 +232,14 @@ async def test_a_call_in_a_conversation_is_no_message_of_it() -> None:
     assert (unknown[0], unknown[1]["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_without_a_conversation_no_list_has_it() -> None:
+async def test_a_call_without_a_conversation_is_in_no_list() -> None:
     async with served(tools=tools()) as server:
         await post(server, "look", {"input": {"n": 1}})
         listed = await server.client.get("/api/agents/assistant/chat/conversations")
     assert listed.json()["meta"]["total"] == 0
 
 
-async def test_each_tool_stands_in_the_document_for_those_who_may_call_it() -> None:
+async def test_the_document_has_the_tools_that_the_profile_can_call() -> None:
     async with served(tools=tools()) as server:
         whole: Any = (await server.client.get("/openapi.json")).json()
         operation = whole["paths"][f"{URL}/look"]["post"]
@@ -253,7 +253,7 @@ async def test_each_tool_stands_in_the_document_for_those_who_may_call_it() -> N
     assert f"{URL}/hidden" not in whole["paths"]
 
 
-async def test_the_document_tells_nobody_of_tools_that_are_not_theirs() -> None:
+async def test_the_document_hides_tools_that_the_profile_cannot_call() -> None:
     async with served(tools=tools()) as server:
         headers = await key_for(server, READ)
         known = (await server.client.get("/openapi.json", headers=headers)).json()["paths"]

@@ -23,7 +23,7 @@ async def refuse(input: Any, invocation: Any) -> Any:
     raise ToolFailed("no paper", "NO_PAPER", continuable=False)
 
 
-async def test_an_answer_comes_when_it_is_there() -> None:
+async def test_a_message_waits_for_its_answer() -> None:
     async with served() as server:
         response = await server.say("Hi")
     body = response.json()
@@ -35,7 +35,7 @@ async def test_an_answer_comes_when_it_is_there() -> None:
     assert response.headers["x-task-id"] == body["userMessage"]["metadata"]["taskId"]
 
 
-async def test_an_answer_comes_as_a_stream() -> None:
+async def test_an_answer_can_be_streamed() -> None:
     async with served() as server:
         response = await server.stream("Hi")
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -51,7 +51,7 @@ async def test_an_answer_comes_as_a_stream() -> None:
     ]
 
 
-async def test_a_closing_reply_of_blanks_is_taken_back_for_the_notice() -> None:
+async def test_a_blank_closing_reply_is_replaced_by_the_notice() -> None:
     """7.4: "the joined `content_delta`s of the last reply equal `content`"."""
     model = ScriptedModel([say(" \n"), say("\n"), say("Go on.")])
     async with served(model=model) as server:
@@ -72,7 +72,7 @@ async def test_a_closing_reply_of_blanks_is_taken_back_for_the_notice() -> None:
     assert shown[5]["delta"] == shown[6]["content"] == "I could not produce an answer."
 
 
-async def test_the_answer_of_a_conversation_goes_on() -> None:
+async def test_a_conversation_continues_with_its_history() -> None:
     async with served() as server:
         first = await server.stream("Hi")
         conversation = first.headers["x-conversation-id"]
@@ -82,7 +82,7 @@ async def test_the_answer_of_a_conversation_goes_on() -> None:
         assert frames(second.text)[0][1]["taskId"] == second.headers["x-task-id"]
 
 
-async def test_aliases_are_understood() -> None:
+async def test_aliases_of_keys_are_accepted() -> None:
     async with served() as server:
         first = await server.client.post(CHAT, json={"message": "Hi"})
         conversation = first.headers["x-conversation-id"]
@@ -110,7 +110,7 @@ async def test_a_question_parks_the_task() -> None:
         assert busy.status_code in {200, 502}
 
 
-async def test_a_message_while_an_approval_is_open() -> None:
+async def test_a_message_during_an_open_approval_is_refused() -> None:
     model = ScriptedModel([call("mail", to="ann"), say("Well."), say("Well.")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         parked = await server.say("Mail Ann")
@@ -132,7 +132,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("script", "status", "code", "details"), ENDS)
-async def test_a_task_that_does_not_succeed(
+async def test_a_failed_task_has_the_status_of_its_error(
     script: Any, status: int, code: str, details: dict[str, Any]
 ) -> None:
     """The stream's twin is the `error` frame with the same code: one table serves both."""
@@ -150,7 +150,7 @@ async def test_a_task_that_does_not_succeed(
         assert frames(shown.text)[-1][1]["code"] == code
 
 
-async def test_who_comes_back_too_early_is_told_when_to() -> None:
+async def test_the_retry_after_of_a_provider_is_passed_on() -> None:
     """Page, of 502: "`Retry-After` when the provider gave one"."""
     script = [fail(429, retry_after=6.2), fail(503)]
     async with served(model=ScriptedModel(script), limits=Limits(model_tries=1)) as server:
@@ -159,7 +159,7 @@ async def test_who_comes_back_too_early_is_told_when_to() -> None:
     assert (untold.status_code, "retry-after" in untold.headers) == (502, False)
 
 
-async def test_what_went_wrong_here_has_the_id_of_its_request() -> None:
+async def test_an_internal_error_has_the_id_of_its_request() -> None:
     """Page: "`INTERNAL_ERROR` | 500 | request id"."""
 
     class Wrong(ScriptedModel):
@@ -173,7 +173,7 @@ async def test_what_went_wrong_here_has_the_id_of_its_request() -> None:
     assert error["details"]["requestId"] == response.headers["x-request-id"]
 
 
-async def test_a_cancelled_task() -> None:
+async def test_a_cancelled_task_is_a_409() -> None:
     hold = Hold()
     async with served(model=ScriptedModel([wait(hold)])) as server:
         begun = await server.client.post(f"{CHAT}/conversations", json={"title": "T"})
@@ -215,7 +215,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("body", "status", "code"), BAD)
-async def test_what_cannot_be_read_is_refused(body: bytes, status: int, code: str) -> None:
+async def test_an_unreadable_message_is_refused(body: bytes, status: int, code: str) -> None:
     async with served() as server:
         headers = {"content-type": "application/json"}
         response = await server.client.post(CHAT, content=body, headers=headers)
@@ -224,7 +224,7 @@ async def test_what_cannot_be_read_is_refused(body: bytes, status: int, code: st
         assert listed.json()["conversations"] == []
 
 
-async def test_every_problem_is_named_with_the_nearest() -> None:
+async def test_every_problem_is_named_with_the_nearest_known_name() -> None:
     """A mistyped `enableTool` must not leave tools on."""
     async with served() as server:
         response = await server.say("", enableTool=False, stream=1)
@@ -235,7 +235,7 @@ async def test_every_problem_is_named_with_the_nearest() -> None:
     ]
 
 
-async def test_a_body_that_is_too_large_or_no_json() -> None:
+async def test_a_body_that_is_too_large_or_not_json_is_refused() -> None:
     async with served(limits=Limits(request_bytes=50)) as server:
         large = await server.say("x" * 60)
         assert (large.status_code, large.json()["error"]["code"]) == (413, "TOO_LARGE")
@@ -243,7 +243,7 @@ async def test_a_body_that_is_too_large_or_no_json() -> None:
         assert (plain.status_code, plain.json()["error"]["code"]) == (415, "UNSUPPORTED_TYPE")
 
 
-async def test_half_a_surrogate_is_replaced() -> None:
+async def test_a_lone_surrogate_in_a_message_is_replaced() -> None:
     async with served() as server:
         headers = {"content-type": "application/json"}
         response = await server.client.post(
@@ -273,7 +273,7 @@ async def test_tools_can_be_switched_off() -> None:
     assert [len(request.tools) for request in model.requests] == [1, 0]
 
 
-async def test_an_answer_is_given_anew() -> None:
+async def test_an_answer_can_be_regenerated() -> None:
     clock = FakeClock()
     model = ScriptedModel([say("One."), say("Two."), say("Three.")])
     async with served(model=model, clock=clock) as server:
@@ -292,7 +292,7 @@ async def test_an_answer_is_given_anew() -> None:
         assert [each.content for each in model.requests[-1].messages] == ["Hi"]
 
 
-async def test_what_has_left_the_history_is_not_there() -> None:
+async def test_a_superseded_answer_is_not_found() -> None:
     clock = FakeClock()
     model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
     async with served(model=model, clock=clock) as server:
@@ -307,13 +307,13 @@ async def test_what_has_left_the_history_is_not_there() -> None:
             path = f"{url}/{message['id']}"
             assert (await server.client.post(f"{path}/regenerate")).status_code == 404
             assert (await server.client.delete(path)).status_code == 404
-        anew = again.json()["assistantMessage"]["id"]
-        last = await server.client.post(f"{url}/{anew}/regenerate")
+        regenerated = again.json()["assistantMessage"]["id"]
+        last = await server.client.post(f"{url}/{regenerated}/regenerate")
         assert last.json()["userMessage"]["id"] == first["userMessage"]["id"]
         assert last.json()["assistantMessage"]["content"] == "Four."
 
 
-async def test_no_answer_is_given_anew_while_a_message_is_answered() -> None:
+async def test_no_answer_is_regenerated_while_a_message_is_answered() -> None:
     hold = Hold()
     model = ScriptedModel([say("One."), wait(hold) + say("Two.")])
     async with served(model=model) as server:
@@ -326,7 +326,7 @@ async def test_no_answer_is_given_anew_while_a_message_is_answered() -> None:
         assert (await second).status_code == 200
 
 
-async def test_of_many_wishes_for_a_new_answer_one_is_met() -> None:
+async def test_one_of_many_concurrent_regenerations_succeeds() -> None:
     """The chat's 409 is `CONVERSATION_BUSY`: a message is being answered."""
     hold = Hold()
     model = ScriptedModel([say("One."), wait(hold) + say("Two."), say("Never.")])
@@ -343,20 +343,20 @@ async def test_of_many_wishes_for_a_new_answer_one_is_met() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_new_answer_takes_no_message_that_came_at_the_same_time() -> None:
+async def test_a_regeneration_removes_no_concurrent_message() -> None:
     for _ in range(5):
         async with served() as server:
             first = (await server.say("Hi")).json()["userMessage"]
             name = first["conversationId"]
             again = server.client.post(f"{CHAT}/messages/{first['id']}/regenerate")
-            new, anew = await asyncio.gather(server.say("Ho", conversationId=name), again)
+            new, regenerated = await asyncio.gather(server.say("Ho", conversationId=name), again)
             messages = (await server.client.get(CHAT)).json()["messages"]
             assert new.status_code == 200
-            assert anew.status_code in {200, 409}
+            assert regenerated.status_code in {200, 409}
             assert [each["content"] for each in messages].count("Ho") == 1
 
 
-async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
+async def test_an_unknown_message_cannot_be_regenerated() -> None:
     async with served() as server:
         response = await server.client.post(f"{CHAT}/messages/msg_none/regenerate", json={})
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
@@ -365,7 +365,7 @@ async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
 async def test_a_task_whose_tool_another_server_has_is_blocked_for_every_caller(
     tmp_path: Path,
 ) -> None:
-    """The answer is taken; whoever waits gets 202, a stream ends with what is missing."""
+    """The answer is taken; a waiting client gets 202, a stream ends with what is missing."""
     asks = ScriptedModel({"Pay": [call("pay"), say("Paid.")], "And?": [say("Nothing.")]})
     missing = blocked_part([Missing(MissingKind.TOOL, "pay")])
     url = f"sqlite:///{tmp_path}/one.db"

@@ -39,7 +39,7 @@ async def test_conversations_are_listed_newest_first() -> None:
         assert (newest["messageCount"], newest["status"]) == (2, "succeeded")
 
 
-async def test_conversations_are_sorted_as_was_asked() -> None:
+async def test_conversations_have_the_requested_order() -> None:
     async with served() as house:
         for title in ("b", "C", "a"):
             await house.say(title)
@@ -52,7 +52,7 @@ async def test_conversations_are_sorted_as_was_asked() -> None:
     assert refused.json()["error"]["details"] == [{"field": "/sort", "issue": issue}]
 
 
-async def test_a_conversation_can_be_begun_without_a_word() -> None:
+async def test_a_conversation_can_be_created_empty() -> None:
     async with served() as server:
         begun = await server.client.post(f"{CHAT}/conversations", json={"title": " A  plan "})
         assert begun.status_code == 201
@@ -62,7 +62,7 @@ async def test_a_conversation_can_be_begun_without_a_word() -> None:
         assert bare.json()["title"] == "New conversation"
 
 
-async def test_a_title_is_the_beginning_of_the_first_message() -> None:
+async def test_a_title_is_the_start_of_the_first_message() -> None:
     async with served() as server:
         await server.say("x" * 70)
         assert [len(title) for title in await names(server)] == [60]
@@ -85,7 +85,7 @@ async def test_a_history_comes_page_by_page() -> None:
         assert await history(server, search="HELLO") == ["Hello."] * 3
 
 
-async def test_a_history_as_the_model_saw_it() -> None:
+async def test_a_history_can_be_that_of_the_model() -> None:
     """The transcript has exactly these keys for calls and results."""
     model = ScriptedModel([call("add", a=1) + say("Let me see."), say("Three.")])
     async with served(model=model, tools=[Act("add")]) as server:
@@ -106,7 +106,7 @@ async def test_a_history_as_the_model_saw_it() -> None:
         assert answer["metadata"]["usage"]["toolCalls"] == 1
 
 
-async def test_a_history_that_is_not_there() -> None:
+async def test_a_missing_history_is_not_found() -> None:
     async with served() as server:
         empty = (await server.client.get(CHAT)).json()
         assert (empty["messages"], empty["conversationId"]) == ([], None)
@@ -119,7 +119,7 @@ async def test_a_history_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "query", [{"limit": 0}, {"limit": 201}, {"limit": "x"}, {"view": "odd"}, {"search": "x" * 201}]
 )
-async def test_a_query_that_cannot_be_read(query: dict[str, Any]) -> None:
+async def test_an_invalid_query_is_refused(query: dict[str, Any]) -> None:
     async with served() as server:
         response = await server.client.get(CHAT, params=query)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
@@ -156,7 +156,7 @@ async def test_all_conversations_are_deleted() -> None:
         assert await names(server) == []
 
 
-async def test_an_answer_is_erased_with_what_its_tools_said() -> None:
+async def test_an_answer_is_erased_with_the_results_of_its_tools() -> None:
     model = ScriptedModel([call("add", a=1), say("A secret."), say("Ok.")])
     async with served(model=model, tools=[Act("add")]) as server:
         first = (await server.say("Sum?")).json()
@@ -183,7 +183,7 @@ async def test_a_user_message_is_erased_alone() -> None:
         assert "secret" not in events
 
 
-async def test_an_erased_message_takes_its_earlier_answers_to_no_history() -> None:
+async def test_erasing_a_message_brings_no_earlier_answer_back() -> None:
     """A superseded answer stays out, and the text goes from every task that had it."""
     model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
     async with served(model=model) as server:
@@ -203,7 +203,7 @@ async def test_an_erased_message_takes_its_earlier_answers_to_no_history() -> No
         assert await history(server) == ["Three.", "And?", "Four."]
 
 
-async def test_a_message_of_a_task_at_work_is_not_erased() -> None:
+async def test_a_message_of_a_running_task_is_not_erased() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         parked = (await server.say("Mail")).json()
@@ -248,7 +248,7 @@ async def test_tools_are_listed_as_they_are_offered() -> None:
     [("GET", ""), ("DELETE", ""), ("GET", "/models"), ("GET", "/tools"), ("GET", "/conversations"),
      ("POST", "/conversations"), ("DELETE", "/conversations/c"), ("DELETE", "/messages/m")],
 )  # fmt: skip
-async def test_an_agent_that_is_not_there(method: str, path: str) -> None:
+async def test_an_unknown_agent_is_not_found(method: str, path: str) -> None:
     async with served() as server:
         response = await server.client.request(method, f"/api/agents/asistant/chat{path}")
     assert response.status_code == 404
@@ -256,7 +256,7 @@ async def test_an_agent_that_is_not_there(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_conversation_with_a_broken_row_says_so_at_once_and_can_be_deleted(
+async def test_a_corrupt_conversation_is_reported_and_can_be_deleted(
     tmp_path: Path, stream: bool
 ) -> None:
     url = f"sqlite:///{tmp_path}/a.db"

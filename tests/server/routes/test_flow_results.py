@@ -1,4 +1,4 @@
-"""What became of a run: its status on the wire, and where its steps stand."""
+"""The outcome of a run: its status on the wire, and the states of its steps."""
 
 from typing import Any
 
@@ -51,7 +51,9 @@ def task(status: TaskStatus, ended: TaskEnded | None = None) -> TaskRecord:
         (TaskStatus.FAILED, TaskEnded(status=TaskStatus.FAILED, envelope=REJECTED), "rejected"),
     ],
 )
-def test_where_a_run_stands(status: TaskStatus, ended: TaskEnded | None, wanted: str) -> None:
+def test_a_run_has_its_status_on_the_wire(
+    status: TaskStatus, ended: TaskEnded | None, wanted: str
+) -> None:
     """`status`: success, error, aborted, rejected."""
     assert status_of(task(status, ended)) == wanted
 
@@ -92,14 +94,14 @@ def test_a_step_from_its_start_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("state", ["skipped", "aborted"])
-def test_a_step_may_end_without_a_result(state: str) -> None:
+def test_a_step_can_end_without_a_result(state: str) -> None:
     states = StepStates(RUN, STEPS)
     told = FlowNotified(kind=f"flow_step_{state}", body={"stepId": "a"})
     assert happen(states, told, "task_1/b/1")["state"] == "pending"
     assert happen(states, told, "task_1")["state"] == state
 
 
-def test_a_step_waits_whose_question_is_open() -> None:
+def test_a_step_with_an_open_question_is_waiting() -> None:
     states = StepStates(RUN, STEPS)
     happen(states, StepStarted(step_id="a", visit=1), "task_1/a/1")
     asked = [

@@ -38,7 +38,7 @@ async def begun(server: InMemoryServer, url: str = PICKS) -> dict[str, Any]:
     return body
 
 
-async def test_a_run_is_begun_and_its_result_waited_for(tmp_path: Path) -> None:
+async def test_a_run_is_started_and_its_result_awaited(tmp_path: Path) -> None:
     """202 `{runId, taskId, status}`; `?wait=SECONDS`: 200 FlowResult when it ended."""
     async with flow_server(tmp_path) as server:
         at_once = await server.client.post(LOOKS)
@@ -53,7 +53,7 @@ async def test_a_run_is_begun_and_its_result_waited_for(tmp_path: Path) -> None:
         await server.runtime.wait(at_once.json()["taskId"])
 
 
-async def test_a_run_that_waits_for_a_person_is_answered_with_its_questions(tmp_path: Path) -> None:
+async def test_starting_a_run_that_waits_returns_its_questions(tmp_path: Path) -> None:
     """Else 202 with `questions`; the answer wakes the run."""
     async with flow_server(tmp_path) as server:
         waiting = await begun(server)
@@ -86,7 +86,7 @@ async def test_a_run_that_waits_for_a_person_is_answered_with_its_questions(tmp_
         (BROKEN, {}, "FLOW_INVALID", None),
     ],
 )
-async def test_a_run_is_rejected_and_kept(
+async def test_a_rejected_run_is_stored(
     tmp_path: Path, flow: str, body: dict[str, Any], code: str, details: dict[str, str] | None
 ) -> None:
     """Rejected: 422 `FLOW_INVALID`, `TASK_REQUIRED`, `VALIDATION_ERROR` (inputs), with `runId`."""
@@ -113,7 +113,7 @@ async def test_a_run_is_rejected_and_kept(
         ({"autonomous": "yes"}, "/autonomous"),
     ],
 )
-async def test_a_body_that_cannot_be_read_begins_nothing(
+async def test_an_unreadable_body_starts_no_run(
     tmp_path: Path, body: dict[str, Any], field: str
 ) -> None:
     async with flow_server(tmp_path) as server:
@@ -124,7 +124,7 @@ async def test_a_body_that_cannot_be_read_begins_nothing(
         assert (await server.client.post(f"{LOOKS}?wait=301")).status_code == 400
 
 
-async def test_a_repeated_request_is_the_same_run(tmp_path: Path) -> None:
+async def test_a_repeated_request_returns_the_same_run(tmp_path: Path) -> None:
     """Header `Idempotency-Key?`; another body: 409 `IDEMPOTENCY_CONFLICT`."""
     headers = {"idempotency-key": "once"}
     async with flow_server(tmp_path) as server:
@@ -185,7 +185,7 @@ async def test_a_run_is_followed_to_its_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["999", "x", "1.2.3", "-1"])
-async def test_an_id_that_is_no_place_in_the_run_is_refused(tmp_path: Path, last: str) -> None:
+async def test_an_id_outside_of_the_run_is_refused(tmp_path: Path, last: str) -> None:
     async with flow_server(tmp_path) as server:
         run = await begun(server, LOOKS)
         url = f"{LOOKS}/{run['runId']}/events"
@@ -193,7 +193,7 @@ async def test_an_id_that_is_no_place_in_the_run_is_refused(tmp_path: Path, last
     assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_LAST_EVENT_ID")
 
 
-async def test_a_stream_stays_open_while_a_person_is_waited_for(tmp_path: Path) -> None:
+async def test_a_stream_stays_open_while_the_run_waits_for_a_person(tmp_path: Path) -> None:
     async with flow_server(tmp_path) as server:
         waiting = await begun(server)
         url = f"{PICKS}/{waiting['runId']}/events"
@@ -221,7 +221,7 @@ async def test_a_run_is_aborted_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("GET", "/events"), ("POST", "/abort")])
-async def test_a_run_is_found_by_its_flow_and_by_its_owner_alone(
+async def test_only_the_owner_reaches_a_run_and_only_by_its_flow(
     tmp_path: Path, method: str, path: str
 ) -> None:
     """Belongs to a profile: to others they are 404."""
@@ -252,7 +252,7 @@ async def test_the_document_describes_every_route(tmp_path: Path) -> None:
     assert frame == {"$ref": "#/components/schemas/RunFrame"}
 
 
-async def test_a_closed_gate_is_an_answer_at_once(tmp_path: Path) -> None:
+async def test_a_closed_gate_is_answered_at_once(tmp_path: Path) -> None:
     """Rejected: … 409 `GATE_CLOSED`, with `runId` beside `error`."""
     async with flow_server(tmp_path) as server:
 

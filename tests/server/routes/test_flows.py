@@ -21,7 +21,7 @@ UNKNOWN = {
 }
 
 
-async def test_flows_are_listed_with_what_they_take(tmp_path: Path) -> None:
+async def test_flows_are_listed_with_their_inputs(tmp_path: Path) -> None:
     """`{name, description, source, path, taskRequired, taskPrompt?, inputs?, stepCount, valid}`."""
     inputs = "inputs: {n: {type: number, required: true}, s: {type: string, default: x}}\n"
     needy = LOOK.replace("steps:", f"task_required: true\ntask_prompt: What?\n{inputs}steps:")
@@ -53,7 +53,7 @@ async def test_flows_are_listed_with_what_they_take(tmp_path: Path) -> None:
     }
 
 
-async def test_a_flow_is_read_with_its_text_and_its_picture(tmp_path: Path) -> None:
+async def test_a_flow_is_read_with_its_text_and_diagram(tmp_path: Path) -> None:
     """With `content`, `steps`, `diagnostics`, `graph` (Mermaid)."""
     async with flow_server(tmp_path) as server:
         body = (await server.client.get("/api/flows/dom:asks")).json()
@@ -73,7 +73,7 @@ async def test_a_flow_with_errors_can_be_read(tmp_path: Path) -> None:
     assert body["diagnostics"][0]["line"] == 1
 
 
-async def test_an_unknown_flow_is_answered_with_the_nearest(tmp_path: Path) -> None:
+async def test_an_unknown_flow_is_refused_with_the_nearest(tmp_path: Path) -> None:
     async with flow_server(tmp_path) as server:
         for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/runs"), ("GET", "/runs")):
             response = await server.client.request(method, f"/api/flows/lok{path}")
@@ -82,7 +82,7 @@ async def test_an_unknown_flow_is_answered_with_the_nearest(tmp_path: Path) -> N
             assert error["message"] == "there is no flow \"/lok\". Did you mean 'look'?"
 
 
-async def test_a_text_is_checked_and_kept_nowhere(tmp_path: Path) -> None:
+async def test_a_text_is_checked_without_storing_it(tmp_path: Path) -> None:
     async with flow_server(tmp_path) as server:
         response = await server.client.post("/api/flows/check", json={"content": BROKEN})
         assert response.json() == {"diagnostics": [UNKNOWN]}
@@ -90,7 +90,7 @@ async def test_a_text_is_checked_and_kept_nowhere(tmp_path: Path) -> None:
         assert (await server.client.post("/api/flows/check", json={})).status_code == 422
 
 
-async def test_a_text_is_run_dry_when_that_is_asked_for(tmp_path: Path) -> None:
+async def test_a_text_can_be_dry_run(tmp_path: Path) -> None:
     """POST `/api/flows/check {content, dryRun: true}`."""
     text = LOOK.replace("task:", "end: true, task:") + "  - {id: late, agent: scout}\n"
     async with flow_server(tmp_path) as server:
@@ -110,7 +110,7 @@ async def test_a_text_is_run_dry_when_that_is_asked_for(tmp_path: Path) -> None:
         assert broken.json() == {"diagnostics": [UNKNOWN]}
 
 
-async def test_a_flow_is_written_and_known_at_once(tmp_path: Path) -> None:
+async def test_a_written_flow_is_known_at_once(tmp_path: Path) -> None:
     """`POST /api/flows {path, content}`: 201 as `flow_write`."""
     async with flow_server(tmp_path) as server:
         body = {"path": "flows/x/new.yaml", "content": LOOK}
@@ -138,7 +138,7 @@ async def test_a_flow_with_errors_is_refused_with_its_diagnostics(tmp_path: Path
 
 
 @pytest.mark.parametrize("path", ["../x.yaml", "/etc/x.yaml", "agents/x.yaml", "x.md"])
-async def test_a_path_that_is_no_place_for_flows_is_refused(tmp_path: Path, path: str) -> None:
+async def test_a_path_outside_of_the_flow_folders_is_refused(tmp_path: Path, path: str) -> None:
     async with flow_server(tmp_path) as server:
         body = {"path": path, "content": LOOK}
         response = await server.client.post("/api/flows", json=body)
@@ -147,7 +147,7 @@ async def test_a_path_that_is_no_place_for_flows_is_refused(tmp_path: Path, path
         assert error["details"][0]["field"] == "/path"
 
 
-async def test_a_flow_is_written_anew_and_removed_and_its_runs_stay(tmp_path: Path) -> None:
+async def test_a_flow_is_replaced_and_removed_and_its_runs_stay(tmp_path: Path) -> None:
     async with flow_server(tmp_path) as server:
         run = (await server.client.post("/api/flows/look/runs?wait=60")).json()
         changed = LOOK.replace("description: d", "description: new")
@@ -160,7 +160,7 @@ async def test_a_flow_is_written_anew_and_removed_and_its_runs_stay(tmp_path: Pa
         assert kept["runId"] == run["runId"]
 
 
-async def test_whoever_writes_or_removes_a_flow_lets_plugins_know(tmp_path: Path) -> None:
+async def test_writing_or_removing_a_flow_notifies_plugins(tmp_path: Path) -> None:
     """§20: `flow_rediscovered {agents, flows, diagnostics}`, "also after §15 writes"."""
     told: list[Sequence[str]] = []
 
@@ -178,7 +178,7 @@ async def test_whoever_writes_or_removes_a_flow_lets_plugins_know(tmp_path: Path
     assert ["new" in each for each in told] == [True, True, False]
 
 
-async def test_the_catalog_is_that_of_who_designs_flows(tmp_path: Path) -> None:
+async def test_the_catalog_is_that_of_the_flow_architect(tmp_path: Path) -> None:
     """`GET /api/catalog`: the array of `agent_catalog`."""
     async with flow_server(tmp_path) as server:
         body = (await server.client.get("/api/catalog")).json()
@@ -194,7 +194,7 @@ async def test_the_catalog_is_that_of_who_designs_flows(tmp_path: Path) -> None:
     }
 
 
-async def test_where_there_is_no_folder_there_are_no_flows() -> None:
+async def test_a_server_without_a_folder_has_no_flows() -> None:
     async with served() as server:
         response = await server.client.get("/api/flows")
     assert (response.status_code, response.json()["error"]["code"]) == (422, "NOT_AVAILABLE")
@@ -214,7 +214,7 @@ async def test_where_there_is_no_folder_there_are_no_flows() -> None:
         ("DELETE", "/api/flows/look", "manage"),
     ],
 )
-async def test_each_route_takes_its_permission(
+async def test_each_route_needs_its_permission(
     tmp_path: Path, method: str, path: str, needed: str
 ) -> None:
     """`read` to read, `chat` to start, answer and abort, `manage` to write flows."""
@@ -228,7 +228,7 @@ async def test_each_route_takes_its_permission(
     assert repr(needed) in response.json()["error"]["message"]
 
 
-async def test_a_flow_for_which_there_is_no_space_is_no_mistake_of_the_request(
+async def test_a_full_disk_is_not_the_error_of_a_request_to_write_a_flow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of other answers on a full disk: 503, and the old flow stays."""

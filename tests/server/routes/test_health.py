@@ -17,7 +17,7 @@ def failed(response: httpx2.Response) -> list[str]:
     return [name for name, said in response.json()["checks"].items() if said == "failed"]
 
 
-async def test_a_server_that_lives_says_its_version() -> None:
+async def test_health_reports_the_version() -> None:
     async with served() as server:
         body = (await server.client.get("/api/health")).json()
         head = await server.client.head("/api/health")
@@ -26,13 +26,13 @@ async def test_a_server_that_lives_says_its_version() -> None:
     assert head.status_code == 200
 
 
-async def test_a_server_that_can_serve() -> None:
+async def test_a_working_server_is_ready() -> None:
     async with served() as server:
         response = await server.client.get("/api/ready")
         assert response.json() == {"status": "ok", "checks": dict.fromkeys(CHECKS, "ok")}
 
 
-async def test_what_is_wrong_is_for_those_who_may_know() -> None:
+async def test_only_admins_see_failed_checks() -> None:
     async with served() as server:
         await server.database_parts.keys.create("ann")
         response = await server.client.get("/api/ready")
@@ -42,7 +42,7 @@ async def test_what_is_wrong_is_for_those_who_may_know() -> None:
         assert (await server.client.get("/api/ready", headers=headers)).json() == {"status": "ok"}
 
 
-async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None:
+async def test_a_server_whose_database_is_locked_is_not_ready(tmp_path: Path) -> None:
     """It can be read all the while."""
     path = tmp_path / "one.db"
     limits = Limits(busy_seconds=0.01)
@@ -58,7 +58,7 @@ async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None
         assert (await server.client.get("/api/ready")).status_code == 200
 
 
-async def test_a_server_that_is_about_to_stop() -> None:
+async def test_a_draining_server_is_not_ready() -> None:
     async with served() as server:
         server.app.state.lifecycle.drain()
         response = await server.client.get("/api/ready")
@@ -67,14 +67,14 @@ async def test_a_server_that_is_about_to_stop() -> None:
     assert response.json()["details"] == {"launcher": "the server is stopping"}
 
 
-async def test_a_server_whose_launcher_has_ended() -> None:
+async def test_a_server_without_a_launcher_is_not_ready() -> None:
     async with served() as house:
         await house.runtime.parts.engine.launcher.close()
         response = await house.client.get("/api/ready")
     assert (response.status_code, failed(response)) == (503, ["launcher"])
 
 
-async def test_a_server_with_little_space(tmp_path: Path) -> None:
+async def test_a_server_with_little_disk_space_is_not_ready(tmp_path: Path) -> None:
     """Where that is, is not told."""
     limits = Limits(free_bytes=2**62)
     async with served(url=f"sqlite:///{tmp_path / 'one.db'}", limits=limits) as house:
@@ -84,7 +84,7 @@ async def test_a_server_with_little_space(tmp_path: Path) -> None:
     assert str(tmp_path) not in response.text
 
 
-async def test_a_server_that_is_not_open_yet() -> None:
+async def test_a_server_that_is_not_open_yet_is_not_ready() -> None:
     transport = httpx2.ASGITransport(create_application(in_memory))
     async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
         response = await client.get("/api/ready")
@@ -92,7 +92,7 @@ async def test_a_server_that_is_not_open_yet() -> None:
         assert (await client.get("/api/health")).status_code == 200
 
 
-async def test_a_server_says_what_its_machine_lacks_to_confine_scripts() -> None:
+async def test_readiness_reports_missing_layers_of_confinement() -> None:
     """`"auto"`: goes on, `penstock doctor` and `/api/ready` say what is missing."""
     found = {"namespaces": "Operation not permitted", "seccomp": ""}
     async with served(confinement=found) as server:

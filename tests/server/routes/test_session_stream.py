@@ -32,7 +32,7 @@ async def settle(server: InMemoryServer) -> None:
         await server.client.get(CHAT)
 
 
-async def test_coming_back_after_any_frame_gives_the_rest() -> None:
+async def test_resuming_after_any_frame_returns_the_rest() -> None:
     """Frames up to id X, then the stream opened with X, are together the uninterrupted stream."""
     async with served(model=two_steps(), tools=[Act("add")]) as server:
         name, whole = await conversation(server)
@@ -45,7 +45,7 @@ async def test_coming_back_after_any_frame_gives_the_rest() -> None:
             assert joined(got) == wanted, last
 
 
-async def test_a_stream_says_whose_it_is_when_its_task_has_ended() -> None:
+async def test_a_stream_of_an_ended_task_has_its_ids() -> None:
     async with served() as server:
         name, whole = await conversation(server)
         task = whole[0][1]["taskId"]
@@ -54,7 +54,7 @@ async def test_a_stream_says_whose_it_is_when_its_task_has_ended() -> None:
             assert (shown.status_code, shown.headers["x-task-id"]) == (200, task)
 
 
-async def test_nothing_more_is_said_with_204() -> None:
+async def test_a_stream_without_further_frames_is_204() -> None:
     async with served() as server:
         name, whole = await conversation(server)
         assert (await server.follow(name, lastEventId=whole[-1][0])).status_code == 204
@@ -64,7 +64,7 @@ async def test_nothing_more_is_said_with_204() -> None:
 
 
 @pytest.mark.parametrize("last", ["x", "1.", "99", "7.0.1"])
-async def test_an_id_that_is_none_is_refused(last: str) -> None:
+async def test_an_invalid_last_event_id_is_refused(last: str) -> None:
     async with served() as server:
         name, _ = await conversation(server)
         response = await server.follow(name, lastEventId=last)
@@ -73,7 +73,7 @@ async def test_an_id_that_is_none_is_refused(last: str) -> None:
 
 
 @pytest.mark.parametrize("beyond", [1, 999_999])
-async def test_a_place_behind_the_end_of_a_reply_is_refused(beyond: int) -> None:
+async def test_a_position_after_the_end_of_a_reply_is_refused(beyond: int) -> None:
     """What follows the reply would be taken for seen: its calls, or the end."""
     model = ScriptedModel([call("add", a=1) + call("add", a=2), say("Three.")])
     async with served(model=model, tools=[Act("add")]) as server:
@@ -87,7 +87,7 @@ async def test_a_place_behind_the_end_of_a_reply_is_refused(beyond: int) -> None
             assert refused.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
 
-async def test_without_an_id_it_begins_with_the_newest_task() -> None:
+async def test_a_stream_without_an_id_starts_with_the_newest_task() -> None:
     async with served() as server:
         name, _ = await conversation(server)
         second = await server.stream("Again", conversationId=name)
@@ -96,7 +96,7 @@ async def test_without_an_id_it_begins_with_the_newest_task() -> None:
         assert shown.headers["x-conversation-id"] == name
 
 
-async def test_one_task_of_many_can_be_shown() -> None:
+async def test_a_stream_can_show_one_task() -> None:
     async with served() as server:
         name, first = await conversation(server)
         await server.stream("Again", conversationId=name)
@@ -106,7 +106,7 @@ async def test_one_task_of_many_can_be_shown() -> None:
         assert (await server.follow(name, taskId="task_none")).status_code == 404
 
 
-async def test_an_older_place_shows_all_that_came_since() -> None:
+async def test_an_older_position_shows_all_later_frames() -> None:
     async with served() as server:
         name, first = await conversation(server)
         await server.stream("Again", conversationId=name)
@@ -118,7 +118,7 @@ async def test_an_older_place_shows_all_that_came_since() -> None:
         ]
 
 
-async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
+async def test_a_stream_resumes_in_the_middle_of_a_reply() -> None:
     hold = Hold()
     model = ScriptedModel([say("Good ", "day") + wait(hold) + say(", Ann.")])
     async with served(model=model) as server:
@@ -136,7 +136,7 @@ async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
         assert frames(newest.text)[0][1]["delta"] == ", Ann."
 
 
-async def test_who_joins_between_two_tries_of_a_reply_has_all_of_it() -> None:
+async def test_a_reader_that_joins_between_two_tries_gets_the_whole_reply() -> None:
     """`from=now`: what is to come, also when a message was handed in since the model was asked."""
     hold = Hold()
     model = ScriptedModel([wait(hold) + say("One."), say("Two.")])
@@ -157,7 +157,7 @@ async def test_who_joins_between_two_tries_of_a_reply_has_all_of_it() -> None:
         await asyncio.gather(first, second)
 
 
-async def test_a_place_that_a_reply_in_flight_has_not_come_to_is_refused() -> None:
+async def test_a_position_that_a_reply_has_not_reached_is_refused() -> None:
     """Malformed id, or one beyond the log: 400 `BAD_LAST_EVENT_ID`.
 
     What was still to be said up to there would be taken for seen.
@@ -194,7 +194,7 @@ async def test_a_stream_of_a_queued_message_waits_for_its_turn() -> None:
         assert frames((await second).text)[-1][1]["content"] == "Two."
 
 
-async def test_a_message_that_answers_a_question_goes_on_with_its_task() -> None:
+async def test_a_message_that_answers_a_question_continues_its_task() -> None:
     """While `ask_user` is open the message is its answer."""
     model = ScriptedModel([call("mail"), say("Sent.")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
@@ -248,16 +248,16 @@ async def test_a_stream_ends_with_its_conversation() -> None:
         assert (await server.follow(name)).status_code == 404
 
 
-async def test_a_conversation_of_another_agent_is_not_there() -> None:
+async def test_a_conversation_of_another_agent_is_not_found() -> None:
     async with served() as server:
         name, _ = await conversation(server)
-        url = "/api/agents/nobody/chat/stream"
+        url = "/api/agents/missing/chat/stream"
         assert (await server.client.get(url, params={"conversationId": name})).status_code == 404
         assert (await server.follow("conv_none")).status_code == 404
         assert (await server.client.get(f"{CHAT}/stream")).status_code == 400
 
 
-async def test_without_an_id_it_begins_behind_what_ended_when_another_message_waits() -> None:
+async def test_a_stream_without_an_id_starts_after_ended_tasks_if_another_waits() -> None:
     """The newest task is the one that is still to start: nothing of the ended one is shown."""
     async with served() as server:
         name, first = await conversation(server)

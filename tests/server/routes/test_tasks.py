@@ -18,7 +18,7 @@ from tests.kit.tools import Act, calling
 STREAM = {"accept": "text/event-stream"}
 
 
-async def test_a_task_that_succeeded() -> None:
+async def test_a_succeeded_task_has_its_times_and_usage() -> None:
     model = ScriptedModel([call("add"), say("Three.")])
     async with served(model=model, tools=[Act("add")]) as server:
         said = await server.say("Sum?")
@@ -30,7 +30,7 @@ async def test_a_task_that_succeeded() -> None:
     assert "error" not in task
 
 
-async def test_a_task_that_waits() -> None:
+async def test_a_waiting_task_has_its_questions_and_can_be_cancelled() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         parked = (await server.say("Mail")).json()
@@ -46,7 +46,7 @@ async def test_a_task_that_waits() -> None:
 
 
 @pytest.mark.parametrize(("price", "shown"), [(0.5, 0.5), (None, None)])
-async def test_a_task_that_waits_tells_what_it_has_cost_so_far(
+async def test_a_waiting_task_reports_its_cost_so_far(
     price: float | None, shown: float | None
 ) -> None:
     """None when some model has no price, and only then."""
@@ -66,7 +66,7 @@ async def test_a_direct_call_has_its_envelope() -> None:
     assert (task["kind"], task["conversationId"]) == ("call", None)
 
 
-async def test_events_come_page_by_page_nested_calls_included() -> None:
+async def test_events_are_paged_with_those_of_nested_calls() -> None:
     model = ScriptedModel([call("outer"), say("Done.")])
     tools = [Act("outer", calling("inner")), Act("inner", direct_call=True)]
     async with served(model=model, tools=tools) as server:
@@ -87,7 +87,7 @@ async def test_events_come_page_by_page_nested_calls_included() -> None:
         assert page["events"] + rest["events"] == body["events"]
 
 
-async def test_events_come_as_a_stream() -> None:
+async def test_events_can_be_streamed() -> None:
     async with served() as server:
         said = await server.say("Hi")
         url = f"/api/tasks/{said.headers['x-task-id']}/events"
@@ -106,7 +106,7 @@ async def test_events_come_as_a_stream() -> None:
         assert bad.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
 
-async def test_a_stream_of_events_ends_with_its_task_also_when_that_was_erased() -> None:
+async def test_a_stream_of_events_ends_with_its_task_even_if_erased() -> None:
     """Chat API 11.3: "the same live, [...] ends with the task"; an erasing is noted behind it."""
     async with served() as server:
         said = (await server.say("Hi")).json()["assistantMessage"]
@@ -120,14 +120,14 @@ async def test_a_stream_of_events_ends_with_its_task_also_when_that_was_erased()
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", "/cancel"), ("GET", "/events")])
-async def test_a_task_that_is_not_there(method: str, path: str) -> None:
+async def test_an_unknown_task_is_not_found(method: str, path: str) -> None:
     async with served() as server:
         response = await server.client.request(method, f"/api/tasks/task_none{path}")
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-async def test_a_page_of_events_says_whether_more_follow_however_many_are_read_at_once(
+async def test_a_page_of_events_reports_whether_more_follow(
     extra: int,
 ) -> None:
     """Around 200 events, which is the largest page, and also what the log is read in."""
@@ -151,7 +151,7 @@ async def test_a_page_of_events_says_whether_more_follow_however_many_are_read_a
     assert sum(each["kind"] == "note_emitted" for each in every) == 200 + extra - 6
 
 
-async def test_the_events_of_a_task_that_waits_end_where_it_waits() -> None:
+async def test_the_events_of_a_waiting_task_end_where_it_waits() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         parked = (await server.say("Mail")).json()
@@ -161,7 +161,7 @@ async def test_the_events_of_a_task_that_waits_end_where_it_waits() -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "after=-1", "after=9007199254740993"])
-async def test_a_page_of_events_beyond_the_limits_is_refused(query: str) -> None:
+async def test_a_page_of_events_outside_its_bounds_is_refused(query: str) -> None:
     async with served() as server:
         said = await server.say("Hi")
         url = f"/api/tasks/{said.headers['x-task-id']}/events"
@@ -227,7 +227,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("given", "form", "options"), FORMS)
-async def test_a_frame_holds_all_that_a_client_shows_a_question_by(
+async def test_a_question_frame_has_all_that_a_client_shows(
     given: dict[str, Any], form: dict[str, Any], options: list[str]
 ) -> None:
     """A question of a nested call has a form too: it does not stand in the model's arguments."""
@@ -272,7 +272,7 @@ async def test_the_first_answer_wins() -> None:
         ("approve", ""),
     ],
 )
-async def test_an_answer_that_does_not_fit_leaves_the_question_open(body: Any, field: str) -> None:
+async def test_an_invalid_answer_leaves_the_question_open(body: Any, field: str) -> None:
     async with served(**asking()) as server:
         question = await asked(server)
         status, said = await answer(server, question, body)
@@ -282,7 +282,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(body: Any, f
         assert found["status"] == "open"
 
 
-async def test_nobody_waits_for_an_answer_after_a_cancel() -> None:
+async def test_a_cancel_closes_the_question() -> None:
     async with served(**asking()) as server:
         question = await asked(server)
         found = (await server.client.get(f"/api/questions/{question}")).json()
@@ -292,7 +292,7 @@ async def test_nobody_waits_for_an_answer_after_a_cancel() -> None:
         assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
 
 
-async def test_no_answer_is_taken_once_the_cancel_was() -> None:
+async def test_an_answer_after_a_cancel_is_refused() -> None:
     """Another call is still at work, so the task cannot withdraw its question yet."""
     at_work, may_end = asyncio.Event(), asyncio.Event()
 
@@ -321,7 +321,7 @@ async def test_no_answer_is_taken_once_the_cancel_was() -> None:
 
 
 @pytest.mark.parametrize("order", list(permutations(["cancel", "approve", "reject"])))
-async def test_of_what_comes_at_once_one_closes_the_question(order: tuple[str, ...]) -> None:
+async def test_exactly_one_of_concurrent_events_closes_the_question(order: tuple[str, ...]) -> None:
     async with served(**asking()) as server:
         question = await asked(server)
         found = (await server.client.get(f"/api/questions/{question}")).json()
@@ -349,7 +349,9 @@ async def answers_to(server: InMemoryServer, conversation: str) -> list[Question
 
 
 @pytest.mark.parametrize("is_answer_first", [True, False])
-async def test_an_answer_beside_the_deletion_of_its_conversation(is_answer_first: bool) -> None:
+async def test_an_answer_during_the_deletion_of_its_conversation_is_taken_or_not_found(
+    is_answer_first: bool,
+) -> None:
     async with served(**asking()) as server:
         question = await asked(server)
         found = (await server.client.get(f"/api/questions/{question}")).json()
@@ -364,13 +366,13 @@ async def test_an_answer_beside_the_deletion_of_its_conversation(is_answer_first
         assert (await answer(server, question, {"decision": "approve"}))[0] == 404
 
 
-async def test_a_question_that_is_not_there() -> None:
+async def test_an_unknown_question_is_not_found() -> None:
     async with served() as server:
         assert (await server.client.get("/api/questions/q_none")).status_code == 404
         assert (await answer(server, "q_none", {"decision": "approve"}))[0] == 404
 
 
-async def test_approving_takes_a_permission_of_its_own() -> None:
+async def test_approving_needs_its_own_permission() -> None:
     async with served(**asking()) as server:
         keys = server.database_parts.keys
         key = await keys.create("ann", permissions=["read", "chat"])
@@ -384,7 +386,7 @@ async def test_approving_takes_a_permission_of_its_own() -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
 
 
-async def test_the_document_tells_all_that_an_answer_may_hold() -> None:
+async def test_the_document_has_every_key_of_an_answer() -> None:
     """14.2: `{value, notes?}`, `{text, notes?}`, `{answer, notes?}`, `{decide: true}`."""
     async with served() as server:
         document = (await server.client.get("/openapi.json")).json()

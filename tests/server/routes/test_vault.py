@@ -34,7 +34,7 @@ async def put(server: InMemoryServer, path: str, value: object = SECRET, **more:
     return response.status_code
 
 
-async def test_a_secret_goes_in_and_never_comes_out() -> None:
+async def test_a_secret_can_be_set_and_never_read() -> None:
     """V10: "No answer ever contains a value"."""
     async with served() as server:
         assert await put(server, f"{TEAM}/b.token") == 204
@@ -53,7 +53,7 @@ async def test_a_secret_goes_in_and_never_comes_out() -> None:
         assert (await server.client.delete(f"{TEAM}/a.token")).status_code == 404
 
 
-async def test_a_profile_writes_its_own() -> None:
+async def test_a_profile_sets_its_own_secrets() -> None:
     """V10: "A profile may write its own (`me`)"."""
     async with served() as server:
         ann = await bearer(server, "ann", "read", "chat")
@@ -69,7 +69,7 @@ async def test_a_profile_writes_its_own() -> None:
         assert await put(server, "/api/vault/profile/ann/token", headers=bob) == 404
 
 
-async def test_shared_secrets_need_their_permission() -> None:
+async def test_shared_secrets_need_a_permission() -> None:
     """V10: "shared needs the permission `vault.write`"."""
     async with served() as server:
         ann = await bearer(server, "ann", "read", "chat")
@@ -91,14 +91,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("path", "body", "status"), REFUSED)
-async def test_what_cannot_be_kept_is_refused(path: str, body: object, status: int) -> None:
+async def test_a_value_that_cannot_be_stored_is_refused(
+    path: str, body: object, status: int
+) -> None:
     async with served() as server:
         response = await server.client.put(path, json=body)
         assert response.status_code == status, response.text
         assert await server.database_parts.vault.notes() == []
 
 
-async def test_a_short_secret_warns_who_sets_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_setting_a_short_secret_returns_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with served() as server:
         with caplog.at_level(logging.WARNING):
             short = await server.client.put(f"{TEAM}/pin", json={"value": "123"})
@@ -110,7 +112,7 @@ async def test_a_short_secret_warns_who_sets_it(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.slow("opens a store")
-async def test_a_secret_whose_key_finds_no_space_is_no_mistake_of_the_request(
+async def test_a_full_disk_is_not_the_error_of_a_request_to_set_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key of all secrets is made on first use. As of other answers on a full disk: 503."""

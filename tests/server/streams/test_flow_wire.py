@@ -129,13 +129,13 @@ TOLD: list[tuple[FlowNotified, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("told", "path", "more"), TOLD, ids=[each.kind for each, _, _ in TOLD])
-def test_what_is_told_is_a_frame(told: FlowNotified, path: str, more: dict[str, Any]) -> None:
+def test_every_notice_is_a_frame(told: FlowNotified, path: str, more: dict[str, Any]) -> None:
     """`flow_started`, `flow_jump`, `flow_step_skipped`, `flow_warning`."""
     *_, frame = shown(*WORK, (started("pick", ""), PICK), (told, path))
     assert frame == {"type": told.kind, **told.body, **more}
 
 
-def test_a_visit_of_an_agent_begins_with_its_model() -> None:
+def test_a_visit_of_an_agent_starts_with_its_model() -> None:
     """`flow_agent_started`: `agentName, nodeKind, resolvedModel?`."""
     told = {"agentName": "scout", "nodeKind": "agent", "resolvedModel": "m1"}
     assert shown(*WORK) == [{"type": "flow_agent_started", **AT_LOOK, **told}]
@@ -153,13 +153,13 @@ def test_a_visit_without_an_agent_has_the_name_of_its_step(
     assert (frame["agentName"], frame["nodeKind"], frame["stepId"]) == (name, kind, step_id)
 
 
-def test_a_fork_that_nobody_answers_has_the_name_of_its_decider() -> None:
+def test_an_unanswered_fork_has_the_name_of_its_decider() -> None:
     happened: list[Happened] = [(started("pick", ""), PICK), (began("flow-decision"), PICK)]
     (frame,) = shown(*happened, autonomous=True)
     assert (frame["agentName"], frame["nodeKind"]) == ("flow-decision", "fork")
 
 
-def test_what_an_agent_thinks_says_and_calls() -> None:
+def test_reasoning_text_and_calls_of_an_agent_are_frames() -> None:
     """`flow_thinking_text`, `flow_assistant_text`, `flow_tool_call`: one event, three frames."""
     said = reply(text="I look.", reasoning="Hm.", calls=CALLED.calls)
     _, *frames = shown(*WORK, (said, LOOK))
@@ -177,7 +177,7 @@ def test_what_an_agent_thinks_says_and_calls() -> None:
         (Envelope(Status.FAILED, None, ErrorDetail(code="X", message="no")), None, "no", True),
     ],
 )
-def test_the_outcome_of_a_call(
+def test_the_outcome_of_a_call_is_a_frame(
     envelope: Envelope, context: str | None, output: str, is_error: object
 ) -> None:
     """`flow_tool_result`: `agentName, id, toolName, input` and `output, isError`."""
@@ -190,7 +190,7 @@ def test_the_outcome_of_a_call(
     assert frame == {"type": "flow_tool_result", **AT_LOOK, **CALL, **more}
 
 
-def test_a_question_and_its_answer() -> None:
+def test_a_question_and_its_answer_are_frames() -> None:
     """`flow_question`: `questionId, kind, question, options?, …`; `flow_question_answered`."""
     answer = QuestionAnswered(
         question_id=ASKS.question_id,
@@ -221,7 +221,7 @@ def test_a_question_and_its_answer() -> None:
     }
 
 
-def test_a_question_beside_the_steps_stands_for_itself() -> None:
+def test_a_question_outside_of_steps_has_no_step() -> None:
     alone = Question(
         question_id=QuestionId("q_2"), kind=QuestionKind.TASK, text="What?", path=CallPath(RUN)
     )
@@ -231,7 +231,7 @@ def test_a_question_beside_the_steps_stands_for_itself() -> None:
     assert (answered["status"], answered["by"], "stepId" in answered) == ("cancelled", None, False)
 
 
-def test_a_step_that_is_over() -> None:
+def test_a_settled_step_is_a_frame() -> None:
     """`flow_agent_complete`: `agentName, nodeKind, result, duration, usage`."""
     *_, frame = shown(*WORK, (CALLED, LOOK), (settled(), LOOK))
     assert frame.pop("result")["summary"] == "seen"
@@ -255,9 +255,7 @@ def test_a_step_that_is_over() -> None:
         (Outcome.ABORTED, False, ["flow_agent_complete"]),
     ],
 )
-def test_a_failure_is_said_before_the_end(
-    outcome: Outcome, again: object, types: list[str]
-) -> None:
+def test_a_failure_comes_before_the_end(outcome: Outcome, again: object, types: list[str]) -> None:
     """`flow_agent_error`: `agentName, text, severity, source, willRetry`."""
     end = settled(outcome=outcome, will_retry=bool(again), **ERROR)
     _, *frames = shown(*WORK, (end, LOOK))
@@ -273,7 +271,7 @@ def test_a_visit_that_is_cut_is_complete_as_aborted() -> None:
     assert (frame["type"], frame["result"]["status"]) == ("flow_agent_complete", "aborted")
 
 
-def test_an_agent_that_nobody_found_has_begun_before_it_ends() -> None:
+def test_an_unknown_agent_has_a_start_before_its_end() -> None:
     frames = shown((started(), LOOK), (settled(outcome=Outcome.SOFT, **ERROR), LOOK))
     kinds = ["flow_agent_started", "flow_agent_error", "flow_agent_complete"]
     assert [each["type"] for each in frames] == kinds
@@ -286,7 +284,7 @@ def test_the_time_that_a_step_waits_for_people_does_not_count() -> None:
     assert frame["duration"] == 2000
 
 
-def test_an_agent_that_another_one_started_speaks_under_its_own_name() -> None:
+def test_a_subagent_has_frames_under_its_own_name() -> None:
     inner = f"{LOOK}/1/subagent#1/agent"
     said = (reply(text="I help."), inner)
     *_, frame = shown(*WORK, (began("aide"), inner), said)
@@ -316,14 +314,14 @@ def test_the_last_frame_is_the_result(ended: TaskEnded, status: str) -> None:
     assert (frames.is_over, frames.task_id) == (True, RUN)
 
 
-def test_every_frame_says_of_which_run_where_and_when() -> None:
+def test_every_frame_has_its_run_its_path_and_its_time() -> None:
     """Events carry `runId`, `seq`, `at`, and from steps `stepId`, `visit`, `path`."""
     ((place, frame),) = frames_of([*begin(), *WORK])
     assert (place, frame["runId"], frame["seq"]) == ("3", RUN, 3)
     assert frame["at"] == "1970-01-01T00:00:03.000Z"
 
 
-def test_who_comes_back_gets_what_came_after() -> None:
+def test_a_reader_that_resumes_gets_the_later_frames() -> None:
     said = reply(text="I look.", reasoning="Hm.", calls=CALLED.calls)
     happened = [*begin(), *WORK, (said, LOOK), (settled(), LOOK)]
     whole = frames_of(happened)
@@ -332,7 +330,7 @@ def test_who_comes_back_gets_what_came_after() -> None:
         assert frames_of(happened, place) == whole[number:]
 
 
-def test_text_on_its_way_is_shown_live() -> None:
+def test_live_text_is_shown_at_once() -> None:
     """`flow_text_delta`: `agentName, delta`; live only."""
     live = LiveReply(log_id=LogId(RUN), task_id=RUN, base=3, iteration=1, path=CallPath(LOOK))
     other = LiveReply(log_id=LogId(RUN), task_id=TaskId("task_2"), base=3, iteration=1)
@@ -363,12 +361,12 @@ def test_a_step_inside_another_flow_has_the_whole_path() -> None:
     assert (frame["path"], frame["nodeKind"]) == ("sub/1/look/1", "agent")
 
 
-def test_what_a_blocked_agent_left_is_a_result() -> None:
+def test_the_output_of_a_blocked_agent_is_a_result() -> None:
     result = StepResult(status=StepStatus.BLOCKED, summary="no key")
     *_, frame = shown(*WORK, (settled(outcome=Outcome.SOFT, result=result), LOOK))
     assert frame["result"]["status"] == "blocked"
 
 
-def test_events_of_others_are_no_frames() -> None:
+def test_events_of_other_tasks_are_no_frames() -> None:
     foreign = Record(LogId(RUN), 9, Moment(0), TaskId("task_2"), None, began())
     assert RunFrames(RUN, "demo", Position(0)).feed([foreign]) == []

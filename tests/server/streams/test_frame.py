@@ -15,7 +15,7 @@ from tests.kit.stories import Story, frames_of, kinds, no_tools, tool_call
     ("text", "position"),
     [("6", Position(6)), ("6.0", Position(6, 0)), ("3.17", Position(3, 17))],
 )
-def test_ids_are_read_back(text: str, position: Position) -> None:
+def test_frame_ids_are_parsed(text: str, position: Position) -> None:
     assert Position.parse(text) == position
     assert str(position) == text
 
@@ -24,18 +24,18 @@ def test_ids_are_read_back(text: str, position: Position) -> None:
     "text",
     ["", "x", "-1", "1.", ".5", "1.2.3", "01", "1.02", " 1", "1\n", "\u0661", "9" * 19, "1.-1"],
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_frame_id_is_refused(text: str) -> None:
     with pytest.raises(BadLastEventId):
         Position.parse(text)
 
 
-def test_the_order_of_ids() -> None:
+def test_positions_are_ordered() -> None:
     """`3.5` comes before `3.17`, and `6` before `6.0`."""
     texts = ["3", "3.0", "3.5", "3.17", "6", "6.0"]
     assert [str(each) for each in sorted(map(Position.parse, reversed(texts)))] == texts
 
 
-def test_what_was_seen_is_passed_over_and_the_rest_is_taken_once() -> None:
+def test_seen_frames_are_skipped_and_others_are_taken_once() -> None:
     unseen = UnseenFrames(Position(3, 5))
     for place in (Position(3), Position(3, 5), Position(3, 9), Position(3, 7), Position(4)):
         unseen.add(place, {"at": str(place)})
@@ -44,7 +44,7 @@ def test_what_was_seen_is_passed_over_and_the_rest_is_taken_once() -> None:
     assert unseen.last == Position(4)
 
 
-def test_coming_back_in_the_middle_of_a_word() -> None:
+def test_a_reader_resumes_in_the_middle_of_a_word() -> None:
     story = no_tools()
     frames = frames_of(story, [*story.stored], Position(3, 9))
     assert frames[0] == (
@@ -53,7 +53,7 @@ def test_coming_back_in_the_middle_of_a_word() -> None:
     )
 
 
-def test_coming_back_while_the_reply_is_on_its_way() -> None:
+def test_a_reader_resumes_while_the_reply_arrives() -> None:
     story = Story(1, "msg_01", "msg_02")
     story.begin(1)
     story.say("Hello", ", I")
@@ -61,7 +61,7 @@ def test_coming_back_while_the_reply_is_on_its_way() -> None:
     assert frames == [(Position(3, 8), {"type": "content_delta", "iteration": 1, "delta": "I"})]
 
 
-def test_reasoning_and_text_take_turns() -> None:
+def test_reasoning_and_text_alternate() -> None:
     story = Story(1, "msg_01", "msg_02")
     reply = ReplyReceived(
         iteration=1,
@@ -96,7 +96,7 @@ def test_arguments_that_are_no_object_are_shown_as_text() -> None:
     assert len(frame["argumentsText"]) == 2000
 
 
-def test_a_thought_is_a_thinking_with_a_delta() -> None:
+def test_reasoning_is_a_thinking_frame_with_a_delta() -> None:
     story = Story(1, "msg_01", "msg_02")
     story.begin(1)
     story.say("hm", kind=DeltaKind.REASONING)

@@ -30,7 +30,7 @@ ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("b
 LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profile=2)
 
 
-def test_a_frame_on_the_wire() -> None:
+def test_a_frame_is_encoded_as_an_event() -> None:
     """The chat's promise: `event: message`, and data with a type; LF only, one line of JSON."""
     told = encode([(Position(3, 5), {"type": "content_delta", "delta": "é\n\u2028\r"})])
     assert told == (
@@ -39,7 +39,7 @@ def test_a_frame_on_the_wire() -> None:
     )
 
 
-def test_one_stream_too_many_is_refused() -> None:
+def test_a_stream_over_the_limit_is_refused() -> None:
     streams = Streams(LIMITS)
     first = streams.enter(ANN)
     streams.enter(ANN)
@@ -53,7 +53,7 @@ def test_one_stream_too_many_is_refused() -> None:
     assert streams.open == 2
 
 
-def test_this_machine_may_open_as_many_as_there_is_room_for() -> None:
+def test_the_local_profile_is_limited_by_the_total_alone() -> None:
     streams = Streams(LIMITS)
     places = [streams.enter(LOCAL_PROFILE) for _ in range(3)]
     for place in places:
@@ -135,7 +135,7 @@ async def events_of_openai(pieces: Sequence[bytes]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("read", [events_of_httpx, events_of_openai])
-async def test_readers_that_are_no_event_source_see_frames_alone(
+async def test_readers_without_event_source_get_only_frames(
     read: Callable[[Sequence[bytes]], Awaitable[list[tuple[str, str]]]],
 ) -> None:
     """Chat API 7.1: `retry:` and pings are no blocks of their own, which would be empty events."""
@@ -152,7 +152,7 @@ async def test_readers_that_are_no_event_source_see_frames_alone(
     assert len(events) == 4
 
 
-async def test_a_client_that_goes_leaves_nothing_behind() -> None:
+async def test_a_client_that_disconnects_leaves_no_task() -> None:
     line = Line()
     running = line.open()
     await line.until(lambda: bool(line.sent))
@@ -162,7 +162,7 @@ async def test_a_client_that_goes_leaves_nothing_behind() -> None:
     assert not line.bus.is_followed(LogId("conv_01"))
 
 
-async def test_a_slow_reader_is_dropped_with_a_place_to_come_back_to() -> None:
+async def test_a_slow_reader_is_disconnected_with_an_id_to_resume_from() -> None:
     """It is cut once it is behind by more than its queue holds, and nothing more is kept."""
     line = Line()
     running = line.open()
@@ -179,7 +179,7 @@ async def test_a_slow_reader_is_dropped_with_a_place_to_come_back_to() -> None:
     assert line.streams.open == 0
 
 
-async def test_what_is_ready_at_once_is_sent_at_once() -> None:
+async def test_frames_that_are_ready_together_are_sent_together() -> None:
     line = Line()
     running = line.open()
     await line.until(lambda: bool(line.sent))
@@ -189,7 +189,7 @@ async def test_what_is_ready_at_once_is_sent_at_once() -> None:
     assert line.sent[1].count(b"\ndata: ") == 4
 
 
-async def test_a_reader_that_takes_nothing_for_long_is_dropped() -> None:
+async def test_a_reader_that_reads_nothing_for_long_is_disconnected() -> None:
     line = Line()
     running = line.open()
     await line.until(lambda: bool(line.sent))
@@ -203,7 +203,7 @@ async def test_a_reader_that_takes_nothing_for_long_is_dropped() -> None:
     assert line.streams.open == 0
 
 
-async def test_how_long_a_reader_may_take_nothing_is_a_limit() -> None:
+async def test_the_time_without_reading_is_a_limit() -> None:
     line = Line(replace(LIMITS, stalled_seconds=0.02))
     running = line.open()
     await line.until(lambda: bool(line.sent))
@@ -213,7 +213,7 @@ async def test_how_long_a_reader_may_take_nothing_is_a_limit() -> None:
     assert (line.sent, line.streams.open) == ([BEGIN], 0)
 
 
-async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:
+async def test_a_cancelled_stream_leaves_no_task() -> None:
     line = Line()
     running = line.open()
     await line.until(lambda: bool(line.sent))
@@ -223,7 +223,7 @@ async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:
     assert line.streams.open == 0
 
 
-async def test_a_stream_that_waits_has_one_task_and_sends_what_comes_then() -> None:
+async def test_a_waiting_stream_has_one_task_and_sends_later_frames() -> None:
     line, before = Line(), asyncio.all_tasks()
     running = line.open()
     await line.until(lambda: bool(line.sent))

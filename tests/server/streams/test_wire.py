@@ -41,7 +41,7 @@ from tests.kit.stories import (
 )
 
 
-def test_a_restarted_reply_is_taken_back() -> None:
+def test_a_restarted_reply_is_retracted() -> None:
     """If the reply was restarted, `content_reset` comes first and `n` no longer counts."""
     story = Story(1, "msg_01", "msg_02")
     story.begin(1)
@@ -56,13 +56,13 @@ def test_a_restarted_reply_is_taken_back() -> None:
     assert again[0][1] == {"type": "content_reset", "iteration": 1}
 
 
-def test_a_restarted_closing_reply_is_taken_back_as_such() -> None:
+def test_a_restarted_closing_reply_is_retracted_as_closing() -> None:
     story = Story(1, "msg_01", "msg_02")
     story.add(ReplyRestarted(iteration=8, closing=True))
     assert frames_of(story)[-1][1] == {"type": "content_reset", "closing": True}
 
 
-def test_an_answer_that_no_model_wrote_is_a_closing_text() -> None:
+def test_an_answer_without_a_model_is_a_closing_text() -> None:
     story = Story(1, "msg_01", "msg_02")
     story.end("I could not produce an answer.", 0, spent(0, 0, 0, 0), "stop")
     assert frames_of(story)[1] == (
@@ -71,7 +71,7 @@ def test_an_answer_that_no_model_wrote_is_a_closing_text() -> None:
     )
 
 
-def test_a_clipped_result_is_its_text() -> None:
+def test_a_clipped_result_is_shown_as_text() -> None:
     story = Story(1, "msg_01", "msg_02")
     settled = CallSettled(
         tool_id="add",
@@ -136,7 +136,7 @@ def test_a_task_that_failed_ends_in_an_error() -> None:
     }
 
 
-def test_a_question_that_nobody_answers_any_more() -> None:
+def test_a_withdrawn_question_is_a_frame() -> None:
     story = Story(1, "msg_01", "msg_02")
     event = QuestionAnswered(
         question_id=QuestionId("q_1"), status=QuestionStatus.CANCELLED, answer={"expired": True}
@@ -171,7 +171,7 @@ def chat_frames(only: str | None = None) -> ChatFrames:
     return ChatFrames(StreamView(SessionId("conv_01"), str, 8, task_id), START)
 
 
-def test_a_stream_goes_on_while_a_task_is_queued() -> None:
+def test_a_stream_continues_while_a_task_is_queued() -> None:
     story, frames = two_tasks(), chat_frames()
     frames.feed(story.items[:-1])
     assert (frames.is_over, frames.is_at_work) == (False, True)
@@ -179,7 +179,7 @@ def test_a_stream_goes_on_while_a_task_is_queued() -> None:
     assert (frames.is_over, frames.is_at_work) == (False, True)
 
 
-def test_a_stream_that_follows_goes_on_behind_the_last_task() -> None:
+def test_a_following_stream_continues_after_the_last_task() -> None:
     """`follow=true` (do not end with the last task)."""
     view = StreamView(SessionId("conv_01"), str, 8, follows=True)
     frames = ChatFrames(view, START)
@@ -193,13 +193,13 @@ def test_a_stream_of_one_task_ends_with_it() -> None:
     assert frames.is_over
 
 
-def test_a_stream_of_a_queued_task_shows_nothing_of_those_before() -> None:
+def test_a_stream_of_a_queued_task_shows_no_earlier_task() -> None:
     story, frames = two_tasks(), chat_frames("task_02")
     assert kinds(frames.feed(story.items)) == ["7 message_start"]
     assert frames.is_at_work
 
 
-def test_a_parked_task_is_over_until_its_question_is_answered() -> None:
+def test_a_stream_ends_at_a_question_until_it_is_answered() -> None:
     story, frames = approval(), chat_frames()
     suspended = next(n for n, each in enumerate(story.items) if getattr(each, "seq", 0) == 6)
     frames.feed(story.items[: suspended + 1])
@@ -208,7 +208,7 @@ def test_a_parked_task_is_over_until_its_question_is_answered() -> None:
     assert (frames.is_over, frames.is_at_work) == (False, True)
 
 
-def test_a_cancelled_task_has_frames_to_come() -> None:
+def test_a_stream_continues_after_a_cancel_until_the_task_ends() -> None:
     story, frames = approval(), chat_frames()
     del story.items[-9:]
     frames.feed(story.items)
@@ -217,7 +217,7 @@ def test_a_cancelled_task_has_frames_to_come() -> None:
     assert frames.is_at_work
 
 
-def test_a_task_cancelled_in_the_queue() -> None:
+def test_a_task_cancelled_in_the_queue_ends_in_an_error() -> None:
     story, frames = two_tasks(), chat_frames()
     frames.feed(story.items[:-1])
     story.items.pop()
@@ -236,7 +236,7 @@ def cancelled_in_line(story: Story) -> None:
     story.task_id = first
 
 
-def test_a_task_cancelled_in_the_queue_takes_nothing_from_the_reply_on_its_way() -> None:
+def test_a_cancel_in_the_queue_does_not_disturb_the_current_reply() -> None:
     """Ids rise strictly, and the joined deltas of the last reply equal `content`."""
     story = Story(1, "msg_01", "msg_02")
     story.begin(1)
@@ -252,7 +252,7 @@ def test_a_task_cancelled_in_the_queue_takes_nothing_from_the_reply_on_its_way()
     assert frames_of(story, [*story.stored], Position(5)) == live[-1:]
 
 
-def test_a_task_cancelled_in_the_queue_is_told_at_once_while_a_tool_is_at_work() -> None:
+def test_a_cancel_in_the_queue_is_shown_while_a_tool_runs() -> None:
     story = Story(1, "msg_01", "msg_02")
     story.ask(1, tool_call(1, "look"))
     cancelled_in_line(story)
@@ -280,7 +280,7 @@ def test_a_message_that_was_erased_has_no_id() -> None:
     assert frames_of(story)[0][1]["userMessageId"] is None
 
 
-def test_what_a_tool_tells_on_its_way_is_a_note() -> None:
+def test_progress_of_a_tool_is_a_note() -> None:
     """Wanted: what `emitEvent` tells is shown live, "in CLI and stream"."""
     story = Story(1, "msg_01", "msg_02")
     story.add(NoteEmitted(event_type="saved", title="Saved", payload={"n": 1}))
@@ -295,7 +295,7 @@ def test_what_a_tool_tells_on_its_way_is_a_note() -> None:
 RUN, OTHER = TaskId("task_08"), TaskId("task_09")
 
 
-def test_a_stream_is_over_while_its_task_waits_for_a_run() -> None:
+def test_a_stream_ends_while_its_task_waits_for_a_run() -> None:
     story = Story(1, "msg_01", "msg_02")
     story.add(TaskSuspended(questions=(), runs=(RUN,)))
     view = StreamView(
