@@ -61,6 +61,7 @@ EXTRAS = {
     "deno": ("deno",),
     "speed": ("uvloop", "httptools"),
     "postgres": ("psycopg",),
+    "s3": ("obstore",),
     "sheets": ("openpyxl",),
     "anthropic": ("pydantic_ai_slim", "anthropic"),
     "google": ("pydantic_ai_slim", "google-genai"),
