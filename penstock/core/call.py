@@ -1,4 +1,4 @@
-"""One request to a tool, and its place in the tree of calls."""
+"""A call of a tool, and its path in the tree of calls."""
 
 from enum import StrEnum
 from typing import Any, NewType
@@ -8,15 +8,15 @@ from msgspec import Struct
 from penstock.core.ids import CallId
 
 CallPath = NewType("CallPath", str)
-"""A call's identity, and its place: `task/iteration/tool#fingerprint`, and below it
-`/tool#fingerprint` a level. The n-th equal call under one parent ends in `.n` from the second on,
-so the order of arrival never counts."""
+"""The identity of a call: `task/iteration/tool#fingerprint`, and `/tool#fingerprint` for each level
+below. The n-th equal call under one parent ends in `.n` from the second on. So calls that run at
+once have the same paths after a restart, in whatever order they arrive."""
 CALL_DEPTH = 16
 """Most calls that are nested in each other, with the outermost one."""
 
 
 class Origin(StrEnum):
-    """Where a call comes from."""
+    """The origin of a call."""
 
     MODEL = "model"
     SCRIPT = "script"
@@ -26,7 +26,7 @@ class Origin(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a tool does to the world, and so what a crash in the middle of it means."""
+    """The effect of a tool outside the runtime. It decides what a crash during a call means."""
 
     NONE = "none"
     READ = "read"
@@ -34,45 +34,45 @@ class Effect(StrEnum):
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A call as a model asked for it."""
+    """A call as a model requested it."""
 
     call_id: CallId
     name: str
     arguments: dict[str, Any]
     arguments_text: str | None = None
-    """The text the model wrote, when it is not the JSON of an object or is nested too deeply."""
+    """The text of the model, if it is not a JSON object or is nested too deeply."""
     cut: bool = False
     """The reply ended at its token limit inside this call."""
 
 
 class Call(Struct, frozen=True, gc=False):
-    """One request to one tool, from whichever door."""
+    """One request to one tool, of any origin."""
 
     path: CallPath
     tool_id: str
     input: dict[str, Any]
     depth: int = 0
     call_id: CallId | None = None
-    """The wire's name, for calls that a model asked for."""
+    """The id on the wire, for calls that a model requested."""
 
 
 def tools_on(path: CallPath) -> list[str]:
-    """Return the tools along the path, outermost first."""
+    """Return the tools of a path, outermost first."""
     return [part.partition("#")[0] for part in path.split("/") if "#" in part]
 
 
 def frame_above(path: str) -> CallPath:
-    """Return the frame in which something began: of a call its agent's, of a visit its run's."""
+    """Return the frame that contains a path: the agent's for a call, the run's for a visit."""
     return CallPath(path.rsplit("/", 2)[0])
 
 
 def is_below(path: str, parent: str) -> bool:
-    """Whether the path names something inside the call `parent`."""
+    """Whether the path is inside the call `parent`."""
     return path.startswith(parent) and path[len(parent) : len(parent) + 1] == "/"
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """How many attempts, and the waits between them, in milliseconds and without jitter."""
+    """The number of attempts, and the waits between them in milliseconds, without jitter."""
 
     max_attempts: int = 1
     initial_backoff_ms: int = 200
@@ -92,12 +92,12 @@ ONCE = RetryPolicy()
 
 
 FINISH = "finish"
-"""How the agent of a step hands over its result; it is offered to the agents of flows alone."""
+"""Returns the result of a step's agent; only agents of flows may call it."""
 ASK_USER = "ask_user"
 SKILL_READ = "skill_read"
 SUBAGENT = "subagent"
 EXECUTE_WORKFLOW = "execute_workflow"
-"""What a command that is a flow calls."""
+"""The tool that a command runs if it is a flow."""
 LISTED_FIRST = (
     "search_knowledge",
     "browse_url",
@@ -109,4 +109,4 @@ LISTED_FIRST = (
     "get_schedule_info",
     "create_schedule",
 )
-"""What comes first where tools are listed, each as soon as it is there."""
+"""Tools that come first in lists, if they exist."""

@@ -45,7 +45,7 @@ class CallError(PenstockError):
     retryable: bool = False
     continuable: bool = True
     trace: str | None = None
-    """Where a tool's own error was raised: for the log, and no part of what its caller sees."""
+    """The traceback of a tool's own error: for the log, not for the caller."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class CallError(PenstockError):
         self.suggestion = suggestion
 
     def envelope(self) -> Envelope:
-        """Return what the caller of the tool sees."""
+        """Return the envelope that the caller of the tool receives."""
         detail = ErrorDetail(
             code=self.code,
             message=without_surrogates(str(self)),
@@ -151,13 +151,13 @@ class ScriptError(CallError):
 
 
 class ScriptLoadError(CallError):
-    """The manifest of the tool, or a module of its script, is broken."""
+    """The manifest of the tool, or a module of its script, has errors."""
 
     continuable = False
 
 
 class OutOfMemory(CallError):
-    """The script needed more memory than it may have."""
+    """The script needed more memory than its limit."""
 
 
 class VaultDenied(CallError):
@@ -165,11 +165,11 @@ class VaultDenied(CallError):
 
 
 class VaultNotFound(CallError):
-    """The secret is declared, and no value is stored."""
+    """The tool declares this secret, but no value is stored."""
 
 
 class StateDenied(CallError):
-    """No state that the tool declares covers this key, or a secret would be kept."""
+    """The tool declares no state for this key, or the value contains a secret."""
 
 
 class EgressDenied(CallError):
@@ -177,13 +177,13 @@ class EgressDenied(CallError):
 
 
 class UpstreamUnavailable(CallError):
-    """The other side did not answer."""
+    """The other server did not answer."""
 
     retryable = True
 
 
 class NotAvailable(CallError):
-    """This is not there yet."""
+    """This is not available."""
 
 
 class ToolNotConfigured(CallError):
@@ -193,7 +193,7 @@ class ToolNotConfigured(CallError):
 
 
 class LoopDetected(CallError):
-    """The same was tried before; it was not run again."""
+    """The model repeated the same call; it was not run again."""
 
 
 class BudgetExceeded(CallError):
@@ -207,11 +207,11 @@ class DepthExceeded(CallError):
 
 
 class Interrupted(CallError):
-    """The call was cut before its end: it may or may not have happened."""
+    """The call was interrupted: it may or may not have taken effect."""
 
 
 class Rejected(CallError):
-    """A person said no."""
+    """A person rejected the call."""
 
 
 class Cancelled(CallError):
@@ -225,14 +225,14 @@ _OF_RUNTIME = {kind.code for kind in CallError.__subclasses__()} | {"SUSPENDED",
 
 
 def is_free(code: object) -> bool:
-    """Whether a tool may fail with this code: it is well formed, and means nothing else."""
+    """Whether a tool may use this code: it is well formed, and not one of the runtime."""
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         return False
     return code in _FREE or code not in _OF_RUNTIME
 
 
 def _check_details(details: Any, message: object) -> None:
-    """Raise TypeError for what the log could not keep."""
+    """Raise TypeError for details that cannot be stored as JSON."""
     wanted = f"the details of ToolFailed({message!r}) must be a dict of JSON"
     if not isinstance(details, dict):
         raise TypeError(f"{wanted}, not {type(details).__name__}")
@@ -248,24 +248,24 @@ def tool_failure(reason: str, message: str) -> ToolFailed:
 
 
 def quota(message: str) -> ToolFailed:
-    """Return the failure of what is full."""
+    """Return the failure of a quota that is used up."""
     return tool_failure("quota", message)
 
 
 def not_a_directory(path: str) -> ToolFailed:
-    """Return the failure of a file that stands where a directory is wanted."""
+    """Return the failure of a path with a file in place of a directory."""
     return tool_failure("not_a_directory", f"{path!r} is a file, not a directory")
 
 
 def is_directory(path: str) -> ToolFailed:
-    """Return the failure of a directory that stands where a file is wanted."""
+    """Return the failure of a path with a directory in place of a file."""
     return tool_failure("is_directory", f"{path or '/'!r} is a directory, not a file")
 
 
 def not_utf8(path: str, error: UnicodeDecodeError) -> ToolFailed:
-    """Return the failure of a file whose bytes are no text."""
-    said = f"{path!r} is not UTF-8 text: byte {error.start} is no part of it"
-    return tool_failure("not_text", said)
+    """Return the failure of a file that is not UTF-8 text."""
+    message = f"{path!r} is not UTF-8 text: byte {error.start} is not valid"
+    return tool_failure("not_text", message)
 
 
 def _not_free(code: object, message: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The time, as an argument."""
+"""The clock port, and the clock of this machine; the only file that reads the time."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ Moment = NewType("Moment", int)
 
 
 class Clock(Protocol):
-    """Tells the time, and waits.
+    """Returns the time, and waits.
 
     Contract: `monotonic` never goes back; `sleep` returns no earlier than it should.
     """
@@ -20,7 +20,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some moment, for durations."""
+        """Return seconds since an arbitrary moment, for durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""One finding in an authored file, and the nearest of some names."""
+"""Findings in authored files, and suggestions of similar names."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -8,13 +8,13 @@ from msgspec import Struct
 from penstock.core.envelope import Json
 
 FEW_EDITS = 2
-"""A name this near is always offered, however short it is."""
+"""A name with at most this many edits is suggested, however short it is."""
 LONGEST_NAME = 200
-"""Nobody types a longer name; none is near to it."""
+"""Longer names get no suggestion: the search would take too long."""
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """How severe a finding is."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,15 +27,15 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     """A stable name such as `duplicate-tool`."""
     message: str
     file: str = ""
-    """Relative to the project."""
+    """The path relative to the project."""
     line: int = 1
     column: int = 1
     severity: Severity = Severity.ERROR
     suggestion: str | None = None
     end_line: int = 0
-    """Where the range ends; 0 is the line it begins in."""
+    """The last line of the range; 0 means its first line."""
     end_column: int = 0
-    """The column behind the range; 0 is the one behind its first character."""
+    """The column after the range; 0 means the one after its first character."""
 
     def __str__(self) -> str:
         """Return one line, `file:line:column: severity code: message; suggestion`."""
@@ -44,12 +44,12 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return the message, and what to do about it."""
+        """Return the message with the suggestion."""
         return f"{self.message}; {self.suggestion}" if self.suggestion else self.message
 
     @property
     def order(self) -> tuple[str, int, int, str]:
-        """Return what findings are sorted by."""
+        """Return the key by which findings are sorted."""
         return self.file, self.line, self.column, self.code
 
     def to_wire(self) -> Json:
@@ -67,13 +67,13 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
         }
 
     def to_finding(self) -> Json:
-        """Return the finding as authors' tools show it: without the file, which they know."""
+        """Return the finding for tools of authors, without the file, which they know."""
         wire = {"line": self.line, "severity": self.severity.value, "message": self.message}
         return wire | ({"suggestion": self.suggestion} if self.suggestion else {})
 
 
 def has_error(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Whether what has these findings takes no part."""
+    """Whether one of the findings is an error, so that the file is not used."""
     return any(each.severity is Severity.ERROR for each in diagnostics)
 
 
@@ -96,9 +96,9 @@ def in_file_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name with the fewest edits, if they are two or a third of the longer name.
+    """Return the name with the fewest edits: at most two, or a third of the longer name.
 
-    Of several the first in the alphabet.
+    Of several names, return the first in alphabetical order.
     """
     best: tuple[int, str] | None = None
     for each in set(names):
@@ -115,7 +115,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?`, or nothing; a name that begins with this one will do, too."""
+    """Return ` Did you mean 'x'?` for a similar or longer name, or an empty text."""
     known = sorted(names)
     longer = (each for each in known if name and each.startswith(name))
     near = nearest(name, known) or next(longer, None)
@@ -123,10 +123,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def edits(one: str, other: str) -> int:
-    """Return how many characters to add, drop or replace; a column of the table at a time.
+    """Return the edit distance: how many characters to insert, delete or replace.
 
-    The columns are the bits of two numbers, as Myers (1999) describes: `up` where the count grows
-    from one row to the next, `down` where it falls.
+    The algorithm of Myers (1999): each column of the distance table is the bits of two numbers,
+    `up` where the distance grows from one row to the next, `down` where it falls.
     """
     if not one:
         return len(other)

@@ -1,4 +1,4 @@
-"""What every tool call returns, whatever happened (`status`, and `output` or `error`)."""
+"""The envelope that every tool call returns: a status, and an output or an error."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 Json = Mapping[str, Any]
-"""A JSON object at an edge; parsed once, then a value with a name."""
+"""A JSON object on the wire or in the log; code inside the runtime uses named values."""
 
 
 class Status(StrEnum):
@@ -22,7 +22,7 @@ class Status(StrEnum):
     SUCCESS = "success"
     """The tool returned; `output` is what it returned."""
     FAILED = "failed"
-    """The tool raised, was refused, or was cut; `error.code` says which."""
+    """The tool raised, was refused, or was interrupted; `error.code` tells which."""
     TIMEOUT = "timeout"
     """The tool took longer than its timeout."""
     VALIDATION_ERROR = "validation_error"
@@ -32,21 +32,21 @@ class Status(StrEnum):
 
 
 class ErrorDetail(Struct, frozen=True, kw_only=True, gc=False):
-    """Why a call did not succeed, and what may be done about it."""
+    """Why a call did not succeed, and what the caller can do."""
 
     code: str
     message: str
     retryable: bool = False
     """The task that made the call may run it again."""
     continuable: bool = True
-    """The model may go on with the turn."""
+    """The model may continue its turn."""
     suggestion: str | None = None
     """The next step, for a model. It is part of the tool message, not of the envelope."""
     details: Json | None = None
 
     @classmethod
     def from_wire(cls, wire: Json) -> Self:
-        """Read an error as it stands in the log."""
+        """Return the error of its stored form."""
         return cls(
             code=wire["code"],
             message=wire["message"],
@@ -57,7 +57,7 @@ class ErrorDetail(Struct, frozen=True, kw_only=True, gc=False):
         )
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the error as the log keeps it, with nothing that is not set."""
+        """Return the stored form of the error, without members that are not set."""
         wire: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -117,7 +117,7 @@ class Envelope(Struct, frozen=True, gc=False):
         return cls(Status(wire["status"]), wire.get("output"), detail)
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the envelope as the log keeps it."""
+        """Return the stored form of the envelope."""
         if self.error is None:
             return {"status": self.status.value, "output": self.output}
         wire = {"status": self.status.value, "error": self.error.to_wire()}

@@ -100,7 +100,7 @@ class ConfigError(PenstockError):
 
 
 class DeclarationError(PenstockError):
-    """What the authors of this project wrote does not hold."""
+    """Files of this project have errors."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         super().__init__("\n".join(str(diagnostic) for diagnostic in diagnostics))
@@ -116,7 +116,7 @@ class StoreFull(StoreError):
 
 
 class StoreReadOnly(StoreError):
-    """The database cannot be written. Give this user the right to write, or another place."""
+    """The database cannot be written. Give this user the right to write, or use another place."""
 
 
 class StoreLocked(StoreError):
@@ -135,7 +135,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The database holds something that does not read back. `penstock doctor` says where."""
+    """The database contains something that cannot be read. `penstock doctor` shows where."""
 
 
 class StoreClosed(StoreError):
@@ -150,7 +150,7 @@ class NotFound(PenstockError):
 
 
 class NameTaken(PenstockError):
-    """There is one of that name already."""
+    """The name is in use."""
 
 
 class ReadOnly(PenstockError):
@@ -168,11 +168,11 @@ class QuestionOpen(PenstockError):
 
 
 class AlreadyAnswered(PenstockError):
-    """Another answer was first."""
+    """The question has an answer already."""
 
 
 class QuestionClosed(PenstockError):
-    """Nobody waits for this answer any more."""
+    """The question was cancelled or has expired."""
 
 
 class TaskOver(PenstockError):
@@ -182,7 +182,7 @@ class TaskOver(PenstockError):
 
 
 class IdempotencyConflict(PenstockError):
-    """This Idempotency-Key came with another request before."""
+    """This Idempotency-Key was used for another request before."""
 
 
 class BadRequest(PenstockError):
@@ -190,7 +190,7 @@ class BadRequest(PenstockError):
 
 
 class BadLastEventId(PenstockError):
-    """Not a place in this log."""
+    """Not a position in this log."""
 
 
 class InvalidRequest(PenstockError):
@@ -249,7 +249,7 @@ class NotReady(PenstockError):
 
 
 class PromptNotResolved(PenstockError):
-    """The project's prompt script gave no text for the system prompt."""
+    """The project's prompt script returned no text for the system prompt."""
 
     code = "SYSTEM_PROMPT_RESOLUTION_FAILED"
 

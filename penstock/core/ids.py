@@ -1,4 +1,12 @@
-"""Names of things that happen: ids by kind, and the source of new ones."""
+"""Ids by kind, and the source of new ones; the only file that makes randomness.
+
+An id is a prefix and 26 base-32 characters: 48 bits of time and 80 bits of randomness. Ids of one
+source rise strictly, also within one millisecond: 30 of the random bits are drawn once per
+millisecond and then counted up, 50 are drawn for each id. No id can be guessed from others. A
+forked child draws new randomness, because both processes would else create the same ids.
+
+Proof: tests/core/test_ids.py.
+"""
 
 import os
 import threading
@@ -8,15 +16,15 @@ from typing import NewType
 
 LogId = NewType("LogId", str)
 SessionId = NewType("SessionId", str)
-"""`conv_…`; a session's log has the same id."""
+"""`conv_…`; the log of a session has the same id."""
 TaskId = NewType("TaskId", str)
 MessageId = NewType("MessageId", str)
 CallId = NewType("CallId", str)
-"""`tc_…`: the wire's name of a call that a model asked for."""
+"""`tc_…`: identifies a call that a model requested."""
 QuestionId = NewType("QuestionId", str)
 ArtifactId = NewType("ArtifactId", str)
 BlobId = NewType("BlobId", str)
-"""The SHA-256 of the bytes, in hex."""
+"""The SHA-256 of the bytes, in hexadecimal."""
 ProfileId = NewType("ProfileId", str)
 MediaId = NewType("MediaId", str)
 
@@ -29,21 +37,16 @@ NewId = Callable[[str], str]
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _LETTER_OF = (_ALPHABET * 8).encode()
-"""Each byte as a letter, which is 5 bits of it."""
+"""Translates each byte to a letter, which has 5 of its bits."""
 _LETTERS = 10
-"""Of new chance in each id."""
+"""Random letters that are drawn for each id."""
 _DRAWN_AT_ONCE = 256 * _LETTERS
 _LAST = (1 << 30) - 1
 _TIME_BITS = 50
 
 
 class IdSource:
-    """Makes ids: a prefix and 26 base-32 characters, 48 bits of time and 80 of chance.
-
-    Ids of one source rise strictly, also within one millisecond: 30 bits are counted on in it from
-    a chance, 50 are new in each. Chance is drawn for many ids at once: to ask the system gives
-    other threads the interpreter, and costs more than all the rest.
-    """
+    """Creates ids that rise strictly; safe to call from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,14 +66,16 @@ class IdSource:
                 self._begin(self._time + 1)
             self._count = count = self._count + 1
             at = self._draw()
-            chance, spelled = self._letters[at : at + _LETTERS], self._spelled_time
+            random, spelled = self._letters[at : at + _LETTERS], self._spelled_time
         counted = _PAIRS[count >> 20] + _PAIRS[count >> 10 & 1023] + _PAIRS[count & 1023]
-        return f"{prefix}_{spelled}{counted}{chance}"
+        return f"{prefix}_{spelled}{counted}{random}"
 
     def _draw(self) -> int:
-        """Return where the next chance stands that nobody can guess."""
+        """Return the position of unused random letters."""
         at = self._at
         if at == _DRAWN_AT_ONCE:
+            # for many ids at once: each system call releases the interpreter lock to other
+            # threads, which costs more than all the rest of an id
             self._drawn = os.urandom(_DRAWN_AT_ONCE)
             self._letters = self._drawn.translate(_LETTER_OF).decode()
             at = 0
@@ -78,12 +83,12 @@ class IdSource:
         return at
 
     def _forget(self) -> None:
-        """Draw anew: two processes must not share their chance."""
+        """Discard randomness that the parent process has, too; the lock may be held there."""
         self._lock = threading.Lock()
         self._at = _DRAWN_AT_ONCE
 
     def _begin(self, now: int) -> None:
-        """Spell the time once for all ids of one millisecond, and begin to count."""
+        """Format the time once for all ids of one millisecond, and restart the count."""
         self._time = now
         pairs = [_PAIRS[now >> shift & 1023] for shift in range(_TIME_BITS - 10, -1, -10)]
         self._spelled_time = "".join(pairs)
@@ -96,5 +101,5 @@ new_id: NewId = IdSource()
 
 
 def new_secret() -> bytes:
-    """Return 32 bytes that nobody can guess."""
+    """Return 32 random bytes for use as a key."""
     return os.urandom(32)

@@ -1,4 +1,4 @@
-"""What a model reads and writes."""
+"""Messages between the runtime and a model, usage, and slash commands in messages."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from penstock.core.json_values.json_text import parse_json
 
 
 class UserMessage(Struct, frozen=True, gc=False):
-    """What a person wrote."""
+    """The message of a person."""
 
     content: str
 
 
 class AssistantMessage(Struct, frozen=True, gc=False):
-    """What the model wrote, and the calls it asked for."""
+    """The reply of a model, with the calls that it requests."""
 
     content: str
     calls: tuple[ToolCall, ...] = ()
@@ -35,7 +35,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
-    """What was spent: tokens, calls, money.
+    """Tokens, calls and money that were used.
 
     Example:
         >>> from penstock.core.messages import Usage
@@ -50,12 +50,12 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     model_calls: int = 0
     """Requests to models."""
     tool_calls: int = 0
-    """Calls of tools, those inside of calls included."""
+    """Calls of tools, including those inside other calls."""
     cost_usd: float | None = None
-    """None when some model has no price."""
+    """None if one of the models has no price."""
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the usage as it stands on the wire."""
+        """Return the usage in the form of the wire."""
         return {
             "inputTokens": self.input_tokens,
             "outputTokens": self.output_tokens,
@@ -69,57 +69,57 @@ NOTHING_SPENT = Usage()
 
 
 NEW = "new"
-"""The command that begins afresh, and may say something to the model besides."""
+"""The command that discards the history; its argument is a message to the model."""
 
 INFORMATIONAL = ("call", "web")
-"""Commands that, with nothing behind them, only tell something."""
+"""Commands that only show information if they have no argument."""
 
 
 class MissingArguments(Struct, frozen=True, kw_only=True):
-    """What a command needs to begin, and who wrote it did not say."""
+    """The question for a required argument that a command lacks."""
 
     question: str
     is_text: bool = True
-    """Else an answer is JSON, where it is some."""
+    """Whether the answer is text; else it is JSON, or text if it is not valid JSON."""
 
-    def value_of(self, said: str) -> Any:
-        """Return what an answer means; what is no JSON is a text, and refused as such."""
+    def value_of(self, answer: str) -> Any:
+        """Return the value of an answer; the schema refuses text if it needs JSON."""
         if self.is_text:
-            return said
+            return answer
         try:
-            return parse_json(said)
+            return parse_json(answer)
         except (ValueError, RecursionError):
-            return said
+            return answer
 
 
 def is_command(content: str) -> bool:
-    """Whether a message is meant for the runtime; two slashes are text that begins with one."""
+    """Whether a message is a command; `//` at the start escapes one slash of plain text."""
     return content.startswith("/") and not content.startswith("//")
 
 
 def begins_afresh(content: str) -> bool:
-    """Whether nothing that was said before a message counts any more."""
+    """Whether a message discards the history."""
     return is_command(content) and command_parts(content)[0] == NEW
 
 
 def is_informational(content: str) -> bool:
-    """Whether a message is a command that begins nothing: it need not wait for what is open."""
+    """Whether a message only asks for information, so it need not wait for open questions."""
     return is_command(content) and command_parts(content) in {(name, "") for name in INFORMATIONAL}
 
 
 def is_answered_by_model(content: str) -> bool:
-    """Whether a model gets to read a message, at least a part of it."""
+    """Whether a model reads the message, or a part of it."""
     return not is_command(content) or (begins_afresh(content) and bool(command_parts(content)[1]))
 
 
 def command_parts(content: str) -> tuple[str, str]:
-    """Return the name of a command, and what follows it."""
+    """Return the name of a command, and its argument."""
     name, *rest = content[1:].split(maxsplit=1) if content[1:2].strip() else ["", content[1:]]
     return name, rest[0].strip() if rest else ""
 
 
 def text_for_model(content: str) -> str:
-    """Return what a model reads of a message."""
+    """Return the part of a message that a model reads."""
     if content.startswith("//"):
         return content[1:]
     if begins_afresh(content) and (request := command_parts(content)[1]):

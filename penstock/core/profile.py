@@ -1,4 +1,4 @@
-"""Whom something is done for, and with which permissions."""
+"""The profile of a request: its owner, and its permissions."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ READ, CHAT, APPROVE, MANAGE, ADMIN = "read", "chat", "approve", "manage", "admin
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """On whose behalf something is done, and with which permissions.
+    """The owner of a request, with its permissions.
 
     A server has one profile for each API key, and `local` when no key exists. A program passes a
     profile to the methods of `Runtime`; without one they use `runtime.local`.
@@ -25,23 +25,23 @@ class Profile(Struct, frozen=True, kw_only=True):
     """
 
     profile_id: ProfileId = LOCAL
-    """The name that conversations, state, files and secrets are kept under."""
+    """The name that conversations, state, files and secrets belong to."""
     permissions: frozenset[str] = frozenset()
-    """`read`, `chat`, `approve`, `manage`, `admin`, and those that tools and skills ask for."""
+    """`read`, `chat`, `approve`, `manage`, `admin`, and those that tools and skills require."""
     kind: str = "user"
     """`user`, or `builtin` for a service of the runtime itself."""
     everything: bool = False
-    """Holds every permission there is, those of tools included."""
+    """Whether it has every permission, including those of tools."""
     session_id: SessionId | None = None
-    """The one conversation that is there for it; None: all that are its own."""
+    """The only conversation that it may use; None means all of its own."""
 
     @classmethod
     def from_noted(cls, profile_id: ProfileId, noted: Iterable[str] | None) -> "Profile":
-        """Return the profile that an event names, with the permissions that it had then.
+        """Return the profile that an event names, with its permissions at that time.
 
         Args:
             profile_id: The profile of the event.
-            noted: The permissions as the event has them; None is all of them.
+            noted: The permissions as the event has them; None means all.
         """
         if noted is None:
             local = profile_id == LOCAL
@@ -50,7 +50,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     @property
     def noted(self) -> tuple[str, ...] | None:
-        """The permissions as events note them; None is all of them."""
+        """The permissions in the form of events; None means all."""
         return None if self.everything else tuple(sorted(self.permissions))
 
     def holds(self, permission: str) -> bool:
@@ -62,7 +62,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         return self.everything or permission in self.permissions or ADMIN in self.permissions
 
     def listed(self, named: Iterable[str]) -> list[str]:
-        """Return its permissions, sorted, as scripts read them.
+        """Return its permissions, sorted, for scripts.
 
         Args:
             named: Permissions that the project names. A profile that holds everything has these.

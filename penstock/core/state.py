@@ -29,33 +29,33 @@ class ScopeKind(StrEnum):
 
 
 class Scope(Struct, frozen=True):
-    """An owner of values."""
+    """The owner of values."""
 
     kind: ScopeKind
     id: str
-    """Of the profile, the conversation or the task; of what is shared the name that authors gave.
+    """The id of the profile, conversation or task; for a shared scope the name in the manifest.
 
-    What belongs to a task may be kept in parts: `task_1/letter` goes with `task_1`.
+    A task can have parts: `task_1/letter` is deleted with `task_1`.
     """
 
     def part(self, name: str) -> "Scope":
-        """Return a scope beside this one that goes when this one goes."""
+        """Return a scope that is deleted together with this one."""
         return Scope(self.kind, f"{self.id}/{name}")
 
     def __str__(self) -> str:
-        """Return it as people write it."""
+        """Return `kind:id`, for messages."""
         return f"{self.kind}:{self.id}"
 
 
 MOST_BYTES = 512
 MOST_SEGMENTS = 32
 _MOST_CHARACTERS = 4 * MOST_BYTES
-"""Before marks are put together with their letters: to sort a million of them takes minutes."""
+"""Checked before the text is normalized: normalizing a million combining marks takes minutes."""
 _KINDS = {"task": ScopeKind.TASK, "session": ScopeKind.SESSION}
 
 
 class FilePath(Struct, frozen=True):
-    """A place in one of the two trees; the empty path is the root."""
+    """An address in the tree of a task or a conversation; the empty path is the root."""
 
     kind: ScopeKind
     path: str
@@ -66,7 +66,7 @@ class FilePath(Struct, frozen=True):
         return self.path.rpartition("/")[2]
 
     def __truediv__(self, below: str) -> "FilePath":
-        """Return a place below; raises ValueError as `parse` does."""
+        """Return a path below. Raises ValueError as `parse_path` does."""
         return parse_path(f"{self}/{below}" if self.path else f"{self}{below}")
 
     def __str__(self) -> str:
@@ -75,9 +75,9 @@ class FilePath(Struct, frozen=True):
 
 
 def parse_path(uri: str) -> FilePath:
-    """Read a URI. Raises ValueError that says what is wrong with it."""
-    scheme, found, rest = uri.partition("://")
-    if not found or scheme not in _KINDS:
+    """Return the path of a URI. Raises ValueError with the reason if it is not valid."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator or scheme not in _KINDS:
         raise ValueError(f"a path begins with task:// or session://, found {uri!r}")
     if len(rest) > _MOST_CHARACTERS:
         raise ValueError(f"a path has at most {MOST_BYTES} bytes, this has {len(rest)} characters")
@@ -94,7 +94,7 @@ def parse_path(uri: str) -> FilePath:
 
 
 def parents(path: str) -> list[str]:
-    """Return the directories above a path, the root left out, outermost first."""
+    """Return the directories above a path, outermost first, without the root."""
     segments = path.split("/")
     return ["/".join(segments[:count]) for count in range(1, len(segments))]
 
@@ -111,7 +111,7 @@ def _check_segments(path: str, uri: str) -> None:
 
 
 class StateVerb(StrEnum):
-    """What is done to a value."""
+    """How a change writes a value."""
 
     PUT = "put"
     PATCH = "patch"
@@ -126,37 +126,37 @@ class StateChange(Struct, frozen=True, kw_only=True):
     scope: Scope
     key: str
     revision: str
-    """A new name for what will be there, from whoever asks: a transaction may run twice."""
+    """The revision of the new value. The caller chooses it, because a transaction may run twice."""
     value: Any = None
-    """What is put, the patch, or the item."""
+    """The new value, the patch, or the item to append."""
     expected: tuple[str | None, ...] = ()
-    """The revision that must be there, None for nothing; empty: whatever is there."""
+    """The required current revision; `(None,)` requires no value, empty requires nothing."""
     ttl_seconds: int | None = None
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
-    """One file written whole, or removed."""
+    """A file to write completely, or to delete."""
 
     scope: Scope
     path: str
     blob_id: BlobId | None
-    """The bytes, which are in the blob store already; None removes the file."""
+    """The bytes, which are in the blob store already; None deletes the file."""
     size: int = 0
     replaces: bool = True
-    """A file that is there already may be written over."""
+    """Whether an existing file may be replaced."""
 
 
 class FileChanges(Struct, frozen=True, kw_only=True):
-    """Files that are written together, or none of them."""
+    """Files that are all written, or none of them."""
 
     files: tuple[FileChange, ...]
 
 
 class MediaChange(Struct, frozen=True, kw_only=True):
-    """Bytes that a profile may use by an id, for a while."""
+    """Bytes that a profile may use by an id until they expire."""
 
     media_id: MediaId
-    """A new one."""
+    """A new id."""
     profile_id: ProfileId
     blob_id: BlobId
     """The bytes, which are in the blob store already."""
@@ -170,11 +170,11 @@ Change = StateChange | FileChanges | MediaChange
 
 
 TYPE_ERROR = "TYPE_ERROR"
-"""The code of a change that does not fit what is there; a script sees a TypeError."""
+"""The code of a change that does not fit the current value; scripts see a TypeError."""
 
 
 class StateEntry(Struct, frozen=True, kw_only=True):
-    """A value as it is kept."""
+    """A stored value."""
 
     key: str
     text: str
@@ -188,11 +188,11 @@ class StateEntry(Struct, frozen=True, kw_only=True):
         return json.loads(self.text)
 
     def is_over(self, at: Moment) -> bool:
-        """Whether its time is over."""
+        """Whether it has expired."""
         return self.expires_at is not None and self.expires_at <= at
 
     def to_wire(self) -> dict[str, Any]:
-        """Return it as scripts see it, without the value."""
+        """Return the entry for scripts, without the value."""
         wire: dict[str, Any] = {"key": self.key, "revision": self.revision}
         if self.expires_at is not None:
             wire["expires_at"] = to_iso(self.expires_at)
@@ -200,18 +200,18 @@ class StateEntry(Struct, frozen=True, kw_only=True):
 
 
 class StateOutcome(Struct, frozen=True, kw_only=True):
-    """What a change comes to."""
+    """The result of a change."""
 
     ok: bool
     entry: StateEntry | None = None
-    """What is there now; None when nothing is."""
+    """The new entry; None if there is no value."""
     conflict_revision: str | None = None
-    """What was there instead of what was expected."""
+    """The current revision, if it is not the expected one."""
     tells_value: bool = False
-    """Whoever asked for the change cannot know the value without being told."""
+    """The caller cannot know the new value, so the result contains it."""
 
     def to_wire(self) -> dict[str, Any]:
-        """Return it as the log keeps it: nothing that whoever asked has in hand."""
+        """Return the stored form, without what the caller knows."""
         wire: dict[str, Any] = {"ok": self.ok}
         if self.entry is not None:
             wire["entry"] = self.entry.to_wire()
@@ -225,16 +225,17 @@ class StateOutcome(Struct, frozen=True, kw_only=True):
 def changed(
     current: StateEntry | None, change: StateChange, at: Moment, limits: Limits
 ) -> StateOutcome:
-    """Return what the change makes of what is there.
+    """Apply a change to the current value. The result says whether it was made.
 
-    Raises ToolFailed with TYPE_ERROR for a value that cannot be changed so, or becomes too large.
+    Raises ToolFailed with TYPE_ERROR if the current value has another type, or the new one is too
+    large.
     """
     if current is not None and current.is_over(at):
         current = None
     revision = None if current is None else current.revision
     if change.expected and change.expected[0] != revision:
-        told = None if _removes_nothing(change) else revision
-        return StateOutcome(ok=False, conflict_revision=told)
+        conflict = None if _deletes_nothing(change) else revision
+        return StateOutcome(ok=False, conflict_revision=conflict)
     if change.verb is StateVerb.DELETE:
         return StateOutcome(ok=current is not None)
     text = _text(current, change)
@@ -254,7 +255,7 @@ def changed(
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return what a merge patch (RFC 7386) makes of the target."""
+    """Return the target with a JSON merge patch applied (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -266,17 +267,17 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-def _removes_nothing(change: StateChange) -> bool:
+def _deletes_nothing(change: StateChange) -> bool:
     return change.verb is StateVerb.DELETE and change.expected == (None,)
 
 
 def _text(current: StateEntry | None, change: StateChange) -> str:
-    """Return the new value as JSON: whatever it is, it must not break the append it is part of."""
+    """Return the new value as JSON. Every error is a ToolFailed: it must not fail the append."""
     try:
         return compact(_value(current, change))
     except (RecursionError, TypeError, ValueError) as error:
         raise ToolFailed(
-            f"the value under {change.key!r} is no JSON: {error}", TYPE_ERROR
+            f"the value under {change.key!r} is not JSON: {error}", TYPE_ERROR
         ) from None
 
 

@@ -25,10 +25,9 @@ class TaskStatus(StrEnum):
     """
 
     QUEUED = "queued"
-    """It waits for its turn: for the task before it, or for a free place."""
+    """It waits for the previous task of its conversation, or for a free slot."""
     BLOCKED = "blocked"
-    """It cannot go on where something is missing, such as its agent; another process may have it.
-    """
+    """This process lacks something that it needs, such as its agent; another may have it."""
     RUNNING = "running"
     """A process works on it, or will do so after a restart."""
     SUSPENDED = "suspended"
@@ -50,7 +49,7 @@ _FINAL = {TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED}
 
 
 class MissingKind(StrEnum):
-    """What a task may need that a process does not have. The values are the wire format."""
+    """The kinds of things that a process may lack. The values are the wire format."""
 
     AGENT = "agent"
     MODEL = "model"
@@ -58,27 +57,27 @@ class MissingKind(StrEnum):
 
 
 class Missing(Struct, frozen=True):
-    """Something that a task needs, by its name."""
+    """Something that a task needs and a process lacks."""
 
     kind: MissingKind
     id: str
 
     def __str__(self) -> str:
-        """Return it as messages name it; a model without a name is the project's."""
+        """Return its kind and name, for messages; a model without a name is the project's."""
         return f"{self.kind.value} {self.id!r}" if self.id else f"the project's {self.kind.value}"
 
     def to_wire(self) -> Json:
-        """Return it as it is stored and shown."""
+        """Return its stored form, which is also that of the wire."""
         return {"kind": self.kind.value, "id": self.id}
 
 
 def names_of(missing: Iterable[Missing]) -> str:
-    """Return what is missing, for people."""
+    """Return the missing things as one text for people."""
     return ", ".join(map(str, missing))
 
 
 def blocked(missing: Iterable[Missing]) -> str:
-    """Return why a task is blocked, and what to do."""
+    """Return the message about a blocked task, with the next step."""
     return (
         f"the task is blocked: {names_of(missing)} is missing in this process. It resumes when a "
         "process that has it opens the project; cancel the task to give it up"
@@ -86,18 +85,18 @@ def blocked(missing: Iterable[Missing]) -> str:
 
 
 class TaskRecord(Struct, frozen=True, kw_only=True):
-    """One piece of work: a projection of its log."""
+    """A task as lists show it, derived from its log."""
 
     task_id: TaskId
     log_id: LogId
     kind: str
-    """`message` or `call`; the kinds of later doors are theirs to name."""
+    """`message`, `call` or `flow`."""
     status: TaskStatus
     profile_id: ProfileId
     agent: str
     created_at: Moment
     first_seq: int
-    """The event that asked for the task."""
+    """The event that requested the task."""
     started_seq: int | None = None
     started_at: Moment | None = None
     ended_at: Moment | None = None
@@ -105,11 +104,11 @@ class TaskRecord(Struct, frozen=True, kw_only=True):
     outcome: Json | None = None
     """The body of the event that ended the task."""
     blocked_on: tuple[Missing, ...] = ()
-    """What is missing, when the task is blocked."""
+    """What is missing, if the task is blocked."""
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):
-    """A conversation of one profile with one agent: a projection of its log."""
+    """A conversation of one profile with one agent as lists show it, derived from its log."""
 
     session_id: SessionId
     profile_id: ProfileId
@@ -119,11 +118,12 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     updated_at: Moment
     message_count: int = 0
     status: TaskStatus | None = None
-    """Of the newest task that has not ended, or of the newest; None without tasks."""
+    """The status of the newest task that has not ended, else of the newest task; None without
+    tasks."""
 
 
 class QuestionKind(StrEnum):
-    """What kind of answer is wanted. The values are the wire format."""
+    """The reason for a question. The values are the wire format."""
 
     APPROVAL = "approval"
     ASK_USER = "ask_user"
@@ -133,11 +133,11 @@ class QuestionKind(StrEnum):
 
 
 EXPIRED: Json = {"expired": True}
-"""What stands for the answer to a question that nobody answered in time."""
+"""The stored answer of a question that expired."""
 
 
 class QuestionStatus(StrEnum):
-    """Whether the question still waits."""
+    """The state of a question. The values are the wire format."""
 
     OPEN = "open"
     ANSWERED = "answered"
@@ -153,38 +153,38 @@ class Option(Struct, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """Something that only a person can decide."""
+    """A decision that a call needs from a person."""
 
     question_id: QuestionId
     kind: QuestionKind
     text: str
     path: CallPath
-    """The call that waits."""
+    """The call that waits for the answer."""
     call_id: CallId | None = None
-    """The model's call that the waiting call is, or stands in."""
+    """The model's call that waits, or that contains the waiting call."""
     tool_id: str | None = None
     input: Json | None = None
-    """What an approval would let run, redacted."""
+    """The input that an approval would run with, redacted."""
     input_schema: Json | None = None
-    """What an edited input must match; not shown."""
+    """The schema of an edited input; not shown."""
     context: str | None = None
     options: tuple[Option, ...] = ()
     schema: Json | None = None
-    """What `value` of an answer must match."""
+    """The schema of `value` in an answer."""
     form: Json | None = None
-    """`type`, `multiSelect`, `allowCustom`, `defaultValue` of a question that has a type."""
+    """`type`, `multiSelect`, `allowCustom`, `defaultValue` of a question with a type."""
     expires_at: Moment | None = None
     resume_payload: Any = None
-    """What comes back with the answer, unless the answer replaces it."""
+    """Returned with the answer, unless the answer has its own."""
 
     @property
     def handed_back(self) -> dict[str, Any]:
-        """What an answer holds besides what was said."""
+        """The members that every answer gets, in addition to its own."""
         return {} if self.resume_payload is None else {"resume_payload": self.resume_payload}
 
 
 class QuestionRecord(Struct, frozen=True, kw_only=True):
-    """A question and what became of it: the projection that doors list."""
+    """A question and its answer as lists show them, derived from the log."""
 
     question: Question
     log_id: LogId
@@ -199,12 +199,12 @@ class QuestionRecord(Struct, frozen=True, kw_only=True):
 
 
 def standing(status: QuestionStatus, answer: Json | None) -> str:
-    """Return how a question stands, as people read it: open, answered, cancelled or expired."""
-    is_late = status is QuestionStatus.CANCELLED and not is_withdrawn(status, answer)
-    return "expired" if is_late else status.value
+    """Return the state of a question for people: open, answered, cancelled or expired."""
+    has_expired = status is QuestionStatus.CANCELLED and not is_withdrawn(status, answer)
+    return "expired" if has_expired else status.value
 
 
 def is_withdrawn(status: QuestionStatus, answer: Json | None) -> bool:
-    """Whether nobody waits for an answer any more, though its time was not over."""
+    """Whether a question was cancelled before it expired."""
     is_expired = (answer or {}).items() >= EXPIRED.items()
     return status is QuestionStatus.CANCELLED and not is_expired

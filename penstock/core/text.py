@@ -1,4 +1,4 @@
-"""Text for people and models: clips, one-line previews, sizes."""
+"""Text for people and models: clipped, on one line, as preview, count or size."""
 
 import math
 import re
@@ -15,17 +15,17 @@ MESSAGE_TOKENS = 4
 
 
 def cut(text: str, limit: int) -> str:
-    """Return at most `limit` characters, the last of them `…` when something is missing."""
+    """Return at most `limit` characters; the last is `…` if the text was longer."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def one_line(text: str) -> str:
-    """Return the text with every run of white space as one space."""
+    """Return the text with each run of white space replaced by one space."""
     return " ".join(text.split())
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a message of this text has."""
+    """Return an estimate of the tokens in a message with this text."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN) + MESSAGE_TOKENS
 
 
@@ -46,7 +46,7 @@ def size_text(size: int) -> str:
 
 
 def preview(output: Any, limit: int) -> str:
-    """Return one line for people about an output: the first rule that fits decides."""
+    """Return one line for people about an output."""
     match output:
         case {"results": list(results)}:
             text = f"Found {count(len(results), 'result')}"
@@ -55,8 +55,8 @@ def preview(output: Any, limit: int) -> str:
         case str():
             line = _LINE.search(output)
             text = _begin(output, *line.span(), limit) if line else ""
-        case {"message": str(said)} | {"summary": str(said)} | {"title": str(said)}:
-            text = _begin(said, 0, len(said), limit)
+        case {"message": str(summary)} | {"summary": str(summary)} | {"title": str(summary)}:
+            text = _begin(summary, 0, len(summary), limit)
         case dict():
             names = ", ".join(_begin(name, 0, len(name), limit) for name in islice(output, limit))
             text = count(len(output), "field") + (f": {names}" if names else "")

@@ -100,7 +100,7 @@ FAILURES = [
     (
         call_errors.not_utf8("a", UnicodeDecodeError("utf-8", b"ab\xff", 2, 3, "why")),
         "not_text",
-        "'a' is not UTF-8 text: byte 2 is no part of it",
+        "'a' is not UTF-8 text: byte 2 is not valid",
     ),
 ]
 

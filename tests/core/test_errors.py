@@ -70,7 +70,7 @@ def test_codes_stay_as_they_are() -> None:
 
 
 def test_without_a_message_an_error_says_what_its_class_says() -> None:
-    assert str(errors.QuestionClosed()) == "Nobody waits for this answer any more."
+    assert str(errors.QuestionClosed()) == "The question was cancelled or has expired."
     assert str(errors.NotFound("there is no such thing as 'x'")) == "there is no such thing as 'x'"
 
 

@@ -163,7 +163,7 @@ def deep() -> Any:
 def test_what_is_no_json_is_refused_and_breaks_nothing_else(verb: StateVerb, value: Any) -> None:
     scope = Scope(ScopeKind.PROFILE, "ann")
     change = StateChange(verb=verb, scope=scope, key="k", revision="r", value=value)
-    with pytest.raises(ToolFailed, match="the value under 'k' is no JSON") as refused:
+    with pytest.raises(ToolFailed, match="the value under 'k' is not JSON") as refused:
         changed(None, change, START, Limits())
     assert refused.value.code == "TYPE_ERROR"
 

@@ -34,7 +34,7 @@ from penstock.core.task import Missing, Question, QuestionStatus, TaskStatus
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True, gc=False):
-    """A conversation begins. An outside event."""
+    """A conversation was opened. An outside event."""
 
     profile_id: ProfileId
     agent: str
@@ -42,93 +42,93 @@ class SessionOpened(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
-    """A person wrote a message, which asks for a task. An outside event."""
+    """A person sent a message, which requests a task. An outside event."""
 
     message_id: MessageId
     content: str
     model: str | None = None
-    """`provider:model` or a configured name, for this message alone."""
+    """`provider:model` or a configured name, for this message only."""
     enable_tools: bool = True
     supersedes: TaskId | None = None
-    """The task whose message is answered anew; it and all after it leave the history."""
+    """The task whose message is answered again; it and all later tasks leave the history."""
     permissions: tuple[str, ...] | None = None
-    """What the one who wrote it may do; None is everything."""
+    """The permissions of the sender; None means all."""
     idempotency_key: str | None = None
-    """The sender's own name for the request: it begins one task, however often it comes."""
+    """Chosen by the sender: a repeated request with the same key starts no second task."""
     request_hash: str | None = None
-    """What the request was, to tell a repetition from a mistake."""
+    """The hash of the request: the same key with another hash is a mistake."""
     selected_skills: tuple[str, ...] = ()
-    """Skills that are selected for this task besides."""
+    """Skills that are selected for this task only, in addition to those of the session."""
 
 
 class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
-    """A door asked for one direct call, which is a task of its own. An outside event."""
+    """A client requested one direct call, which is a task of its own. An outside event."""
 
     tool_id: str
     input: Json
     profile_id: ProfileId
     permissions: tuple[str, ...] | None = None
-    """None for a profile that holds everything."""
+    """The permissions of the profile; None means all."""
     selected_skills: tuple[str, ...] = ()
-    """Skills that are selected for this task besides."""
+    """Skills that are selected for this task only."""
     idempotency_key: str | None = None
-    """As that of a message."""
+    """As in MessageReceived."""
     request_hash: str | None = None
 
 
 class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
-    """The task's turn has come."""
+    """The task started."""
 
     model: str | None = None
     offered: tuple[str, ...] = ()
-    """The tools that the model is offered, fixed for the whole task."""
+    """The tools that the model may call, fixed for the whole task."""
     command: str = ""
-    """The slash command that the task is: no model takes part."""
+    """The slash command that the task executes without a model; empty for others."""
     is_fresh: bool = False
-    """Nothing that was said before is read any more, and no skill is selected."""
+    """The model reads no earlier message, and no skill is selected any more."""
 
 
 class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
-    """A later activation goes on with the task."""
+    """A later activation resumed the task."""
 
     crashed: bool = False
-    """The activation before it did not end by itself."""
+    """The previous activation did not end by itself."""
 
 
 class ReplyReceived(Struct, frozen=True, kw_only=True, gc=False):
-    """A model's reply is whole."""
+    """A model's reply is complete."""
 
     iteration: int
     base: int
-    """The `seq` after which the reply's units are counted in stream ids."""
+    """The `seq` of the event before the reply; stream ids count the reply's units from it."""
     text: str
     message_id: MessageId
     reasoning: str = ""
     order: tuple[int, ...] = ()
-    """Lengths of alternating runs, reasoning first, when they are more than one of each."""
+    """Lengths of alternating runs of reasoning and text, if there is more than one of each."""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = NOTHING_SPENT
     finish: str = "stop"
     closing: bool = False
-    """The call without tools that ends a task; what it asked for was dropped."""
+    """The last request of a task, without tools; calls in its reply were dropped."""
 
 
 class ReplyRestarted(Struct, frozen=True, kw_only=True, gc=False):
-    """A reply was cut and begins again; what was shown of it is taken back."""
+    """A reply was interrupted and starts again; clients discard what they showed of it."""
 
     iteration: int
     closing: bool = False
 
 
 class CallStarted(Struct, frozen=True, kw_only=True, gc=False):
-    """A tool whose effect is `write` is about to run."""
+    """A tool with the effect `write` is about to run."""
 
     tool_id: str
     idempotency_key: str
 
 
 class CallRetried(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt failed and will be repeated."""
+    """An attempt of a call failed, and another one follows."""
 
     tool_id: str
     attempt: int
@@ -136,7 +136,7 @@ class CallRetried(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StoredFile(Struct, frozen=True, kw_only=True, gc=False):
-    """An image or a file that was taken out of a result."""
+    """An image or a file that was moved from a result to the blob store."""
 
     blob_id: BlobId
     mime_type: str
@@ -146,7 +146,7 @@ class StoredFile(Struct, frozen=True, kw_only=True, gc=False):
     width: int | None = None
     height: int | None = None
     name: str | None = None
-    """As the tool calls it."""
+    """The name that the tool gave it."""
 
 
 class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
@@ -157,30 +157,30 @@ class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     call_id: CallId | None = None
     """Set when a model asked for the call itself."""
     context: str | None = None
-    """What the model reads, clipped: a text as it is, any other output or an error as JSON."""
+    """What the model reads, clipped: text as it is, any other output or an error as JSON."""
     is_text: bool = False
-    """The output was a text, and `context` and the artifact hold it as it is, not as JSON."""
+    """The output is text; `context` and the artifact contain it unchanged, not as JSON."""
     preview: str | None = None
     ran: bool = True
-    """The tool was run: it counts for the budget."""
+    """The tool ran, so the call counts towards the budget."""
     duration_ms: int = 0
-    """Time spent running, without the time it waited for people."""
+    """Time of the run, without waiting for people."""
     artifact_id: ArtifactId | None = None
-    """Set when `context` is clipped: where the whole text is."""
+    """Set if `context` is clipped: identifies the complete text."""
     artifact_blob: BlobId | None = None
     total_characters: int | None = None
-    """Of the whole text, when it is clipped."""
+    """The length of the complete text, if it is clipped."""
     files: tuple[StoredFile, ...] = ()
     detector: str | None = None
-    """Which loop detector blocked the call."""
+    """The loop detector that blocked the call."""
     clock_ms: int | None = None
-    """What the clock of the script that made the call shows from then on."""
+    """What the clock of the calling script shows from then on."""
     trace: str | None = None
-    """The end of the traceback, of a tool that raised an error of its own; no model reads it."""
+    """The end of the traceback if the tool raised its own error; no model reads it."""
 
 
 class StateWritten(Struct, frozen=True, kw_only=True, gc=False):
-    """A tool put a value into its state; None removes it."""
+    """A tool stored a value in its state; None deletes it."""
 
     tool_id: str
     key: str
@@ -197,19 +197,19 @@ class SecretGiven(Struct, frozen=True, kw_only=True):
 
 
 class SkillsSelected(Struct, frozen=True, kw_only=True, gc=False):
-    """The session has more skills selected, from now on."""
+    """Skills were selected for the session, in addition to earlier ones."""
 
     skill_ids: tuple[str, ...]
 
 
 class PromptResolved(Struct, frozen=True, kw_only=True, gc=False):
-    """The project's script said what joins the system prompt of the task; empty is nothing."""
+    """The project's script returned a text to append to the system prompt; it may be empty."""
 
     text: str
 
 
 class NoteEmitted(Struct, frozen=True, kw_only=True, gc=False):
-    """An author's own event."""
+    """An event that a tool or a script of the project emitted."""
 
     event_type: str
     message: str | None = None
@@ -219,65 +219,65 @@ class NoteEmitted(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def line(self) -> str:
-        """What was said, as equal notes say it."""
+        """The text that identifies equal notes."""
         text = self.payload.get("text") if isinstance(self.payload, Mapping) else None
         return f"{self.event_type}: {text or self.message or ''}"
 
 
 class QuestionAsked(Struct, frozen=True, kw_only=True, gc=False):
-    """A call waits for a person."""
+    """A call asked a person and waits for the answer."""
 
     question: Question
 
 
 class QuestionAnswered(Struct, frozen=True, kw_only=True, gc=False):
-    """The person has answered, or nobody will. An outside event, but on cancel and expiry."""
+    """A question was answered, cancelled or expired. An outside event if a person sent it."""
 
     question_id: QuestionId
     status: QuestionStatus
     answer: Json = field(default_factory=dict)
     by: ProfileId | None = None
     idempotency_key: str | None = None
-    """The sender's own name for the request, when a message was taken as the answer."""
+    """As in MessageReceived, if a message was taken as the answer."""
     request_hash: str | None = None
 
 
 class ParkedCall(Struct, frozen=True, gc=False):
-    """A call that waits, and how long this attempt of it was at work before."""
+    """A waiting call, and how long its current attempt has worked so far."""
 
     path: CallPath
     active_ms: int
     attempt: int = 1
     entries: int = 1
-    """How often it was entered, as far as it waited each time."""
+    """How often this attempt was entered; each time but the last it waited."""
     computed_ms: int = 0
-    """How long the script of this attempt computed."""
+    """How long the script computed in this attempt."""
 
 
 class TaskSuspended(Struct, frozen=True, kw_only=True, gc=False):
-    """Nothing is left to do but to wait for people."""
+    """The task waits for people or for runs of flows, without a process."""
 
     questions: tuple[QuestionId, ...]
     runs: tuple[TaskId, ...] = ()
-    """Runs of flows in which people are waited for."""
+    """Runs of flows that the task waits for."""
     parked: tuple[ParkedCall, ...] = ()
-    """Calls that were entered, and wait: each has the rest of its time when it goes on."""
+    """Calls that wait in the middle of an attempt; they resume with the rest of their time."""
 
 
 class TaskBlocked(Struct, frozen=True, kw_only=True, gc=False):
-    """The process at work lacks what the task needs; it resumes in one that has it."""
+    """This process lacks something that the task needs; it resumes in one that has it."""
 
     blocked_on: tuple[Missing, ...]
 
 
 class CancelRequested(Struct, frozen=True, kw_only=True, gc=False):
-    """Somebody wants the task to end. An outside event."""
+    """A person or a program requested the end of the task. An outside event."""
 
     by: ProfileId | None = None
 
 
 class TaskEnded(Struct, frozen=True, kw_only=True, gc=False):
-    """The task is over."""
+    """The task ended."""
 
     status: TaskStatus
     message_id: MessageId | None = None
@@ -292,11 +292,11 @@ class TaskEnded(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Erased(Struct, frozen=True, kw_only=True, gc=False):
-    """What was here was erased at a person's wish; a fold passes over it."""
+    """The blank form of an event that a person erased; a fold ignores it."""
 
 
 class MessagesErased(Struct, frozen=True, kw_only=True, gc=False):
-    """Names what was erased: the task's user message, its answer, or both."""
+    """The user message of a task, its answer, or both were erased. An outside event."""
 
     of_task: TaskId
     user: bool
@@ -339,13 +339,13 @@ Event = (
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """An event on its way into a log."""
+    """An event to append to a log."""
 
     event: Event
     task_id: TaskId | None = None
     path: CallPath | None = None
     change: Change | None = None
-    """What is done with it, as one. What becomes of that is the outcome of the CallSettled."""
+    """A change to write in the same transaction; its outcome becomes that of the CallSettled."""
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -364,17 +364,18 @@ REPEATED = frozenset(
     {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, SecretGiven, NoteEmitted}
     | {TaskBlocked}
 )
-"""What is written again by who comes to the same place again: it brings no task on."""
+"""Events that a restarted activation writes again. They are no progress of the task, so a process
+that dies after them counts as having died at the same position."""
 
 
 def are_repeated(entries: Sequence[Entry | Record]) -> bool:
-    """Whether nothing of this brings a task on."""
+    """Whether none of these events is progress of a task."""
     is_first = not entries or type(entries[0].event) in REPEATED
     return is_first and all(type(each.event) in REPEATED for each in entries)
 
 
 def is_outside(event: Event) -> bool:
-    """Whether the event came without the lease: from a person or a door, not from the holder."""
+    """Whether the event needs no lease: a person or a client sent it, not the holder."""
     if type(event) is QuestionAnswered:
         return event.by is not None
     return type(event) in _OUTSIDE

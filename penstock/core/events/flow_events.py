@@ -20,11 +20,11 @@ class Outcome(StrEnum):
     HARD = "hard"
     """A failure that ends the flow."""
     ABORTED = "aborted"
-    """Somebody ends the whole run here."""
+    """A person ended the whole run at this step."""
 
 
 class StepStatus(StrEnum):
-    """Where a step stands when it is over. The values are the wire format."""
+    """The final state of a step. The values are the wire format."""
 
     COMPLETE = "complete"
     ERROR = "error"
@@ -34,7 +34,7 @@ class StepStatus(StrEnum):
 
 
 class ValueType(StrEnum):
-    """What an output or an input of a run may be."""
+    """The type of an output of a step, or of an input of a run."""
 
     STRING = "string"
     NUMBER = "number"
@@ -44,25 +44,25 @@ class ValueType(StrEnum):
 
 
 class Output(Struct, frozen=True, kw_only=True):
-    """A value that a step promises."""
+    """A value that a step declares as its output."""
 
     name: str
     description: str = ""
     value_type: ValueType | None = None
-    """None: a text that may be missing."""
+    """None means text, which may be missing."""
     pattern: str | None = None
-    """A regular expression that the text must contain; beats the type."""
+    """A regular expression that the text must contain; takes precedence over the type."""
     is_required: bool = False
 
 
 STANDARD_FIELDS = ("status", "summary", "artifacts", "files", "fullOutput", "output", "branch")
-"""What every result has, whatever the step declares."""
+"""The fields of every result, in addition to the declared outputs."""
 RESERVED = (*STANDARD_FIELDS, "error", "finish", "outputs", "visits")
-"""Names that no output may have."""
+"""Names that an output must not have."""
 
 
 class FileUse(Struct, frozen=True):
-    """A file that an agent says it worked with."""
+    """A file that an agent reported."""
 
     path: str
     action: str
@@ -70,7 +70,7 @@ class FileUse(Struct, frozen=True):
 
 
 class StepResult(Struct, frozen=True, kw_only=True):
-    """What a step leaves to the steps after it."""
+    """The result of a step, as later steps read it."""
 
     status: StepStatus = StepStatus.COMPLETE
     summary: str = ""
@@ -78,11 +78,11 @@ class StepResult(Struct, frozen=True, kw_only=True):
     files: tuple[FileUse, ...] = ()
     full_output: str = ""
     branch: str | tuple[str, ...] | None = None
-    """What a decision chose."""
+    """The branch or branches that a decision chose."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """Declared values, with their types."""
+    """The declared outputs, with values of their types."""
     finish: Mapping[str, Any] | None = None
-    """What the agent gave to `finish`, as it gave it."""
+    """The arguments of the agent's call of `finish`, unchanged."""
 
     def has(self, name: str) -> bool:
         """Whether a template may read this field."""
@@ -104,7 +104,7 @@ class StepResult(Struct, frozen=True, kw_only=True):
         }[name]
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the result as programs read it: outputs flat, and typed beside."""
+        """Return the result for programs: outputs as top-level members, and again in `outputs`."""
         wire = {
             "status": self.status.value,
             "summary": self.summary,
@@ -126,9 +126,9 @@ ABORTED = StepResult(status=StepStatus.ABORTED, summary="aborted")
 
 
 def is_present(value: Any) -> bool:
-    """Whether a conditional finds a value there: text that is not blank, a list that is not empty.
+    """Whether a conditional treats a value as present: not None, not blank, not empty.
 
-    Any number and any boolean is there, zero and false among them.
+    Every number and every boolean is present, including zero and false.
     """
     if isinstance(value, str):
         return bool(value.strip())
@@ -138,121 +138,121 @@ def is_present(value: Any) -> bool:
 
 
 class FlowRequested(Struct, frozen=True, kw_only=True):
-    """A door asked for a run of a flow, which is a task of its own. An outside event."""
+    """A client or a call requested a run of a flow, which is a task. An outside event."""
 
     command: str
-    """The flow's, without the slash."""
+    """The command of the flow, without the slash."""
     profile_id: ProfileId
     permissions: tuple[str, ...] | None = None
-    """None for a profile that holds everything."""
+    """The permissions of the profile; None means all."""
     task: str | None = None
     inputs: Json = field(default_factory=dict)
     autonomous: bool | None = None
-    """Whether nobody is asked; None is the project's default."""
+    """Whether the run decides without people; None means the project's default."""
     max_concurrent: int | None = None
     depth: int = 0
-    """How many calls of tools started it, each in a run that the one before started."""
+    """The number of tool calls that led to it, each in a run that the previous one started."""
     idempotency_key: str | None = None
-    """As that of a message."""
+    """As in MessageReceived."""
     request_hash: str | None = None
     waiter_log: LogId | None = None
-    """Where a call waits for the end of the run, if one does."""
+    """The log of the call that waits for the run, if one does."""
     waiter: TaskId | None = None
     """The task of that call."""
 
 
 class RunEnded(Struct, frozen=True, kw_only=True):
-    """A run that a call of this task began is over. An outside event."""
+    """A run that a call of this task started has ended. An outside event."""
 
     run_id: TaskId
 
 
 class FlowStarted(Struct, frozen=True, kw_only=True):
-    """The run begins. It keeps these texts to its end, whatever is written meanwhile."""
+    """A run or a nested flow started. It uses these texts to its end, even if files change."""
 
     file: str
-    """Of the flow, relative to the root; the first of the texts."""
+    """The file of the flow, relative to the root; the first key of `texts`."""
     texts: Mapping[str, str]
-    """Of the flow, of the flows that it refers to by literal paths, and of handlers; by file."""
+    """Sources by file: of the flow, of flows that it names by literal paths, and of handlers."""
     task: str
     inputs: Json = field(default_factory=dict)
-    """With defaults, checked."""
+    """Validated, with defaults."""
     autonomous: bool = False
     max_concurrent: int | None = None
-    """Instead of the flow's own."""
+    """Overrides the value of the flow."""
     config: Json = field(default_factory=dict)
-    """Of the project, as it was then."""
+    """The configuration of the project at that time."""
     root: str = ""
-    """Where what it refers to lies: empty for the project, else the folder of a package."""
+    """The folder of the package that paths are relative to; empty for the project."""
 
 
 class StepStarted(Struct, frozen=True, kw_only=True):
-    """A visit of a step begins. Its path is the frame of the visit."""
+    """A visit of a step started. Its path is the frame of the visit."""
 
     step_id: str
     visit: int
     agent: str = ""
     active_ms: int = 0
-    """How long the run had been at work by then."""
+    """How long the run had worked at that time, in milliseconds."""
     rested_ms: int = 0
-    """How much of that it only waited for its next tries."""
+    """How much of that time it only waited before further attempts."""
 
 
 class StepSettled(Struct, frozen=True, kw_only=True):
-    """A visit of a step is over. What follows from it stands in the same append."""
+    """A visit of a step ended. The events that follow from it are in the same append."""
 
     step_id: str
     visit: int
     outcome: Outcome
     result: StepResult
     source: str = ""
-    """Why it failed, as a word; empty after success."""
+    """The kind of the failure, as a word; empty after success."""
     text: str = ""
-    """Why it failed, as a sentence."""
+    """The reason of the failure, as a sentence."""
     targets: tuple[str, ...] = ()
-    """Where a router leads."""
+    """The steps that follow after a router."""
     answer: str | None = None
-    """What was chosen at a fork."""
+    """The option that was chosen at a fork."""
     notes: str = ""
     decided_by: str = ""
-    """The agent that decided a fork; empty when a person did."""
+    """The agent that decided a fork; empty if a person decided."""
     question: str = ""
-    """Of a fork, as it was asked."""
+    """The question of a fork."""
     will_retry: bool = False
-    """A further visit follows; the step is not over."""
+    """Another visit follows; the step has not ended."""
     duration_ms: int = 0
-    """Without the time it waited for people."""
+    """Without waiting for people."""
     usage: Usage = NOTHING_SPENT
 
 
 class FlowNotified(Struct, frozen=True, kw_only=True):
-    """Something that readers of a run are shown; no state depends on it."""
+    """Information for readers of a run; no state depends on it."""
 
     kind: str
-    """`flow_jump`, `flow_step_skipped`, `flow_warning`: the names of the wire."""
+    """The name on the wire, such as `flow_jump`, `flow_step_skipped` or `flow_warning`."""
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AgentStarted(Struct, frozen=True, kw_only=True):
-    """An agent of its own takes up a task, in a frame of the log. Its path is the frame."""
+    """A nested agent started in a frame of the log. Its path is the frame."""
 
     agent: str
     message: str
-    """What it is told to do."""
+    """Its task."""
     system: str
     model: str | None = None
     offered: tuple[str, ...] = ()
     agent_hash: str = ""
-    """SHA-256 of the agent's file as it was then."""
+    """SHA-256 of the agent's file at that time."""
     charter: Json = field(default_factory=dict)
-    """What the file promised and asked for then; empty in a log of before it was kept."""
+    """The agent's profile at that time; empty in logs of versions that did not store it."""
 
 
 class AgentReminded(Struct, frozen=True, kw_only=True):
-    """An agent that said something, and called nothing, is told to finish."""
+    """An agent that replied without a call was reminded to finish."""
 
     message: str
 
 
 FlowEvent = FlowStarted | StepStarted | StepSettled | FlowNotified
-"""What a run is folded from."""
+"""The events that the state of a run is folded from."""

@@ -1,4 +1,17 @@
-"""What it costs to check a value against a JSON Schema: its size, and how often it applies."""
+"""Estimates what it costs to check a value against a JSON Schema, before the check runs.
+
+Guarantees: the estimate itself is bounded, so a small hostile schema cannot occupy the process.
+`unfolded` counts the schemas with every reference written out, `is_costly` those that apply inside
+choices, and `parts` splits a value so that its parts can be checked one by one.
+
+How it works. References can lead to the same schema many times, so a schema of a few lines can
+stand for millions. `unfolded` visits each schema once, with a stack of its own instead of
+recursion, and adds the counts of its parts. `is_costly` walks the value together with the schema
+and stops at a limit.
+
+Relies on: `schema.py` refuses a schema that is too large by `unfolded`, and asks `is_costly` before
+it explains why a value does not match. Proof: tests/core/json_values/test_schema_cost.py.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,153 +22,163 @@ _SAME = ("allOf", "anyOf", "oneOf")
 _ONE = ("not", "if", "then", "else")
 _REFS = ("$ref", "$dynamicRef")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
-_APART = frozenset({"const", "enum", "default", "examples", "$defs", "definitions"})
+_NO_SCHEMAS = frozenset({"const", "enum", "default", "examples", "$defs", "definitions"})
+"""Members without schemas that apply here: values, and definitions, which only references reach."""
 _CHOICES = frozenset({"anyOf", "oneOf"})
-_MOST_APPLIED = 100_000
-_MOST_RULES = 100
+_MAX_APPLIED = 100_000
+_MAX_RULES = 100
 
 
 def unfolded(schema: Json) -> int:
-    """Return how many schemas there are in one, with each reference written out.
+    """Return the number of schemas in a schema if each reference were written out.
 
-    One that leads back to where it stands counts as one.
+    A reference that leads back to a schema around it counts as one.
     """
-    places, counted = _Places(schema), dict[int, int]()
-    begun: list[tuple[Any, list[Any]]] = [(schema, [*_inside(schema), *places.meant(schema)])]
-    counted[id(schema)] = 1
-    while begun:
-        each, waiting = begun[-1]
-        if not waiting:
-            begun.pop()
-            if begun:
-                counted[id(begun[-1][0])] += counted[id(each)]
+    references, counts = _References(schema), dict[int, int]()
+    open_parts: list[tuple[Any, list[Any]]] = [
+        (schema, [*_inside(schema), *references.targets(schema)])
+    ]
+    counts[id(schema)] = 1
+    while open_parts:
+        part, remaining = open_parts[-1]
+        if not remaining:
+            open_parts.pop()
+            if open_parts:
+                counts[id(open_parts[-1][0])] += counts[id(part)]
             continue
-        following = waiting.pop()
-        if (known := counted.get(id(following))) is not None:
-            counted[id(each)] += known
+        following = remaining.pop()
+        # a part that is still open has the count 1 here: this is what ends a cycle
+        if (known := counts.get(id(following))) is not None:
+            counts[id(part)] += known
             continue
-        counted[id(following)] = 1
-        begun.append((following, [*_inside(following), *places.meant(following)]))
-    return counted[id(schema)]
+        counts[id(following)] = 1
+        open_parts.append((following, [*_inside(following), *references.targets(following)]))
+    return counts[id(schema)]
 
 
-def is_costly(schema: Json, value: Any, most: int) -> bool:
-    """Whether in choices more schemas apply to a value, and to what is in it.
+def is_costly(schema: Json, value: Any, limit: int) -> bool:
+    """Whether more than `limit` schemas inside choices apply to a value and its parts.
 
-    To tell why none of a choice fits, each of them is looked at, with all of its own choices.
+    To explain why no option of a choice matches, a validator examines each of them with all of its
+    own choices.
     """
-    places = _Places(schema)
-    waiting: list[tuple[Any, Any, bool]] = [(schema, value, False)]
-    chosen = applied = 0
-    while waiting:
-        rule, each, is_chosen = waiting.pop()
+    references = _References(schema)
+    remaining: list[tuple[Any, Any, bool]] = [(schema, value, False)]
+    in_choices = applied = 0
+    while remaining:
+        rule, current, is_in_choice = remaining.pop()
         if not isinstance(rule, dict):
             continue
-        is_chosen = is_chosen or not _CHOICES.isdisjoint(rule)
-        for one, part in _applied(rule, each, places):
-            waiting.append((one, part, is_chosen))
+        is_in_choice = is_in_choice or not _CHOICES.isdisjoint(rule)
+        for inner, part in _applied(rule, current, references):
+            remaining.append((inner, part, is_in_choice))
             applied += 1
-            chosen += is_chosen
-            if chosen > most or applied > _MOST_APPLIED:
+            in_choices += is_in_choice
+            if in_choices > limit or applied > _MAX_APPLIED:
                 return True
     return False
 
 
 def parts(schema: Json, value: Any) -> Iterator[tuple[str | int, Json, Any]]:
-    """Yield what is in a value, each with the schema that it is to fit, where no choice is left.
+    """Yield the members or items of a value, each with its key and the schema that it must match.
 
-    Of a choice the one is left whose constants are there. Of two parts the schema may be the same
-    object.
+    Of a choice, only the option counts whose constants are those of the value. Two parts may have
+    the same schema object.
     """
-    places, waiting = _Places(schema), [schema]
+    references, rules = _References(schema), [schema]
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    whole: dict[int, Json] = {}
-    for rule in waiting:
-        if len(waiting) > _MOST_RULES:
+    complete: dict[int, Json] = {}
+    for rule in rules:
+        if len(rules) > _MAX_RULES:
             return
-        waiting += places.meant(rule)
-        waiting += [one for one in _listed(rule.get("allOf")) if isinstance(one, dict)]
+        rules += references.targets(rule)
+        rules += [inner for inner in _listed(rule.get("allOf")) if isinstance(inner, dict)]
         for key in _CHOICES & rule.keys():
-            fitting = [one for one in _listed(rule[key]) if _may_fit(one, value)]
-            waiting += fitting if len(fitting) == 1 else []
+            options = [option for option in _listed(rule[key]) if _may_match(option, value)]
+            rules += options if len(options) == 1 else []
         own = rule.get("properties")
         if isinstance(value, dict) and isinstance(own, dict):
-            found = ((key, own.get(key), each) for key, each in value.items())
+            found = ((key, own.get(key), member) for key, member in value.items())
         elif isinstance(value, list):
-            found = ((number, rule.get("items"), each) for number, each in enumerate(value))
+            found = ((number, rule.get("items"), item) for number, item in enumerate(value))
         else:
             continue
-        for at, one, each in found:
-            if isinstance(one, dict):
-                yield at, whole.setdefault(id(one), one | shared), each
+        for key, inner, part in found:
+            if isinstance(inner, dict):
+                # with the definitions of the whole schema, which its references may name
+                yield key, complete.setdefault(id(inner), inner | shared), part
 
 
-def _may_fit(rule: Any, value: Any) -> bool:
-    """Whether a schema has no constant that a value lacks."""
+def _may_match(rule: Any, value: Any) -> bool:
+    """Whether the constants of a schema are those of the value."""
     own = rule.get("properties") if isinstance(rule, dict) else None
     if not isinstance(own, dict) or not isinstance(value, dict):
         return isinstance(rule, dict)
     fixed = {
-        key: one["const"] for key, one in own.items() if isinstance(one, dict) and "const" in one
+        key: inner["const"]
+        for key, inner in own.items()
+        if isinstance(inner, dict) and "const" in inner
     }
     return all(value.get(key) == const for key, const in fixed.items())
 
 
-class _Places:
-    """Where references of a schema lead."""
+class _References:
+    """Resolves the references inside one schema."""
 
     def __init__(self, schema: Json) -> None:
         self._schema = schema
         self._named: dict[str, Any] | None = None
 
-    def meant(self, rule: Any) -> list[Any]:
-        """Return what the references of a schema lead to."""
+    def targets(self, rule: Any) -> list[Any]:
+        """Return the schemas that the references of a schema name."""
         if not isinstance(rule, dict):
             return []
         refs = [ref for key in _REFS if isinstance(ref := rule.get(key), str)]
-        return [found for ref in refs if (found := self._target(ref)) is not None]
+        return [target for ref in refs if (target := self._target(ref)) is not None]
 
     def _target(self, ref: str) -> Any:
         if not ref.startswith("#") or ref[1:2] not in {"", "/"}:
             return self._names().get(ref.removeprefix("#"))
-        found: Any = self._schema
-        for part in ref.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and name.isdigit() and int(name) < len(found):
-                found = found[int(name)]
+        target: Any = self._schema
+        for segment in ref.split("/")[1:]:
+            name = segment.replace("~1", "/").replace("~0", "~")
+            if isinstance(target, list) and name.isdigit() and int(name) < len(target):
+                target = target[int(name)]
             else:
-                found = found.get(name) if isinstance(found, dict) else None
-        return found
+                target = target.get(name) if isinstance(target, dict) else None
+        return target
 
     def _names(self) -> dict[str, Any]:
         if self._named is None:
-            self._named, waiting = {}, [self._schema]
-            while waiting:
-                each: Any = waiting.pop()
-                if isinstance(each, dict):
+            self._named, remaining = {}, [self._schema]
+            while remaining:
+                part: Any = remaining.pop()
+                if isinstance(part, dict):
                     self._named |= {
-                        str(each[key]): each for key in ("$id", *_ANCHORS) if key in each
+                        str(part[key]): part for key in ("$id", *_ANCHORS) if key in part
                     }
-                waiting += each.values() if isinstance(each, dict) else ()
-                waiting += each if isinstance(each, list) else ()
+                remaining += part.values() if isinstance(part, dict) else ()
+                remaining += part if isinstance(part, list) else ()
         return self._named
 
 
-def _inside(each: Any) -> list[Any]:
-    """Return what stands in a schema, or in a part of it, and may be one itself."""
-    if isinstance(each, dict):
-        inner = [one for key, one in each.items() if key not in _APART]
-        return [one for one in inner if isinstance(one, dict | list)]
-    return [one for one in each if isinstance(one, dict | list)] if isinstance(each, list) else []
+def _inside(part: Any) -> list[Any]:
+    """Return the objects and arrays in a part of a schema, which may be schemas."""
+    if isinstance(part, dict):
+        inner = [value for key, value in part.items() if key not in _NO_SCHEMAS]
+        return [value for value in inner if isinstance(value, dict | list)]
+    return (
+        [each for each in part if isinstance(each, dict | list)] if isinstance(part, list) else []
+    )
 
 
-def _applied(rule: Json, value: Any, places: _Places) -> Iterator[tuple[Any, Any]]:
-    """Yield the schemas that apply next, each with what it applies to."""
-    for found in places.meant(rule):
-        yield found, value
+def _applied(rule: Json, value: Any, references: _References) -> Iterator[tuple[Any, Any]]:
+    """Yield the schemas that apply next, each with the part of the value."""
+    for target in references.targets(rule):
+        yield target, value
     for key in _SAME:
-        for one in _listed(rule.get(key)):
-            yield one, value
+        for inner in _listed(rule.get(key)):
+            yield inner, value
     for key in _ONE:
         if key in rule:
             yield rule[key], value
@@ -169,24 +192,26 @@ def _of_members(rule: Json, value: Json) -> Iterator[tuple[Any, Any]]:
     named = rule.get("properties")
     own = named if isinstance(named, dict) else {}
     dependent = rule.get("dependentSchemas")
-    yield from ((one, value) for one in (dependent or {}).values() if isinstance(dependent, dict))
+    if isinstance(dependent, dict):
+        yield from ((inner, value) for inner in dependent.values())
     patterns = rule.get("patternProperties")
     others = [*(patterns.values() if isinstance(patterns, dict) else ())]
     others += [
         rule[key] for key in ("additionalProperties", "unevaluatedProperties") if key in rule
     ]
-    for key, each in value.items():
+    for key, member in value.items():
         if key in own:
-            yield own[key], each
-        yield from ((one, each) for one in others)
+            yield own[key], member
+        # too many rather than too few: whether a pattern matches the key is not examined
+        yield from ((inner, member) for inner in others)
 
 
 def _of_items(rule: Json, value: Any) -> Iterator[tuple[Any, Any]]:
     first = _listed(rule.get("prefixItems"))
     yield from zip(first, value, strict=False)
     every = [rule[key] for key in ("items", "contains", "unevaluatedItems") if key in rule]
-    for each in value:
-        yield from ((one, each) for one in every)
+    for item in value:
+        yield from ((inner, item) for inner in every)
 
 
 def _listed(rules: Any) -> list[Any]:
