@@ -17,8 +17,8 @@ from penstock.cli.flow.view import draw
 from penstock.core.events.events import Record
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage
-from penstock.flows.pictures.svg import svg
-from penstock.flows.reading.flow import flow_of
+from penstock.flows.parsing import flow_of
+from penstock.flows.pictures import svg
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, slow, spend
 from penstock.testing.clock import START, FakeClock

@@ -20,7 +20,7 @@ from penstock.core.messages import NOTHING_SPENT
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.definition import Flow
-from penstock.flows.reading.flow import read_flow
+from penstock.flows.parsing import read_flow
 from penstock.flows.runs.plan import Plan, RunStatus
 from penstock.models.model import CallDelta, Finished, ModelCard, ModelEvent, ModelRequest
 from penstock.testing.flows import MemoryFlows

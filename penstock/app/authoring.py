@@ -17,11 +17,11 @@ from penstock.core.limits import World
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsing import read_flow
 from penstock.flows.project.authoring import WrittenFlow, write_flow
 from penstock.flows.project.files import FlowFile
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary
-from penstock.flows.reading.flow import read_flow
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.resources import Authoring, ProjectFolder
 

@@ -18,7 +18,7 @@ from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.project.files import FlowFiles
 from penstock.flows.project.flows import ProjectFlows, read_constants
 from penstock.flows.project.modules import ModuleLoader, module_loader
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
 

@@ -31,7 +31,7 @@ from penstock.flows.agents.briefing import Materials
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.starting import FlowSettings
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.flows.work import FlowWork, GateCheck, always_open
 from penstock.manifest.handbook import Handbooks
 from penstock.manifest.permissions import PermissionCatalog

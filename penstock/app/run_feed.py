@@ -41,7 +41,7 @@ from penstock.core.messages import Usage
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.definition import Step
-from penstock.flows.reading.flow import started_flow
+from penstock.flows.parsing import started_flow
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import unbegun
 from penstock.flows.runs.visits import STEP_WAITS

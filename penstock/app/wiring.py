@@ -45,7 +45,7 @@ from penstock.flows.agents.agent_sessions import (
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.agents.subagents import Subagents
 from penstock.flows.starting import wanted_by
-from penstock.flows.steps.step_context import StepTools
+from penstock.flows.steps.kind import StepTools
 from penstock.flows.steps.table import StepRunner
 from penstock.flows.work import FlowWork
 from penstock.tools.artifacts import Artifacts

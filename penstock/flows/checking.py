@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from penstock.core.diagnostics import Diagnostic, in_file_order
-from penstock.flows.checks.context import CheckContext
+from penstock.flows.checks.context import CheckContext, FlowView
 from penstock.flows.checks.control_flow import check_blocked_by, check_loops, check_targets
 from penstock.flows.checks.external_references import check_agents, check_refs
 from penstock.flows.checks.results import check_results
 from penstock.flows.checks.templates import check_templates
-from penstock.flows.checks.view import FlowView
 from penstock.flows.parsed import ParsedFlow
 from penstock.flows.steps.table import KINDS
 

@@ -26,8 +26,8 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.messages import MissingArguments
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput
+from penstock.flows.parsing import TASK, flow_of, read_flow
 from penstock.flows.project.library import FlowLibrary, FlowSource, referred_flows
-from penstock.flows.reading.flow import TASK, flow_of, read_flow
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import TemplateValues

@@ -33,14 +33,14 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed, usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import Step
+from penstock.flows.parsing import started_flow
 from penstock.flows.project.library import FlowLibrary, promised_ids, source_of
-from penstock.flows.reading.flow import started_flow
 from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run, flow_result, unbegun
 from penstock.flows.runs.visits import FrameEvents
 from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
-from penstock.flows.steps.step_context import StepContext
+from penstock.flows.steps.kind import StepContext
 from penstock.flows.steps.table import StepRunner
 
 NOT_FOUND = "NOT_FOUND"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.parsing import read_flow
 from penstock.flows.project.library import (
     FlowSource,
     matches,
@@ -12,7 +13,6 @@ from penstock.flows.project.library import (
     referred_texts,
     unknown_flow,
 )
-from penstock.flows.reading.flow import read_flow
 
 FOLDER = "flows/"
 SUFFIX = ".yaml"

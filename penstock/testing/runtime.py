@@ -14,7 +14,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.project.library import FlowLibrary, NoFlows
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.providers import OFFLINE

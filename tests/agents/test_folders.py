@@ -16,7 +16,7 @@ from penstock.agents.folders import (
     load_agents,
     write_agent,
 )
-from penstock.flows.reading.flow import read_flow
+from penstock.flows.parsing import read_flow
 from penstock.manifest.handbook import find_handbooks
 from penstock.resources.project.files import ProjectFiles
 

@@ -18,9 +18,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.parsing import read_flow
 from penstock.flows.project.files import read_flow_file
 from penstock.flows.project.flows import ProjectFlows
-from penstock.flows.reading.flow import read_flow
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows

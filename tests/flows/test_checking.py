@@ -5,7 +5,7 @@ import pytest
 from penstock.core.clock import SystemClock
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.reading.flow import read_flow
+from penstock.flows.parsing import read_flow
 from tests.flows.checks.around import PLAIN, SEED, beside, found_in
 from tests.flows.texts import TOP, finding_lines
 from tests.kit.worked import SUITES, W5, W10, WORKED

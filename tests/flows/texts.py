@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.parsed import ParsedFlow
-from penstock.flows.reading.flow import read_flow
+from penstock.flows.parsing import read_flow
 
 TOP = "name: demo\ndescription: d\nsteps:\n"
 """Three lines; the first step is on line 4."""

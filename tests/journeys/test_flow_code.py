@@ -5,7 +5,7 @@ import pytest
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.flow_events import Outcome
 from penstock.core.ids import LogId
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from tests.kit.code_environment import place_of, run_code, settled, visit
 from tests.kit.flows import RUN
 

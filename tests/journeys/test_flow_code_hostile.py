@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.envelope import Status
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from tests.kit.code_environment import place_of, run_code, settled, visit
 
 DO = "export default"

@@ -6,7 +6,7 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Status
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.testing.runtime import memory_runtime
 from tests.kit.code_environment import place_of, run_code, visit
 from tests.kit.flows import RUN, WORKERS, run_in

@@ -11,7 +11,7 @@ from penstock.core.events.events import CallSettled, NoteEmitted, TaskEnded
 from penstock.core.events.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.code_environment import place_of

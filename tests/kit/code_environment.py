@@ -12,9 +12,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.envelope import Envelope
 from penstock.core.events.flow_events import StepSettled
 from penstock.core.ids import LogId
-from penstock.flows.code.reading import read_module
+from penstock.flows.project.module_reader import read_module
 from penstock.flows.project.modules import ModuleLoader
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.models.scripted import ScriptedModel
 from penstock.sandbox.reading.parsers import Lexer, TypeScript
 from penstock.sandbox.reading.scan import Scanner

@@ -11,7 +11,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, QuestionAsked, TaskSuspended
 from penstock.core.ids import LogId
 from penstock.core.task import QuestionKind
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.flows import MemoryFlows

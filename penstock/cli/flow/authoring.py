@@ -21,10 +21,9 @@ from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_
 from penstock.core.errors import NotFound
 from penstock.core.text import count
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.code.templates import DRAFT, missing_drafts
 from penstock.flows.dry_run.outcome import DryRun
 from penstock.flows.project import files as flows
-from penstock.flows.project.authoring import check_local
+from penstock.flows.project.authoring import DRAFT, check_local, missing_drafts
 from penstock.flows.project.files import FlowFile, FlowRoot, file_at, local_by_path
 from penstock.flows.project.flows import CONSTANTS_FILE, ProjectFlows
 from penstock.flows.project.library import SUFFIXES, unknown_flow

@@ -21,8 +21,7 @@ from penstock.cli.terminal.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
-from penstock.flows.pictures.graph import mermaid
-from penstock.flows.pictures.svg import svg
+from penstock.flows.pictures import mermaid, svg
 from penstock.flows.project.files import FlowFile, FlowFiles, local_by_path
 from penstock.flows.project.library import unknown_flow
 from penstock.server.routes.flow_results import result_of, status_of

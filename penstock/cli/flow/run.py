@@ -62,7 +62,7 @@ from penstock.core.messages import MissingArguments
 from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
 from penstock.engine.bus import Live
 from penstock.flows.definition import RunInput
-from penstock.flows.reading.flow import TASK, flow_of
+from penstock.flows.parsing import TASK, flow_of
 from penstock.flows.starting import TASK_REQUIRED, wanted_of
 
 FlowName = Annotated[

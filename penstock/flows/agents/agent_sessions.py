@@ -3,31 +3,36 @@
 Guarantees: a session continues with the agent, model and prompt that it started with. What the
 model was told, its tools and its settings are in `AgentStarted`; a file that changes while the
 session runs changes the next session only. Plugin guards and the model itself are looked up again
-in each activation, because they are objects of this process.
+in each activation, because they are objects of this process. `kept_of` and `kept_agent` store and
+restore the settings: those that a later version no longer knows are ignored when read; new ones get
+their defaults.
 
 Relies on the frame of a visit being unique in its task: one frame, one session. Tests:
-tests/flows/agents/test_agent_sessions.py, test_agent_snapshot.py.
+tests/flows/agents/test_agent_sessions.py.
 """
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, FindModel
+from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.offer import ToolOffer, definition
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
+from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events.flow_events import AgentStarted
+from penstock.core.events.flow_events import AgentStarted, Output, ValueType
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
-from penstock.flows.agents.agent_snapshot import kept_agent, kept_of
 from penstock.flows.agents.briefing import Briefing, Materials, system_prompt, user_message
 from penstock.flows.agents.finish import FinishContract, compiled
 from penstock.flows.agents.session import (
@@ -40,6 +45,7 @@ from penstock.flows.agents.session import (
 from penstock.flows.runs.visits import VisitOutcome, failed, warn_once
 from penstock.models.model import Model
 from penstock.models.names import ThinkingModel
+from penstock.resources.project.access import Access
 from penstock.tools.grants import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
@@ -55,6 +61,7 @@ BriefingOf = Callable[[Agent], Briefing | VisitOutcome]
 
 GuardsOf = Callable[[GuardedSession], Sequence[PluginGuard] | str]
 """Returns the plugin guards for a session, or the error text if one could not be created."""
+_SETTINGS = ChatSettings.__struct_fields__
 
 
 def no_remark(agent: Agent, model: str | None) -> str:
@@ -242,6 +249,34 @@ def with_room(agent: Agent, window: int | None, *, max_reply: int) -> ChatSettin
     return replace(settings, llm_max_tokens=max_tokens)
 
 
+def kept_of(agent: Agent, level: str | None) -> Json:
+    """Return what the log stores of an agent; `level` is the thinking level of its model."""
+    agent_profile, access = agent.profile, agent.profile.access
+    return {
+        "file": agent_profile.file,
+        "settings": _changed(agent.settings),
+        "thinking": level,
+        "tools": list(agent_profile.tools),
+        "outputs": [_output(each) for each in agent_profile.outputs],
+        "interactive": agent_profile.is_interactive,
+        "read": _listed(access.read),
+        "write": _listed(access.write),
+        "deny": list(access.deny),
+        "max_turns": agent_profile.max_turns,
+        "reply_tokens": agent_profile.reply_tokens,
+    }
+
+
+def kept_agent(started: AgentStarted, current: Agent | None) -> Agent | None:
+    """Return the agent as its session started. Logs of early versions have no snapshot: `now`."""
+    if not started.charter:
+        return current
+    settings = _settings(started.charter["settings"])
+    return dataclasses.replace(
+        current or Agent(started.agent), settings=settings, profile=_profile_of(started)
+    )
+
+
 def _guard(visit: AgentVisit) -> SessionGuard:
     agent_profile = visit.agent.profile
     return SessionGuard(
@@ -265,3 +300,71 @@ def _guarded(visit: AgentVisit, guard: SessionGuard, ledger: Ledger) -> GuardedS
 
 def _thinking_level(model: Model) -> str | None:
     return model.level if isinstance(model, ThinkingModel) else None
+
+
+def _settings(kept: Mapping[str, Any]) -> ChatSettings:
+    """Return the stored settings; unknown ones are ignored."""
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value := kept[name], list) else value
+        for name in _SETTINGS
+        if name in kept
+    }
+    return ChatSettings(**known)
+
+
+def _changed(settings: ChatSettings) -> Json:
+    """Return the settings that differ from the defaults, as JSON."""
+    changed = {}
+    for name in _SETTINGS:
+        value = getattr(settings, name)
+        if value != getattr(DEFAULTS, name):
+            changed[name] = list(value) if isinstance(value, tuple) else value
+    return changed
+
+
+def _output(output: Output) -> Json:
+    return {
+        "name": output.name,
+        "description": output.description,
+        "type": output.value_type and output.value_type.value,
+        "pattern": output.pattern,
+        "required": output.is_required,
+    }
+
+
+def _profile_of(started: AgentStarted) -> AgentProfile:
+    kept = started.charter
+    return AgentProfile(
+        file=kept["file"],
+        content_hash=started.agent_hash,
+        thinking=kept["thinking"],
+        tools=tuple(kept["tools"]),
+        outputs=tuple(map(_read_output, kept["outputs"])),
+        is_interactive=kept["interactive"],
+        access=Access(
+            agent=started.agent,
+            read=_patterns(kept["read"]),
+            write=_patterns(kept["write"]),
+            deny=tuple(kept["deny"]),
+        ),
+        max_turns=kept["max_turns"],
+        reply_tokens=kept.get("reply_tokens"),
+    )
+
+
+def _read_output(kept: Mapping[str, Any]) -> Output:
+    return Output(
+        name=kept["name"],
+        description=kept["description"],
+        value_type=kept["type"] and ValueType(kept["type"]),
+        pattern=kept["pattern"],
+        is_required=kept["required"],
+    )
+
+
+def _listed(patterns: tuple[str, ...] | None) -> list[str] | None:
+    return None if patterns is None else list(patterns)
+
+
+def _patterns(kept: list[str] | None) -> tuple[str, ...] | None:
+    return None if kept is None else tuple(kept)

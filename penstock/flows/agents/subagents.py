@@ -10,8 +10,7 @@ from penstock.core.diagnostics import nearest
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.engine.ledger import Ledger
-from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
-from penstock.flows.agents.agent_snapshot import kept_agent
+from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit, kept_agent
 from penstock.flows.agents.briefing import Briefing, brief_call
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.runs.visits import VisitOutcome, failed, warn

@@ -11,8 +11,15 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.text import cut
-from penstock.flows.checks.context import AgentCard, CheckContext, RefTarget, ResolvedRef, follow
-from penstock.flows.checks.view import INPUTS, FlowView
+from penstock.flows.checks.context import (
+    INPUTS,
+    AgentCard,
+    CheckContext,
+    FlowView,
+    RefTarget,
+    ResolvedRef,
+    follow,
+)
 from penstock.flows.parsed import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted

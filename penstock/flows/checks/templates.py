@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic, nearest
 from penstock.core.text import cut
-from penstock.flows.checks.view import FlowView, TemplateUse
+from penstock.flows.checks.context import FlowView, TemplateUse
 from penstock.flows.definition import Step
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import FOUND_CHARACTERS

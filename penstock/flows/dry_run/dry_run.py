@@ -39,8 +39,7 @@ from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
-from penstock.flows.checks.context import CheckContext
-from penstock.flows.checks.view import FlowView
+from penstock.flows.checks.context import CheckContext, FlowView
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import (
     DryRun,
@@ -62,7 +61,7 @@ from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visits import WARNING, FrameEvents
-from penstock.flows.steps.step_context import StepContext
+from penstock.flows.steps.kind import StepContext
 from penstock.manifest.template import ValueSource, parse
 from penstock.manifest.yaml_document import SourceRange
 from penstock.store.logs.log import Lease, Log

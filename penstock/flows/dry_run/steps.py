@@ -23,7 +23,7 @@ from penstock.flows.dry_run.path_chooser import PathChooser
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.conditional import PRESENT
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
+from penstock.flows.steps.kind import StepContext, StepTools, VisitResult
 from penstock.flows.steps.table import KINDS, StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.pattern_text import matches, text_for

@@ -24,8 +24,8 @@ from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsing import read_flow
 from penstock.flows.project.library import SUFFIXES, file_name
-from penstock.flows.reading.flow import read_flow
 from penstock.manifest.files import UnreadReason, leads_to_folder, read_bounded, shown
 from penstock.manifest.paths import escape_of
 from penstock.manifest.yaml_document import Document, SourceRange

@@ -22,6 +22,7 @@ from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext, places
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsing import flow_of, read_flow
 from penstock.flows.project.files import (
     BUILT_IN,
     BUILT_IN_HOME,
@@ -45,8 +46,7 @@ from penstock.flows.project.library import (
     unknown_flow,
 )
 from penstock.flows.project.modules import ModuleLoader
-from penstock.flows.reading.flow import flow_of, read_flow
-from penstock.flows.steps.fields import CONFIG
+from penstock.flows.steps.kind import CONFIG
 from penstock.manifest.fields import Invalid, Node, found
 from penstock.manifest.files import NOWHERE, UnreadReason, read_bounded, walk
 from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml

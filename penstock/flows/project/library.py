@@ -20,7 +20,7 @@ from penstock.core.errors import NotFound
 from penstock.core.events.flow_events import FlowStarted
 from penstock.flows.checks.context import is_literal, resolve
 from penstock.flows.definition import Flow, Step
-from penstock.flows.reading.flow import flow_of
+from penstock.flows.parsing import flow_of
 from penstock.manifest.files import shown
 from penstock.resources.project.globs import glob
 

@@ -9,7 +9,7 @@ from penstock.core.late import late
 from penstock.flows.checks.context import CheckContext, CodeFault, module_of
 from penstock.flows.definition import Flow
 from penstock.flows.project.files import FlowFile, FlowRoot
-from penstock.flows.steps.step_context import LoadModule
+from penstock.flows.steps.kind import LoadModule
 from penstock.sandbox.reading.folder import Files, Folder, ReadFailure
 from penstock.sandbox.script import LoadResult
 
@@ -113,7 +113,9 @@ def module_loader(cache: Path | None) -> ModuleLoader:
     """Return a loader that caches its scripts in a folder. It loads the parser on first use."""
 
     def opened() -> LoadModule:
-        make: Callable[[Path | None], LoadModule] = late("penstock.flows.code.reading:open_reader")
+        make: Callable[[Path | None], LoadModule] = late(
+            "penstock.flows.project.module_reader:open_reader"
+        )
         return make(cache)
 
     return ModuleLoader(opened)

@@ -11,7 +11,7 @@ from penstock.flows.agents.briefing import Briefing, TaskOf, brief
 from penstock.flows.agents.finish import FinishContract, merged
 from penstock.flows.definition import Step
 from penstock.flows.runs.visits import VisitOutcome, failed
-from penstock.flows.steps.fields import (
+from penstock.flows.steps.kind import (
     AFTERWARDS,
     AGENT,
     INPUTS,
@@ -20,11 +20,13 @@ from penstock.flows.steps.fields import (
     TASK,
     TEXT,
     IgnoredValue,
+    StepContext,
+    StepKind,
+    StepTools,
+    VisitResult,
     needed,
     step_field,
 )
-from penstock.flows.steps.kind import StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
 
 
 class AgentDriven(Step, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from penstock.core.events.flow_events import Outcome
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import AgentDriven, agent_of, pursue, task_of
-from penstock.flows.steps.fields import (
+from penstock.flows.steps.kind import (
     AGENT,
     BRANCHES,
     INPUTS,
@@ -15,10 +15,12 @@ from penstock.flows.steps.fields import (
     MODEL,
     ON_ERROR,
     TASK,
+    StepContext,
+    StepKind,
+    StepTools,
+    VisitResult,
     needed,
 )
-from penstock.flows.steps.kind import StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
 
 
 class AgentDecision(AgentDriven, frozen=True, kw_only=True):

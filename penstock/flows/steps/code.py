@@ -7,16 +7,15 @@ from msgspec import Struct
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.events.flow_events import Outcome
+from penstock.core.events.flow_events import Outcome, Output
 from penstock.core.late import late
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.flows.checks.context import WRITTEN, module_of, stems
-from penstock.flows.checks.view import FlowView
+from penstock.flows.checks.context import WRITTEN, FlowView, module_of, stems
 from penstock.flows.definition import Step
 from penstock.flows.parsed import ParsedStep
 from penstock.flows.runs.visits import VisitOutcome, failed
-from penstock.flows.steps.fields import (
+from penstock.flows.steps.kind import (
     AFTERWARDS,
     BRANCHES,
     INPUTS,
@@ -25,16 +24,15 @@ from penstock.flows.steps.fields import (
     OUTPUTS,
     RETRY,
     TEXT,
-    needed,
-    step_field,
-)
-from penstock.flows.steps.kind import Sample, StepKind
-from penstock.flows.steps.step_context import (
     CodeEnvironment,
     InvokerWith,
+    Sample,
     StepContext,
+    StepKind,
     StepTools,
     VisitResult,
+    needed,
+    step_field,
 )
 from penstock.manifest.authored_kinds import AuthoredInteger, Names
 
@@ -82,6 +80,13 @@ class CodeVisit(Struct, frozen=True, kw_only=True):
 Enter = Callable[[CodeVisit, Ledger, CodeEnvironment, InvokerWith], Awaitable[VisitOutcome]]
 
 
+def type_of(output: Output) -> str | None:
+    """Return the JSON type of an output, or None for any."""
+    if output.pattern is not None:
+        return "string"
+    return None if output.value_type is None else output.value_type.value
+
+
 async def _visit(step: Code, context: StepContext, tools: StepTools) -> VisitResult:
     values = context.run.values()
     inputs = {name: values.value(text) for name, text in step.inputs.items()}
@@ -97,7 +102,7 @@ async def _visit(step: Code, context: StepContext, tools: StepTools) -> VisitRes
         is_autonomous=context.is_autonomous,
     )
     # Late: the sandbox costs memory that a server whose flows have no code should not pay.
-    enter: Enter = late("penstock.flows.code.entry:enter")
+    enter: Enter = late("penstock.flows.code_visit:enter")
     ended = await enter(visit, context.ledger, tools.code_environment, tools.invoker_with)
     if not step.has_branches or ended.outcome is not Outcome.SUCCESS:
         return VisitResult(ended=ended)

@@ -5,15 +5,23 @@ from typing import Any, ClassVar
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.events.flow_events import Outcome, StepResult, is_present
+from penstock.flows.checks.context import FlowView
 from penstock.flows.checks.results import lacking, nearest_result, unknown_result
-from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Choice, Route, Step
 from penstock.flows.parsed import ParsedStep
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import VisitOutcome
-from penstock.flows.steps.fields import STEP_ID, TEXT, needed, step_field
-from penstock.flows.steps.kind import Sample, StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
+from penstock.flows.steps.kind import (
+    STEP_ID,
+    TEXT,
+    Sample,
+    StepContext,
+    StepKind,
+    StepTools,
+    VisitResult,
+    needed,
+    step_field,
+)
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from penstock.flows.definition import Step
-from penstock.flows.steps.fields import AFTERWARDS, INPUTS, TEXT, needed, step_field
-from penstock.flows.steps.kind import StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
+from penstock.flows.steps.kind import (
+    AFTERWARDS,
+    INPUTS,
+    TEXT,
+    StepContext,
+    StepKind,
+    StepTools,
+    VisitResult,
+    needed,
+    step_field,
+)
 
 PATH = "path"
 

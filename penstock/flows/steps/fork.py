@@ -18,13 +18,13 @@ from penstock.engine.answers import OTHER
 from penstock.engine.suspend import ask
 from penstock.flows.agents.briefing import Expand, wired
 from penstock.flows.agents.finish import FinishContract
-from penstock.flows.checks.view import FlowView
+from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import Choice, Step
 from penstock.flows.parsed import ParsedStep, StepNode
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import agent_of, pursue
-from penstock.flows.steps.fields import (
+from penstock.flows.steps.kind import (
     AGENT,
     AGENT_NAME,
     BRANCHES,
@@ -33,12 +33,14 @@ from penstock.flows.steps.fields import (
     ON_ERROR,
     TASK,
     TEXT,
+    StepContext,
     StepField,
+    StepKind,
+    StepTools,
+    VisitResult,
     needed,
     step_field,
 )
-from penstock.flows.steps.kind import StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
 from penstock.manifest.authored_kinds import Item, Names, meant, named_items
 from penstock.manifest.fields import quoted
 

@@ -7,13 +7,13 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.events.flow_events import Outcome, StepResult
 from penstock.flows.agents.briefing import Expand
 from penstock.flows.agents.finish import FinishContract
-from penstock.flows.checks.view import FlowView
+from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import CAP, Choice, Route
 from penstock.flows.parsed import ParsedStep
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import AgentDriven, agent_of, pursue
-from penstock.flows.steps.fields import (
+from penstock.flows.steps.kind import (
     AGENT,
     INPUTS,
     MAX_ITERATIONS,
@@ -21,11 +21,13 @@ from penstock.flows.steps.fields import (
     ON_ERROR,
     STEP_ID,
     TASK,
+    StepContext,
+    StepKind,
+    StepTools,
+    VisitResult,
     needed,
     step_field,
 )
-from penstock.flows.steps.kind import StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
 
 LOOP_TARGET, EXIT_TARGET = "loop_target", "exit_target"
 LOOP, EXIT = "loop", "exit"

@@ -12,7 +12,7 @@ from penstock.flows.definition import Step
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, Skipped
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import STEP_WAITS
-from penstock.flows.steps.step_context import VisitResult
+from penstock.flows.steps.kind import VisitResult
 
 
 def route_events(step: Step, visited: VisitResult) -> Iterator[FlowNotified]:

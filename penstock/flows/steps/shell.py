@@ -25,14 +25,24 @@ from penstock.core.events.flow_events import (
     StepStatus,
 )
 from penstock.core.limits import MIB
-from penstock.flows.checks.view import FlowView
+from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import Step
 from penstock.flows.parsed import ParsedStep
 from penstock.flows.runs.values import TemplateValues
 from penstock.flows.runs.visits import VisitOutcome, failed
-from penstock.flows.steps.fields import AFTERWARDS, CONFIG, FLAG, TEXT, needed, step_field
-from penstock.flows.steps.kind import Sample, StepKind
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
+from penstock.flows.steps.kind import (
+    AFTERWARDS,
+    CONFIG,
+    FLAG,
+    TEXT,
+    Sample,
+    StepContext,
+    StepKind,
+    StepTools,
+    VisitResult,
+    needed,
+    step_field,
+)
 from penstock.manifest.authored_kinds import AuthoredInteger
 from penstock.manifest.template import Placeholder, parse, shown
 from penstock.resources.project.access import OPEN

@@ -19,10 +19,16 @@ from penstock.flows.steps import (
     loop_decision,
     shell,
 )
-from penstock.flows.steps.fields import BLOCKED_BY, COMMON, StepField
-from penstock.flows.steps.kind import StepKind
+from penstock.flows.steps.kind import (
+    BLOCKED_BY,
+    COMMON,
+    StepContext,
+    StepField,
+    StepKind,
+    StepTools,
+    VisitResult,
+)
 from penstock.flows.steps.shell import why_off
-from penstock.flows.steps.step_context import StepContext, StepTools, VisitResult
 
 _ROWS = (
     agent.KIND,

@@ -21,7 +21,7 @@ from penstock.core.events.flow_events import FlowNotified, FlowRequested, StepSt
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
-from penstock.flows.reading.flow import MOST_AT_ONCE
+from penstock.flows.parsing import MOST_AT_ONCE
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.starting import VALIDATION_ERROR
 from penstock.server.context import ServerContext, allowed, context_of, owned

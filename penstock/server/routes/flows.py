@@ -16,12 +16,12 @@ from penstock.core.diagnostics import errors_of, has_error, in_file_order
 from penstock.core.errors import InvalidRequest, StoreFull
 from penstock.core.profile import MANAGE, READ
 from penstock.flows.definition import Step
-from penstock.flows.pictures.graph import mermaid
+from penstock.flows.parsing import read_flow as reading
+from penstock.flows.pictures import mermaid
 from penstock.flows.project.authoring import WrittenFlow, check_local, remove_flow, write_flow
 from penstock.flows.project.files import FOLDERS, FlowFile
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import unknown_flow
-from penstock.flows.reading.flow import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.context import allowed, context_of
 from penstock.server.openapi import answers, takes

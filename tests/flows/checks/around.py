@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.reading.flow import read_flow
+from penstock.flows.parsing import read_flow
 from tests.flows.texts import TOP, finding_lines
 
 SCOUT = AgentCard(name="scout", outputs=("topics",))

@@ -7,7 +7,7 @@ from penstock.flows.definition import Flow
 from penstock.flows.project.files import file_at
 from penstock.flows.project.modules import ModuleLoader, RunFiles, module_loader
 from penstock.flows.steps.code import Code
-from penstock.flows.steps.step_context import LoadModule
+from penstock.flows.steps.kind import LoadModule
 from penstock.sandbox.reading.folder import ReadFailure
 from penstock.sandbox.script import LoadResult
 

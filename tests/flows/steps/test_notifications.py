@@ -7,8 +7,8 @@ from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStat
 from penstock.flows.runs.plan import SkipReason as Reason
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import VisitOutcome
+from penstock.flows.steps.kind import VisitResult
 from penstock.flows.steps.notifications import consequence_event, route_events, waits_event
-from penstock.flows.steps.step_context import VisitResult
 from tests.flows.examples import agent, fork, loop
 
 DONE = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult())

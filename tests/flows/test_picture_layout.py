@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from penstock.flows.pictures.drawing import Box, Drawing, drawing, fitted, letters
+from penstock.flows.picture_layout import Box, Drawing, drawing, fitted, letters
 from tests.flows.texts import read
 from tests.kit.worked import MANY, W1, W6, WORKED
 

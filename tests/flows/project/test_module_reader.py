@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.flows.code.reading import HARD_ERROR, STEP
+from penstock.flows.project.module_reader import HARD_ERROR, STEP
 from penstock.flows.project.modules import ModuleLoader, RunFiles
 
 GOOD = "export default () => {};"

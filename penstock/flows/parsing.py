@@ -2,7 +2,7 @@
 
 The text is one YAML document, or two between `---` lines that are merged into one mapping.
 `read_flow` never raises: every problem is a diagnostic at its line. Tests:
-tests/flows/reading/test_flow.py.
+tests/flows/test_parsing.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from penstock.core.diagnostics import has_error
 from penstock.core.events.flow_events import FlowStarted, ValueType
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow, RunInput
 from penstock.flows.parsed import ParsedFlow, ParsedStep
-from penstock.flows.reading.steps import read_steps
-from penstock.flows.steps.fields import CONFIG, IgnoredValue, LenientBoolean
+from penstock.flows.step_parsing import read_steps
+from penstock.flows.steps.kind import CONFIG, IgnoredValue, LenientBoolean
 from penstock.manifest.authored_kinds import (
     IDENTIFIER,
     VALUE_TYPE,

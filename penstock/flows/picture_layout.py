@@ -1,14 +1,14 @@
 """Layout of a flow's picture: segments below each other, steps in layers, jumps in lanes."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.flows.definition import Flow, Segments, Step
-from penstock.flows.pictures.graph import followed, jumps, only_known
+from penstock.flows.checks.reachability import Reachability
+from penstock.flows.definition import ON_ERROR, Flow, Segments, Step
 
 LETTER = 7.2
 """Width of a letter in pixels; the font is monospaced."""
@@ -141,6 +141,39 @@ def fitted(text: str, most: int) -> str:
     while letters(kept) > most - 1:
         kept = kept[:-1]
     return kept + "…"
+
+
+def jumps(step: Step) -> Iterator[tuple[str, str]]:
+    """Yield the jumps of a step: label and target."""
+    yield from ((route.name, route.target) for route in step.decisions())
+    if step.on_complete is not None:
+        yield "on_complete", step.on_complete
+    if step.on_error is not None:
+        yield ON_ERROR, step.on_error
+
+
+def followed(flow: Flow) -> Sequence[int]:
+    """Return the segments, from 0, after which the next one may run without a jump to it.
+
+    None follows a step with `end: true` or `on_complete`, nor a step that always jumps.
+    """
+    order = {step_id: number for number, step_id in enumerate(flow.by_id)}
+    steps = [
+        replace(each, blocked_by=tuple(n for n in each.blocked_by if order[n] < order[step_id]))
+        for step_id, each in flow.by_id.items()
+    ]  # a wait for a later step is an error; such a flow is drawn all the same
+    ways = Reachability(steps)
+    return [number for number in range(len(ways.segments.all)) if ways.follows(number)]
+
+
+def only_known(flow: Flow) -> Flow:
+    """Return the flow without dependencies on steps that do not exist."""
+    ids = flow.by_id
+    steps = [
+        replace(each, blocked_by=tuple(name for name in each.blocked_by if name in ids))
+        for each in flow.steps
+    ]
+    return replace(flow, steps=tuple(steps))
 
 
 def _stacked(

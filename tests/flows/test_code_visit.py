@@ -19,10 +19,10 @@ from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.ledger import Ledger
-from penstock.flows.code.entry import conclude, enter, wanted
+from penstock.flows.code_visit import conclude, enter, wanted
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
-from penstock.flows.steps.step_context import CodeEnvironment
+from penstock.flows.steps.kind import CodeEnvironment
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Rules

@@ -2,7 +2,7 @@
 
 A small entry file (`STEP`) is added beside the module. It imports the author's function and calls
 it with `(input, ctx)`. `FlowHardError` is another added file. Both are virtual: nothing is
-written. Tests: tests/flows/code/test_reading.py.
+written. Tests: tests/flows/project/test_module_reader.py.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.context import SUFFIXES
-from penstock.flows.steps.step_context import LoadModule
+from penstock.flows.steps.kind import LoadModule
 from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.graph import RefusedImport, target
 from penstock.sandbox.reading.modules import ScriptReference, load

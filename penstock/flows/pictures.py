@@ -1,11 +1,15 @@
-"""SVG picture of a flow, drawn without a browser."""
+"""Pictures of flows: Mermaid text, and SVG that is drawn without a browser.
+
+Both show segments as boxes, dependencies as arrows, and jumps with labels. Text of authors is
+escaped for each format: Mermaid reads `<` as HTML, and XML forbids some characters.
+"""
 
 import re
 from collections.abc import Iterator
 from html import escape
 
-from penstock.flows.definition import ON_ERROR, Flow
-from penstock.flows.pictures.drawing import (
+from penstock.flows.definition import ON_ERROR, Flow, Segments, Step
+from penstock.flows.picture_layout import (
     LETTER,
     SMALL,
     Box,
@@ -14,8 +18,12 @@ from penstock.flows.pictures.drawing import (
     Node,
     drawing,
     fitted,
+    followed,
+    jumps,
+    only_known,
 )
 
+_ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"})
 _REFUSED = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
@@ -41,6 +49,27 @@ path{fill:none;stroke-width:1.2}
 .error path{stroke-dasharray:5 3}
 .label{paint-order:stroke;stroke:#fff;stroke-width:5px;stroke-linejoin:round}
 """
+
+
+def mermaid(flow: Flow) -> str:
+    """Return the flow as a Mermaid flowchart."""
+    flow = only_known(flow)
+    segments, ids = Segments(flow.steps), _Ids(flow)
+    lines = ["flowchart TD"]
+    for number, segment in enumerate(segments.all, 1):
+        lines.append(f'  subgraph s{number}["{number}"]')
+        lines += [
+            f"    {ids.of(each.step_id)}{_shape(flow.by_id[each.step_id])}" for each in segment
+        ]
+        lines.append("  end")
+    for step in flow.steps:
+        here = ids.of(step.step_id)
+        lines += [f"  {ids.of(each)} --> {here}" for each in segments.blockers(step)]
+    lines += [f"  s{number + 1} --> s{number + 2}" for number in followed(flow)]
+    for step in flow.steps:
+        here = ids.of(step.step_id)
+        lines += [f"  {here} -. {_quoted(why)} .-> {ids.to(target)}" for why, target in jumps(step)]
+    return "\n".join(lines)
 
 
 def svg(flow: Flow) -> str:
@@ -170,3 +199,29 @@ def _number(value: float) -> str:
 def _text(text: str) -> str:
     """Escape a text for XML content and attributes."""
     return escape(_REFUSED.sub("\ufffd", text).replace("\n", " ")).replace("\t", " ")
+
+
+class _Ids:
+    """Mermaid ids of steps: numbers, because other ids may be Mermaid keywords."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._numbers = {step_id: number for number, step_id in enumerate(flow.by_id, 1)}
+        self._steps = len(self._numbers)
+
+    def of(self, step_id: str) -> str:
+        return f"n{self._numbers.setdefault(step_id, len(self._numbers) + 1)}"
+
+    def to(self, step_id: str) -> str:
+        """Return the end of an arrow. A missing step is shown with its name."""
+        is_there = self._numbers.get(step_id, self._steps + 1) <= self._steps
+        return self.of(step_id) if is_there else f"{self.of(step_id)}[{_quoted(step_id)}]"
+
+
+def _shape(step: Step) -> str:
+    label = _quoted(f"{step.step_id}: {step.kind}")
+    return f"{{{label}}}" if step.is_router else f"[{label}]"
+
+
+def _quoted(text: str) -> str:
+    """Escape a label: Mermaid reads `<` as HTML and `#` as an entity."""
+    return f'"{" ".join(text.split()).translate(_ENTITIES)}"'

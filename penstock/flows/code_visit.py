@@ -5,7 +5,7 @@ script tools: a timeout, host calls that are recorded below the frame of the vis
 that is settled once, so that a visit interrupted by a crash is replayed and not repeated. It gets
 no vault and no state; egress and tools are what the step declares. The text of the module is the
 one stored with the run. `conclude` checks what the module returned against the outputs of the
-step. Tests: tests/flows/code/test_entry.py,
+step. Tests: tests/flows/test_code_visit.py,
 tests/journeys/test_flow_code_killed.py.
 """
 
@@ -27,8 +27,8 @@ from penstock.flows.checks.context import WRITTEN, CheckContext, module_of, stem
 from penstock.flows.project.files import command_of
 from penstock.flows.project.modules import RunFiles
 from penstock.flows.runs.visits import VisitOutcome, failed
-from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
-from penstock.flows.steps.step_context import CodeEnvironment, InvokerWith
+from penstock.flows.steps.code import Code, CodeDecision, CodeVisit, type_of
+from penstock.flows.steps.kind import CodeEnvironment, InvokerWith
 from penstock.manifest.fields import found, quoted
 from penstock.resources.hosts import read_patterns
 from penstock.tools.invocation import NestedCalls
@@ -107,13 +107,6 @@ def wanted(step: Code) -> str:
     if isinstance(step, CodeDecision):
         names.append("branch")
     return f"an object with exactly {', '.join(names)}" if names else "nothing"
-
-
-def type_of(output: Output) -> str | None:
-    """Return the JSON type of an output, or None for any."""
-    if output.pattern is not None:
-        return "string"
-    return None if output.value_type is None else output.value_type.value
 
 
 async def _call(

@@ -5,7 +5,7 @@ import pytest
 from penstock.agents.folders import MOST_BYTES
 from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import RunInput
-from penstock.flows.reading.flow import flow_of, parse_flow, read_flow
+from penstock.flows.parsing import flow_of, parse_flow, read_flow
 from tests.flows.texts import TOP, finding_lines, findings_of, read
 
 STEP = "\nsteps: [{id: a, agent: b}]\n"

@@ -1,1 +1,0 @@
-"""Code steps: TypeScript modules of a flow, compiled and run in the sandbox."""
