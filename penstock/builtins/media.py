@@ -129,7 +129,9 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
     claimed.add(kept.media_id)
     try:
         content = await _blobs(invocation).get(kept.blob_id)
-        stored = await invocation.inside.artifacts.keep(content, kept.media_type, name=name)
+        stored = await invocation.inside.resources.artifacts.keep(
+            content, kept.media_type, name=name
+        )
     except BaseException:
         claimed.discard(kept.media_id)
         raise

@@ -119,7 +119,7 @@ async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope
     try:
         return await _outcome(runs, run_id, invocation.ledger)
     except asyncio.CancelledError:
-        if invocation.ledger.task.cancel_requested or not invocation.is_unwanted:
+        if invocation.ledger.task.cancel_requested or not invocation.runner.is_unwanted:
             await runs.abort(run_id, invocation.caller.profile)
         raise
 

@@ -1,5 +1,6 @@
 """One tool, or some, behind a door of their own, without a model: for tests of tools."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -33,7 +34,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState
 from penstock.tools.artifacts import Artifacts
-from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
+from penstock.tools.invocation import Attempt, Invocation, NestedCalls
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller, Rule, Rules
 from penstock.tools.resources import Resources
@@ -157,19 +158,17 @@ class Workbench:
 
     def invocation(self, tool: Tool, input: Mapping[str, Any] | None = None) -> Invocation:
         """Return the invocation of a tool, to call its `run` without the Invoker."""
-        inside = InvokerContext(
-            call_tool=self.invoker.call,
-            effect_of=self.invoker.registry.effect_of,
-            knows=self.invoker.registry.__contains__,
-            permissions=self.invoker.registry.permissions,
-            resources=self.resources,
-            threads=self.invoker.threads,
-            world=self.world,
+        deadline = self.world.clock.monotonic() + _PLENTY
+        return Invocation(
+            self.next_call(tool.spec.tool_id, input),
+            tool.spec,
+            self.model,
+            ledger=self.ledger,
+            inside=dataclasses.replace(
+                self.invoker.edition, resources=self.resources, world=self.world
+            ),
+            attempt=Attempt(NestedCalls(None), deadline=deadline),
         )
-        call = self.next_call(tool.spec.tool_id, input)
-        invocation = Invocation(call, tool.spec, self.model, ledger=self.ledger, inside=inside)
-        invocation.enter(NestedCalls(None), 1, self.world.clock.monotonic() + _PLENTY)
-        return invocation
 
     async def _send(self, event: Event) -> None:
         await self.ledger.held.commit()

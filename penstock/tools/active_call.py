@@ -1,7 +1,8 @@
-"""The state of one call on its way through the invoker, and the approval that it may need.
+"""The state of one call on its way through the invoker, and its admission: whether it may run.
 
-`Approvals` guarantees that a person is asked at most once per call, and only about a call that may
-run: rules, plugin guards and the tool's own check refuse it first. The question has the call's
+`Admission` guarantees that a caller which cannot see a tool gets the answer for an unknown one, and
+that a person is asked at most once per call, and only about a call that may run: grants, rules,
+plugin guards and the tool's own check refuse it first. The question has the call's
 path, so a replay finds the recorded answer. An input that a person edits goes through the rules
 again, because a `deny` may match the edited input only. A call that was asked about waits for its
 answer even if a rule has since been changed to `allow`.
@@ -12,8 +13,10 @@ test_a_person_decides_and_the_rules_hold_for_what_was_edited`.
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from penstock.core.call import Call, Origin
-from penstock.core.call_errors import CallError, NotPermitted, Rejected
+from penstock.core.call_errors import CallError, NotPermitted, Rejected, ToolNotFound
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import StoredFile
@@ -27,10 +30,10 @@ from penstock.engine.suspend import ask
 from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
 from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
-from penstock.tools.policy import Action, Caller, Rules
+from penstock.tools.policy import Action, Caller, Rules, refused
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.spec import ToolSpec
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 
 class ActiveCall:
@@ -84,7 +87,7 @@ class ActiveCall:
     def is_cut(self) -> bool:
         """Whether the caller was cancelled while the tool ran, even if the tool ignored that."""
         invocation = self.invocation
-        return invocation is not None and invocation.is_unwanted and invocation.is_cut
+        return invocation is not None and invocation.runner.is_unwanted and invocation.runner.is_cut
 
     @property
     def files(self) -> list[StoredFile]:
@@ -116,14 +119,53 @@ class ActiveCall:
         return ran
 
 
-class Approvals:
-    """Allows calls, refuses them, or asks a person."""
+class Admission:
+    """Finds the tool of a call, and allows the call, refuses it, or asks a person."""
 
-    def __init__(self, rules: Rules, world: World, folder: ProjectFolder | None = None) -> None:
+    def __init__(
+        self, registry: Registry, rules: Rules, world: World, folder: ProjectFolder | None = None
+    ) -> None:
+        self._registry = registry
         self._rules = rules
         self._folder = folder
         self._clock = world.clock
         self._new_id = world.new_id
+
+    def resolve(self, active_call: ActiveCall) -> Tool:
+        """Return the tool. Raises ToolNotFound if it does not exist or the caller cannot see it."""
+        call, caller = active_call.call, active_call.caller
+        tool = self._registry.find(call.tool_id)
+        if tool is not None:
+            active_call.refusal = refused(tool.spec, caller)
+            active_call.is_hidden = self._rules.hides(tool.spec, caller)
+            # A rule that hides a tool also takes it out of the offer, so the grant is missing too.
+            # The model then reads which rule denies the call, not that the tool does not exist.
+            was_offered = caller.origin is Origin.MODEL and active_call.is_hidden
+            if was_offered or not isinstance(active_call.refusal, ToolNotFound):
+                active_call.tool = tool
+                return tool
+        visible = {tool.spec.tool_id for tool in self._registry if self._sees(tool, caller)}
+        if caller.session is not None and caller.origin is Origin.MODEL:
+            visible = caller.session.nameable(visible)
+        raise self._registry.missing(call.tool_id, visible)
+
+    def permit(self, active_call: ActiveCall) -> None:
+        """Raise NotPermitted unless a grant and the rules allow the call."""
+        if active_call.is_hidden and active_call.tool is not None:
+            raise NotPermitted(self._rules.denial(active_call.tool.spec, active_call.caller))
+        if active_call.refusal is not None:
+            raise active_call.refusal
+
+    def ask_plugins(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> None:
+        """Let plugin guards refuse a call of an agent session. They can only forbid, not allow."""
+        call, caller, folder = active_call.call, active_call.caller, self._folder
+        session = caller.session if caller.origin is Origin.MODEL else None
+        if session is None or not session.guards:
+            return
+        if tool.spec.look is not None and folder is not None:
+            tool.spec.look(input, folder.files(caller.access), folder.shell)
+        if (error := session.plugin_refusal(replace(call, input=input))) is not None:
+            raise error
 
     async def agreed(
         self, tool: Tool, active_call: ActiveCall, nest: NestedCalls | None
@@ -147,6 +189,11 @@ class Approvals:
             return call.input
         self._decide(tool, active_call, edited)
         return edited
+
+    def _sees(self, tool: Tool, caller: Caller) -> bool:
+        spec = tool.spec
+        is_open = not spec.is_broken and refused(spec, caller) is None
+        return is_open and not self._rules.hides(spec, caller)
 
     def _check_first(self, tool: Tool, active_call: ActiveCall) -> None:
         """Refuse a call that would fail after an approval, so that no person is asked about it."""

@@ -123,25 +123,25 @@ class CancellableWork(Generator[Any, Any, Any]):
 
     async def absorb(self) -> None:
         """Take back the tool's own cancellations, so that they do not hit the next await."""
-        invocation, owner = self._invocation, self._invocation.owner
-        if not invocation.own_cancels or owner is None:
+        invocation, runner = self._invocation, self._invocation.runner
+        if not runner.own_cancels or runner.task is None:
             return
         # A requested cancellation is delivered at the next await: let it arrive here.
         with suppress(asyncio.CancelledError):
             await invocation.inside.world.clock.sleep(0)
-        for _ in range(invocation.own_cancels):
-            owner.uncancel()
-        invocation.own_cancels = 0
+        for _ in range(runner.own_cancels):
+            runner.task.uncancel()
+        runner.own_cancels = 0
 
     def is_cut_by(self, error: BaseException) -> bool:
         """Whether the error is a cancellation from outside the tool."""
         if isinstance(error, GeneratorExit):
             return self.is_closed
-        return isinstance(error, asyncio.CancelledError) and self._invocation.is_cut
+        return isinstance(error, asyncio.CancelledError) and self._invocation.runner.is_cut
 
     def _step(self, advance: Callable[[Any], Any], argument: Any) -> Any:
         """Run a step, and count the cancellations that the tool itself requests in it."""
-        owner = self._invocation.owner
+        owner = self._invocation.runner.task
         before = 0 if owner is None else owner.cancelling()
         try:
             return self._cancellable(advance(argument))
@@ -153,7 +153,8 @@ class CancellableWork(Generator[Any, Any, Any]):
         invocation, ledger = self._invocation, self._invocation.ledger
         # A cancel of the task or a lost lease may arrive during a step: that one is not the tool's.
         if not ledger.task.cancel_requested and ledger.held.lost is None:
-            invocation.own_cancels = max(0, invocation.own_cancels + added)
+            runner = invocation.runner
+            runner.own_cancels = max(0, runner.own_cancels + added)
 
     def _cancellable(self, awaited: Any) -> Any:
         """Return what the event loop waits for, so that a cancellation always ends the wait."""
@@ -172,13 +173,13 @@ class CancellableWork(Generator[Any, Any, Any]):
     def _watch(self, error: asyncio.CancelledError) -> None:
         """Start to cancel again, if this call or a call around it must end."""
         invocation = self._invocation
-        if not (error.args and invocation.is_cut):
+        if not (error.args and invocation.runner.is_cut):
             return
         reason, depth = error.args[0], invocation.call.depth
         if isinstance(reason, CancelReason) and reason.depth > depth:
             return  # the deadline of a nested call, which passes through this one's coroutine
         if not isinstance(reason, CancelReason) or reason.depth < depth:
-            invocation.is_unwanted = True
+            invocation.runner.is_unwanted = True
         if self._handle is not None or invocation.spec.kind == SCRIPT:
             return
         loop, limits = asyncio.get_running_loop(), invocation.inside.world.limits
@@ -190,7 +191,7 @@ class CancellableWork(Generator[Any, Any, Any]):
     def _cancel_again(self) -> None:
         self._handle = None
         invocation = self._invocation
-        if not invocation.is_cut:
+        if not invocation.runner.is_cut:
             return
         loop, limits = asyncio.get_running_loop(), invocation.inside.world.limits
         left = self._until - loop.time()

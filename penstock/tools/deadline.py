@@ -24,6 +24,27 @@ class CancelReason(NamedTuple):
     """Depth of the call that must end together with its nested calls."""
 
 
+class Runner:
+    """The asyncio task that runs a call, and which of its cancellations come from outside."""
+
+    __slots__ = ("_before", "is_unwanted", "own_cancels", "task")
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        # A failed TaskGroup may leave its task with a pending count, so a count alone is no proof.
+        self._before = self.task.cancelling() if self.task else 0
+        self.own_cancels = 0
+        """How often the tool cancelled its own asyncio task."""
+        self.is_unwanted = False
+        """Whether it was cancelled from outside, and not by the call's own deadline."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a cancellation is pending that the tool did not request itself."""
+        task = self.task
+        return task is not None and task.cancelling() > self._before + self.own_cancels
+
+
 class Deadline:
     """Cancels the holding task when its time is over, and raises TimeoutError.
 

@@ -9,7 +9,7 @@ tool must end even if it swallows the exception. Proof: `tests/tools/test_invoca
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,14 +29,13 @@ from penstock.engine.suspend import ask
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.redact import Redactor
 from penstock.resources.workspace import Workspace
-from penstock.tools.artifacts import Artifacts
+from penstock.tools.deadline import Runner
 from penstock.tools.policy import Caller
 from penstock.tools.redaction import redacted_note
 from penstock.tools.resources import NO_PROJECT, ProjectFolder, Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
-CallTool = Callable[[Call, Caller, Ledger, "NestedCalls | None"], Awaitable[Envelope]]
 WentWell = Callable[[CallSettled], bool]
 
 
@@ -58,23 +57,47 @@ class NestedCalls:
         self.calls = 0
 
 
-class InvokerContext(Struct, frozen=True, kw_only=True):
-    """What all invocations of one invoker share."""
+class Attempt(NamedTuple):
+    """One attempt to run a call."""
 
-    call_tool: CallTool
-    effect_of: Callable[[str], Effect]
-    knows: Callable[[str], bool]
-    """Whether a tool with this id exists."""
-    permissions: frozenset[str]
-    """All permissions that the project's tools name."""
-    resources: Resources
-    threads: Threads
-    world: World
+    nest: NestedCalls
+    number: int = 1
+    deadline: float = 0.0
+    """When the timeout ends the call: seconds on the runtime's monotonic clock."""
+
+
+class Inside(Protocol):
+    """What a running call reaches of the invoker; `tools/invoker.Edition` is it.
+
+    It never changes while the call runs.
+    """
 
     @property
-    def artifacts(self) -> Artifacts:
-        """Stores outputs that are too large for the log."""
-        return self.resources.artifacts
+    def resources(self) -> Resources:
+        """Files, values, secrets and other servers."""
+
+    @property
+    def threads(self) -> Threads:
+        """Threads for synchronous tools."""
+
+    @property
+    def world(self) -> World:
+        """The clock, the limits and the source of ids."""
+
+    @property
+    def permissions(self) -> frozenset[str]:
+        """All permissions that the project's tools name."""
+
+    def knows(self, tool_id: str) -> bool:
+        """Whether a tool with this id exists."""
+
+    def effect_of(self, tool_id: str) -> Effect:
+        """Return the effect of a tool; `none` if it does not exist."""
+
+    async def call(
+        self, call: Call, caller: Caller, ledger: Ledger, nest: NestedCalls | None
+    ) -> Envelope:
+        """Make a call, and return its outcome."""
 
 
 class QuestionForm(Struct, frozen=True, kw_only=True):
@@ -112,7 +135,6 @@ class Invocation:
     __slots__ = (
         "_background",
         "_caller",
-        "_cancelling",
         "_nest",
         "_seen",
         "_stopped",
@@ -126,29 +148,32 @@ class Invocation:
         "files",
         "has_ended",
         "inside",
-        "is_unwanted",
         "ledger",
-        "own_cancels",
-        "owner",
+        "runner",
         "signal",
         "spec",
     )
 
     def __init__(
-        self, call: Call, spec: ToolSpec, caller: Caller, *, ledger: Ledger, inside: InvokerContext
+        self,
+        call: Call,
+        spec: ToolSpec,
+        caller: Caller,
+        *,
+        ledger: Ledger,
+        inside: Inside,
+        attempt: Attempt,
     ) -> None:
         self.call = call
         self.spec = spec
         self.caller = caller
         self.ledger = ledger
         self.inside = inside
-        self.attempt = 1
-        self.deadline = 0.0
-        """When the timeout ends the call: seconds on the runtime's monotonic clock."""
+        self.attempt = attempt.number
+        self.deadline = attempt.deadline
+        self.runner = Runner()
         self.computed_ms = 0
         """Milliseconds of CPU that the script used in this entry, once it is over."""
-        self.owner: asyncio.Task[Any] | None = None
-        """The asyncio task that runs the tool."""
         self.files: list[StoredFile] = []
         """Files that the tool stored in addition to its output."""
         self.change: Change | None = None
@@ -158,24 +183,11 @@ class Invocation:
         self.has_ended = False
         self.events_written = 0
         """Events that the tool wrote into the timeline, including dropped ones."""
-        self.own_cancels = 0
-        """How often the tool cancelled its own asyncio task."""
-        self.is_unwanted = False
-        """It was cancelled from outside, and not by its own deadline."""
-        self._nest = NestedCalls(None)
-        self._cancelling = 0
+        self._nest = attempt.nest
         self._background: list[asyncio.Task[Envelope]] = []
         self._seen: Occurrences | None = None
         self._caller: Caller | None = None
         self._stopped: asyncio.Event | None = None
-
-    def enter(self, nest: NestedCalls, attempt: int, deadline: float) -> None:
-        """Start an entry in the current asyncio task; `deadline` is on the monotonic clock."""
-        self._nest = nest
-        self.owner = owner = asyncio.current_task()
-        self._cancelling = owner.cancelling() if owner else 0
-        self.attempt = attempt
-        self.deadline = deadline
 
     @property
     def workspace(self) -> Workspace:
@@ -228,7 +240,7 @@ class Invocation:
 
     async def join(self, nested: Awaitable[Envelope]) -> Envelope:
         """Wait for a nested call. Its Signals end this call, too."""
-        if asyncio.current_task() is not self.owner:
+        if asyncio.current_task() is not self.runner.task:
             # A call that suspends cancels its siblings in a TaskGroup. The shield lets them settle.
             task = asyncio.ensure_future(nested)
             self._background.append(task)
@@ -241,7 +253,7 @@ class Invocation:
 
     def pass_on(self, call: Call) -> Awaitable[Envelope]:
         """Start a nested call. The caller must await it and handle its Signals."""
-        return self.inside.call_tool(call, self._nested_caller(), self.ledger, self._nest)
+        return self.inside.call(call, self._nested_caller(), self.ledger, self._nest)
 
     @property
     def root_call_id(self) -> CallId | None:
@@ -339,15 +351,6 @@ class Invocation:
         for task in self._background:
             task.cancel("the call around it has ended")
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether a cancellation of the tool's asyncio task is pending that is not its own.
-
-        A failed TaskGroup may leave its task in this state, so it is no proof by itself.
-        """
-        owner, own = self.owner, self._cancelling + self.own_cancels
-        return owner is not None and owner.cancelling() > own
-
     def end(self) -> None:
         """Refuse later operations of the tool, from a thread or a task that it left behind."""
         self.has_ended = True
@@ -372,11 +375,6 @@ class Invocation:
     def idempotency_key(self) -> str:
         """A key that stays the same over retries and crashes of this call."""
         return self.ledger.idempotency_key(self.call.path)
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the call has ended, or its task is to be cancelled."""
-        return self.has_ended or self.ledger.task.cancel_requested
 
     async def _wait_inside(self) -> None:
         """Wait until no nested call runs. A function that gets an outcome may make another call."""

@@ -248,7 +248,8 @@ class ToolContext:
     @property
     def cancelled(self) -> bool:
         """Whether the call must end: it was cancelled, or its timeout is over."""
-        return self._invocation.is_cancelled
+        invocation = self._invocation
+        return invocation.has_ended or invocation.ledger.task.cancel_requested
 
     @property
     def idempotency_key(self) -> str:
@@ -376,7 +377,7 @@ class OutputKeeper:
         settled = invocation.ledger.find(path)
         if settled is None:
             shown = invocation.caller.secrets.bytes(data)
-            kept = await invocation.inside.artifacts.keep(shown, mime, name=name)
+            kept = await invocation.inside.resources.artifacts.keep(shown, mime, name=name)
             files = redacted_files((kept,), invocation.caller.secrets)
             settled = invocation.record(path, KEEP, Envelope.success(None), files=files)
         (stored,) = settled.files
