@@ -19,10 +19,8 @@ from penstock.core.call import Call, Origin
 from penstock.core.call_errors import CallError, NotPermitted, Rejected, ToolNotFound
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
-from penstock.core.events.events import StoredFile
 from penstock.core.ids import QuestionId
 from penstock.core.limits import World
-from penstock.core.state import Change
 from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut
 from penstock.engine.ledger import Ledger
@@ -48,9 +46,14 @@ class ActiveCall:
         "ledger",
         "nest",
         "refusal",
+        "root",
+        "spec",
         "tool",
         "trace",
     )
+
+    spec: ToolSpec
+    """The tool's specification. Not set before the tool is known."""
 
     def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
         self.call = call
@@ -58,6 +61,8 @@ class ActiveCall:
         self.ledger = ledger
         self.tool: Tool | None = None
         """The tool, once it is known that the caller may see it."""
+        self.root: ToolSpec | None = None
+        """The tool, if this is a direct call: nested calls have its grants."""
         self.refusal: CallError | None = None
         """Why the caller may not call the tool."""
         self.is_hidden = False
@@ -71,17 +76,10 @@ class ActiveCall:
         """The newest entry of the call."""
 
     @property
-    def root(self) -> ToolSpec | None:
-        """The tool, if this is a direct call at the root."""
-        if self.tool is None or self.caller.origin is not Origin.DIRECT:
-            return None
-        return self.tool.spec
-
-    @property
     def form(self) -> OutputForm:
         """The form of the tool's outputs, once the tool is known."""
         tool = self.tool
-        return ANY_FORM if tool is None else OutputForm(tool.preview, tool.spec.output_schema)
+        return ANY_FORM if tool is None else OutputForm(tool.preview, self.spec.output_schema)
 
     @property
     def is_cut(self) -> bool:
@@ -89,20 +87,10 @@ class ActiveCall:
         invocation = self.invocation
         return invocation is not None and invocation.runner.is_unwanted and invocation.runner.is_cut
 
-    @property
-    def files(self) -> list[StoredFile]:
-        """Return the files that the tool stored in addition to its output."""
-        return self.invocation.files if self.invocation else []
-
-    @property
-    def change(self) -> Change | None:
-        """Return the change of the runtime's stores that is recorded with the outcome."""
-        return self.invocation.change if self.invocation else None
-
     def failed(self, error: CallError) -> Envelope:
         """Keep the error's trace, and return the envelope that the caller reads."""
         self.trace = error.trace
-        return (error if self.tool is None else without_output(error, self.tool.spec)).envelope()
+        return (error if self.tool is None else without_output(error, self.spec)).envelope()
 
     def release_budget(self) -> None:
         """Release the budget's reservation: the log counts the call now, or it waits."""
@@ -136,8 +124,11 @@ class Admission:
         call, caller = active_call.call, active_call.caller
         tool = self._registry.find(call.tool_id)
         if tool is not None:
-            active_call.refusal = refused(tool.spec, caller)
-            active_call.is_hidden = self._rules.hides(tool.spec, caller)
+            # Read once: the spec of a Python tool is computed on first access.
+            spec = active_call.spec = tool.spec
+            active_call.root = spec if caller.origin is Origin.DIRECT else None
+            active_call.refusal = refused(spec, caller)
+            active_call.is_hidden = self._rules.hides(spec, caller)
             # A rule that hides a tool also takes it out of the offer, so the grant is missing too.
             # The model then reads which rule denies the call, not that the tool does not exist.
             was_offered = caller.origin is Origin.MODEL and active_call.is_hidden
@@ -152,32 +143,30 @@ class Admission:
     def permit(self, active_call: ActiveCall) -> None:
         """Raise NotPermitted unless a grant and the rules allow the call."""
         if active_call.is_hidden and active_call.tool is not None:
-            raise NotPermitted(self._rules.denial(active_call.tool.spec, active_call.caller))
+            raise NotPermitted(self._rules.denial(active_call.spec, active_call.caller))
         if active_call.refusal is not None:
             raise active_call.refusal
 
-    def ask_plugins(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> None:
+    def ask_plugins(self, active_call: ActiveCall, input: dict[str, Any]) -> None:
         """Let plugin guards refuse a call of an agent session. They can only forbid, not allow."""
         call, caller, folder = active_call.call, active_call.caller, self._folder
         session = caller.session if caller.origin is Origin.MODEL else None
         if session is None or not session.guards:
             return
-        if tool.spec.look is not None and folder is not None:
-            tool.spec.look(input, folder.files(caller.access), folder.shell)
+        if (look := active_call.spec.look) is not None and folder is not None:
+            look(input, folder.files(caller.access), folder.shell)
         if (error := session.plugin_refusal(replace(call, input=input))) is not None:
             raise error
 
-    async def agreed(
-        self, tool: Tool, active_call: ActiveCall, nest: NestedCalls | None
-    ) -> dict[str, Any]:
+    async def agreed(self, active_call: ActiveCall, nest: NestedCalls | None) -> dict[str, Any]:
         """Return the input to run with: the caller's, or the one a person approved or edited."""
         call = active_call.call
-        action = self._decide(tool, active_call, call.input)
+        action = self._decide(active_call, call.input)
         if not active_call.ledger.is_asked(call.path):
             if action is Action.ALLOW:
                 return call.input
-            self._check_first(tool, active_call)
-        answered = await ask(active_call.ledger, self._question(tool, active_call, nest))
+            self._check_first(active_call)
+        answered = await ask(active_call.ledger, self._question(active_call, nest))
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED:
             raise Rejected(f'"{call.tool_id}" was not approved: not answered in time')
@@ -187,7 +176,7 @@ class Admission:
         edited: dict[str, Any] | None = answer.get("input")
         if edited is None:
             return call.input
-        self._decide(tool, active_call, edited)
+        self._decide(active_call, edited)
         return edited
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
@@ -195,20 +184,21 @@ class Admission:
         is_open = not spec.is_broken and refused(spec, caller) is None
         return is_open and not self._rules.hides(spec, caller)
 
-    def _check_first(self, tool: Tool, active_call: ActiveCall) -> None:
+    def _check_first(self, active_call: ActiveCall) -> None:
         """Refuse a call that would fail after an approval, so that no person is asked about it."""
-        check, folder = tool.spec.look, self._folder
+        check, folder = active_call.spec.look, self._folder
         if check is not None and folder is not None:
             check(active_call.call.input, folder.files(active_call.caller.access), folder.shell)
 
-    def _decide(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> Action:
-        action = self._rules.decide(tool.spec, active_call.caller, input)
+    def _decide(self, active_call: ActiveCall, input: dict[str, Any]) -> Action:
+        spec = active_call.spec
+        action = self._rules.decide(spec, active_call.caller, input)
         if action is Action.DENY:
-            raise NotPermitted(self._rules.denial(tool.spec, active_call.caller, input))
+            raise NotPermitted(self._rules.denial(spec, active_call.caller, input))
         return action
 
-    def _question(self, tool: Tool, active_call: ActiveCall, nest: NestedCalls | None) -> Question:
-        call, spec = active_call.call, tool.spec
+    def _question(self, active_call: ActiveCall, nest: NestedCalls | None) -> Question:
+        call, spec = active_call.call, active_call.spec
         return Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.APPROVAL,

@@ -13,7 +13,7 @@ closed and left behind. Cancellations that a step adds to the task's own count
 
 It relies on `Task.cancelling()`/`uncancel()` of Python 3.11, on the event loop driving a coroutine
 only with `send(None)` and `throw`, and on CancelReason marking the cancellations of the runtime.
-A script is left to its sandbox, which can stop it. A thread cannot be stopped (`tools/threads`).
+A script is left to its sandbox, which can stop it. A thread cannot be stopped (`tools/running`).
 
 Proof: `tests/tools/test_cancellable.py`.
 """
@@ -27,9 +27,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.core.foreign_code import consume_outcome, unmarked
-from penstock.tools.deadline import CancelReason, Deadline
 from penstock.tools.invocation import Invocation
 from penstock.tools.policy import SCRIPT
+from penstock.tools.running import CancelReason, Deadline
 
 log = logging.getLogger(__name__)
 

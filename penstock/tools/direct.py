@@ -53,7 +53,7 @@ class DirectTools:
 
         `unread` holds the errors of its syntax.
         """
-        self._invoker.check_input(tool, input, unread)
+        self._invoker.check_input(tool.spec, input, unread)
 
     def _is_open(self, tool: Tool, caller: Caller) -> bool:
         return refused(tool.spec, caller) is None and not self._invoker.rules.hides(

@@ -29,12 +29,11 @@ from penstock.engine.suspend import ask
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.redact import Redactor
 from penstock.resources.workspace import Workspace
-from penstock.tools.deadline import Runner
 from penstock.tools.policy import Caller
 from penstock.tools.redaction import redacted_note
 from penstock.tools.resources import NO_PROJECT, ProjectFolder, Resources
+from penstock.tools.running import Runner, Threads
 from penstock.tools.spec import ToolSpec
-from penstock.tools.threads import Threads
 
 WentWell = Callable[[CallSettled], bool]
 

@@ -35,7 +35,6 @@ from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
 from penstock.tools.active_call import ActiveCall, Admission
 from penstock.tools.cancellable import CancellableWork, run_to_end
-from penstock.tools.deadline import Deadline
 from penstock.tools.faults import (
     failure,
     foremost,
@@ -49,7 +48,8 @@ from penstock.tools.invocation import Attempt, Invocation, NestedCalls
 from penstock.tools.policy import SCRIPT, Caller, Rules
 from penstock.tools.redaction import check_change, redacted, redacted_files
 from penstock.tools.resources import Resources
-from penstock.tools.threads import Threads
+from penstock.tools.running import Deadline, Threads
+from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
 
 
@@ -108,14 +108,14 @@ class Invoker:
         return await edition.call(call, known.add_to(caller), ledger, nest)
 
     def check_input(
-        self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()
+        self, spec: ToolSpec, input: dict[str, Any], unread: Sequence[Problem] = ()
     ) -> None:
         """Raise InvalidInput with every problem unless the input matches the tool's schema.
 
         `unread` holds problems that the caller found while it parsed the input. No second problem
         is reported at the same path.
         """
-        self.edition.check_input(tool, input, unread)
+        self.edition.check_input(spec, input, unread)
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
         """Settle a call as failed without running it."""
@@ -134,16 +134,16 @@ class Invoker:
     def key_of(self, call: Call) -> str | None:
         """Return the key of calls that must not run at the same time. Raises CallError."""
         tool = self.registry.find(call.tool_id)
-        if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
+        if tool is None or isinstance(exclusive := (spec := tool.spec).exclusive, bool):
             return None
         if isinstance(exclusive, str):
             return exclusive
-        if self.registry.schema(tool).problems(call.input):
+        if self.registry.schema(spec).problems(call.input):
             return None
         try:
             return str(exclusive(call.input))
         except Exception as error:
-            raise failure(tool.spec, error, Redactor(), most=ERROR_CHARS) from error
+            raise failure(spec, error, Redactor(), most=ERROR_CHARS) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +186,15 @@ class Edition:
             try:
                 tool = self.admission.resolve(active_call)
                 self.admission.permit(active_call)
-                self.check_input(tool, call.input)
-                self.admission.ask_plugins(tool, active_call, call.input)
-                agreed = await self.admission.agreed(tool, active_call, nest)
+                self.check_input(active_call.spec, call.input)
+                self.admission.ask_plugins(active_call, call.input)
+                agreed = await self.admission.agreed(active_call, nest)
                 if agreed is not call.input:  # a person edited it: nothing has checked it yet
-                    self.check_input(tool, agreed)
-                    self.admission.ask_plugins(tool, active_call, agreed)
+                    self.check_input(active_call.spec, agreed)
+                    self.admission.ask_plugins(active_call, agreed)
                 self._reserve(active_call, nest)
                 output = await self._run(tool, agreed, active_call)
-                self._check(tool, output)
-                # Checked after the run: the tool may have received a secret while it ran.
-                check_change(active_call.change, caller.secrets)
+                self._check(active_call, output)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = active_call.failed(error)
@@ -208,7 +206,7 @@ class Edition:
             active_call.release_budget()
 
     def check_input(
-        self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()
+        self, spec: ToolSpec, input: dict[str, Any], unread: Sequence[Problem] = ()
     ) -> None:
         """Raise InvalidInput with every problem unless the input matches the tool's schema.
 
@@ -221,10 +219,10 @@ class Edition:
             problems = [Problem("", f"is over {size_text(max_bytes)}")]
         known_paths = {problem.path for problem in unread}
         if "" not in known_paths:
-            problems = problems or self.registry.schema(tool).problems(input)
+            problems = problems or self.registry.schema(spec).problems(input)
         if problems or unread:
             more = [problem for problem in problems if problem.path not in known_paths]
-            raise invalid(tool.spec.tool_id, [*unread, *more])
+            raise invalid(spec.tool_id, [*unread, *more])
 
     async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
         """Return the recorded outcome: the whole output for code, the clipped one for a model."""
@@ -248,7 +246,7 @@ class Edition:
 
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
         """Run the tool until it ends, its retries are used up, or its time is over."""
-        spec, ledger, call = tool.spec, active_call.ledger, active_call.call
+        spec, ledger, call = active_call.spec, active_call.ledger, active_call.call
         if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
             if ledger.task.cancel_requested:  # arrived during the commit: do not run the tool
@@ -262,7 +260,7 @@ class Edition:
             except CallError as error:
                 # No file descriptor or thread was left: the tool has not run, so no attempt counts.
                 if may_wait(spec, error) and self.world.clock.monotonic() < wait_until:
-                    await self._back_off(tool, WAIT_SECONDS, ledger)
+                    await self._back_off(spec, WAIT_SECONDS, ledger)
                     continue
                 is_last = attempt >= spec.retry.max_attempts or active_call.is_cut
                 if not error.retryable or is_last:
@@ -273,20 +271,20 @@ class Edition:
                 # On disk before the next attempt: the paths of its nested calls contain its number,
                 # so a process that takes over must continue with the same number.
                 await ledger.held.commit()
-                await self._back_off(tool, spec.retry.backoff_ms(attempt) / 1000, ledger)
+                await self._back_off(spec, spec.retry.backoff_ms(attempt) / 1000, ledger)
                 attempt += 1
 
-    async def _back_off(self, tool: Tool, seconds: float, ledger: Ledger) -> None:
+    async def _back_off(self, spec: ToolSpec, seconds: float, ledger: Ledger) -> None:
         """Wait before the next attempt, at most for the rest of the task's time."""
         left = ledger.budget.seconds_left()
         await self.world.clock.sleep(max(min(seconds, left), 0))
         if left <= seconds:
-            raise out_of_time(tool.spec, math.inf, left)
+            raise out_of_time(spec, math.inf, left)
 
     async def _attempt(
         self, tool: Tool, input: dict[str, Any], active_call: ActiveCall, attempt: int
     ) -> Any:
-        spec, ledger, path = tool.spec, active_call.ledger, active_call.call.path
+        spec, ledger, path = active_call.spec, active_call.ledger, active_call.call.path
         secrets = active_call.caller.secrets
         before, left = ledger.active_ms(path, attempt), ledger.budget.seconds_left()
         seconds = (spec.timeout_ms - before) / 1000
@@ -318,7 +316,7 @@ class Edition:
             raise failure(spec, foremost(group), secrets, most=ERROR_CHARS) from group
         except BaseException as error:
             if work.is_cut_by(error):
-                self._cut(tool, active_call)
+                self._cut(active_call)
                 raise
             if limit.is_over:
                 raise out_of_time(spec, seconds, left) from None
@@ -327,29 +325,37 @@ class Edition:
             raise out_of_time(spec, seconds, left)
         return output
 
-    def _cut(self, tool: Tool, active_call: ActiveCall) -> None:
+    def _cut(self, active_call: ActiveCall) -> None:
         """Settle a nested write that its calling tool cancelled, so that it never runs again."""
-        if tool.spec.is_cut_short and active_call.call.depth:
-            tool_id = tool.spec.tool_id
+        if active_call.spec.is_cut_short and active_call.call.depth:
+            tool_id = active_call.spec.tool_id
             message = f'"{tool_id}" was cancelled while it ran: it may or may not have happened'
             settled = CallSettled(tool_id=tool_id, envelope=Interrupted(message).envelope())
             active_call.ledger.settle(active_call.call.path, settled)
 
-    def _check(self, tool: Tool, output: Any) -> None:
-        schema = self.registry.output_schema(tool)
+    def _check(self, active_call: ActiveCall, output: Any) -> None:
+        schema = self.registry.output_schema(active_call.spec)
         if schema is not None and (problems := schema.problems(output)):
-            raise invalid_output(tool.spec.tool_id, problems)
+            raise invalid_output(active_call.spec.tool_id, problems)
+        invocation = active_call.invocation
+        if invocation is not None and invocation.change is not None:
+            # Checked after the run: the tool may have received a secret while it ran.
+            check_change(invocation.change, active_call.caller.secrets)
 
     async def _settle(self, active_call: ActiveCall, envelope: Envelope) -> Envelope:
         call, caller, ledger = active_call.call, active_call.caller, active_call.ledger
         withdraw(ledger.held, ledger.task, below=call.path)
-        clip_at = caller.clip_at
-        envelope = redacted(envelope, caller.secrets)
+        clip_at, secrets = caller.clip_at, caller.secrets
+        if secrets.has_any:
+            envelope = redacted(envelope, secrets)
+        form, duration_ms = active_call.form, active_call.duration_ms(self.world.clock)
         try:
-            shown = await self.resources.artifacts.show(envelope, active_call.form, clip_at=clip_at)
+            shown = await self.resources.artifacts.show(envelope, form, clip_at=clip_at)
         except CallError as error:
             envelope = active_call.failed(error)
             shown = await self.resources.artifacts.show(envelope, clip_at=clip_at)
+        invocation = active_call.invocation
+        files = (*(invocation.files if invocation else ()), *shown.files)
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=shown.envelope,
@@ -358,18 +364,18 @@ class Edition:
             is_text=shown.is_text,
             preview=shown.preview,
             ran=active_call.nest is not None,
-            duration_ms=active_call.duration_ms(self.world.clock),
+            duration_ms=duration_ms,
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
-            files=redacted_files((*active_call.files, *shown.files), caller.secrets),
+            files=redacted_files(files, secrets) if files else (),
             clock_ms=self.world.clock.now() if caller.inside_kind == SCRIPT else None,
             trace=active_call.trace,
         )
         held, is_committed = ledger.held, self._is_committed_first(call)
-        if active_call.change is not None:
+        if invocation is not None and invocation.change is not None:
             # One transaction makes the change and records the outcome (decision 008).
-            recorded = await ledger.change(call.path, settled, active_call.change)
+            recorded = await ledger.change(call.path, settled, invocation.change)
             if not recorded.envelope.ok:
                 return recorded.envelope
         else:
@@ -377,7 +383,7 @@ class Edition:
         if is_committed:
             await held.commit()
         await held.make_sure()
-        return envelope if clip_at is None and envelope.ok else shown.envelope
+        return envelope if clip_at is None and envelope.error is None else shown.envelope
 
     def _is_committed_first(self, call: Call) -> bool:
         """Whether the outcome must be on disk before the calling code continues.

@@ -20,7 +20,7 @@ from penstock.sandbox.processes.shell import (
     run_shell,
 )
 from penstock.sandbox.processes.slots import ProcessSlots
-from penstock.tools.threads import Threads
+from penstock.tools.running import Threads
 
 _MOST_REFUSALS = 20
 """That are reported one by one."""

@@ -110,17 +110,15 @@ class Registry:
             return ToolNotFound(f"The tool {tool_id!r} could not be loaded: {why}")
         return ToolNotFound(f"There is no tool {tool_id!r}.{did_you_mean(tool_id, visible)}")
 
-    def schema(self, tool: Tool) -> Schema:
+    def schema(self, spec: ToolSpec) -> Schema:
         """Return the compiled input schema of a tool."""
-        tool_id = tool.spec.tool_id
-        schema = self._schemas.get(tool_id)
+        schema = self._schemas.get(spec.tool_id)
         if schema is None:
-            schema = self._schemas[tool_id] = Schema(tool.spec.input_schema)
+            schema = self._schemas[spec.tool_id] = Schema(spec.input_schema)
         return schema
 
-    def output_schema(self, tool: Tool) -> Schema | None:
-        """Return the compiled schema of what the tool returns, if it has one."""
-        spec = tool.spec
+    def output_schema(self, spec: ToolSpec) -> Schema | None:
+        """Return the compiled output schema of a tool, if it has one."""
         if spec.output_schema is None:
             return None
         schema = self._outputs.get(spec.tool_id)

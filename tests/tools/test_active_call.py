@@ -25,10 +25,11 @@ CALL = Call(CallPath("task_1/0/add#1"), "add", {})
 
 @pytest.mark.parametrize(("origin", "is_root"), [(Origin.DIRECT, True), (Origin.MODEL, False)])
 async def test_a_direct_call_is_the_root_of_what_it_calls(origin: Origin, is_root: bool) -> None:
-    tool = Act("add")
+    tool = Act("add", direct_call=True)
     bench = await open_workbench(tool)
-    active_call = ActiveCall(CALL, Caller(origin=origin), bench.ledger)
-    active_call.tool = tool
+    caller = Caller(origin=origin, agent_tools=["add"])
+    active_call = ActiveCall(CALL, caller, bench.ledger)
+    bench.invoker.edition.admission.resolve(active_call)
     assert (active_call.root is tool.spec) is is_root
 
 

@@ -156,15 +156,15 @@ def test_the_same_tool_twice_is_one() -> None:
 
 def test_what_goes_in_and_what_comes_out_is_checked_by_a_schema_compiled_once() -> None:
     registry = Registry([one, two])
-    taken, given = registry.schema(one), registry.output_schema(one)
+    taken, given = registry.schema(one.spec), registry.output_schema(one.spec)
     assert given is not None
     assert (taken.problems({"n": 1}), given.problems(1)) == ([], [])
     assert taken.problems({"n": "1"})
     assert given.problems("1")
-    assert registry.schema(one) is taken
-    assert registry.output_schema(one) is given
-    assert registry.schema(two).problems({"n": 1})
-    assert not Registry([silent]).output_schema(silent)
+    assert registry.schema(one.spec) is taken
+    assert registry.output_schema(one.spec) is given
+    assert registry.schema(two.spec).problems({"n": 1})
+    assert not Registry([silent]).output_schema(silent.spec)
 
 
 def test_permissions_are_those_that_tools_require_and_others_that_are_named() -> None:

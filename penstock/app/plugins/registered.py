@@ -25,8 +25,8 @@ from penstock.tools.outputs import own_copy, to_json
 from penstock.tools.policy import PLUGIN
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import TOOL_ID
+from penstock.tools.running import Threads
 from penstock.tools.spec import ToolSpec
-from penstock.tools.threads import Threads
 
 
 class PluginTool(Protocol):

@@ -30,8 +30,8 @@ from penstock.tools.python.options import (
     wrong_options,
 )
 from penstock.tools.python.signature import Signature, read_signature
+from penstock.tools.running import BlockingDetector
 from penstock.tools.spec import ToolSpec
-from penstock.tools.threads import BlockingDetector
 from penstock.tools.tool import Tool
 
 BLOCKING_SECONDS = 0.1

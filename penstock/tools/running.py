@@ -1,15 +1,21 @@
-"""Threads for tools that block: bounded, and never waited for when the process ends.
+"""What a tool runs in: its asyncio task with a deadline, or a thread.
 
-It guarantees that at most `limits.tool_threads` functions run at once (plus those whose threads
-wait for the event loop, see `lent`), that a function whose caller is cancelled before it started
-never runs, and that a stuck function does not keep the process alive. `ThreadPoolExecutor` was no
-option: its threads are joined at exit, so one stuck tool blocks the end of the process.
+**Deadline.** The task gets TimeoutError when its time is over, and a cancellation from elsewhere
+stays a CancelledError, whichever of the two comes first. As `asyncio.timeout` does, it counts its
+own cancellations and takes them back with `Task.uncancel()`. Two things only this one can do: start
+later than it is created, and cancel again while a tool swallows cancellations (decision 033). A
+CancelReason tells nested calls and calls around them for which of them a cancellation is meant.
 
-It relies on daemon threads and on one queue. A lock guards the counts; `_free` is negative while
-jobs wait, which is the condition for another thread. A thread cannot be stopped from outside, so
-a function that has started runs to its end. Only its result is dropped.
+**Threads.** At most `limits.tool_threads` functions run at once (plus those whose threads wait for
+the event loop, see `lent`). A function whose caller is cancelled before it started never runs. A
+stuck function does not keep the process alive: `ThreadPoolExecutor` was no option, because its
+threads are joined at exit. A lock guards the counts; `_free` is negative while jobs wait, which is
+the condition for another thread. A thread cannot be stopped from outside, so a function that has
+started runs to its end, and only its result is dropped.
 
-Proof: `tests/tools/test_threads.py`.
+**BlockingDetector.** It reports an async tool that keeps the event loop to itself.
+
+Proof: `tests/tools/test_running.py`.
 """
 
 import asyncio
@@ -20,9 +26,96 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from penstock.core.exhaustion import raise_exhaustion
+
+
+class CancelReason(NamedTuple):
+    """Marks a cancellation by the runtime, and the call that it ends."""
+
+    why: str
+    depth: int
+    """Depth of the call that must end together with its nested calls."""
+
+
+class Runner:
+    """The asyncio task that runs a call, and which of its cancellations come from outside."""
+
+    __slots__ = ("_before", "is_unwanted", "own_cancels", "task")
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        # A failed TaskGroup may leave its task with a pending count, so a count alone is no proof.
+        self._before = self.task.cancelling() if self.task else 0
+        self.own_cancels = 0
+        """How often the tool cancelled its own asyncio task."""
+        self.is_unwanted = False
+        """Whether it was cancelled from outside, and not by the call's own deadline."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a cancellation is pending that the tool did not request itself."""
+        task = self.task
+        return task is not None and task.cancelling() > self._before + self.own_cancels
+
+
+class Deadline:
+    """Cancels the holding task when its time is over, and raises TimeoutError.
+
+    A cancellation from elsewhere stays a CancelledError, whichever of the two came first.
+    """
+
+    __slots__ = ("_at", "_cancelled", "_cancelling", "_depth", "_handle", "_task", "is_over")
+
+    def __init__(self, task: "asyncio.Task[Any] | None", seconds: float, *, depth: int = 0) -> None:
+        assert task is not None  # noqa: S101  a coroutine runs in a task
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._cancelled = 0
+        self._depth = depth
+        self._at = task.get_loop().time() + seconds
+        self._handle: asyncio.TimerHandle | None = None
+        self.is_over = False
+        """Whether the time ran out before the block ended."""
+
+    def __enter__(self) -> Self:
+        """Start the timer. The time counts from the creation of this object."""
+        self._handle = self._task.get_loop().call_at(self._at, self._end)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take back the deadline's cancellations. Raises TimeoutError in place of its own."""
+        if self._handle is not None:
+            self._handle.cancel()
+        if not self._cancelled:
+            return
+        while self._cancelled:
+            self._cancelled -= 1
+            self._task.uncancel()
+        is_alone = self._task.cancelling() <= self._cancelling
+        if (
+            self.is_over
+            and is_alone
+            and kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+        ):
+            raise TimeoutError from error
+
+    def cancel(self) -> None:
+        """Cancel the task. `__exit__` takes the cancellation back."""
+        self._cancelled += 1
+        self._task.cancel(CancelReason("the runtime ends this call", self._depth))
+
+    def _end(self) -> None:
+        self.is_over = True
+        self.cancel()
+
 
 Job = Callable[[], None]
 
@@ -182,55 +275,55 @@ T = TypeVar("T")
 
 
 class BlockingDetector(Generator[Any, Any, T]):
-    """A coroutine, awaited step by step; `tell` gets the seconds of the first step that was long.
+    """Awaits a coroutine step by step, and reports the first step over `limit` seconds once.
 
-    A step lasts from one await that waits to the next.
+    A step lasts from one await that waits to the next. `report` gets its seconds.
     """
 
-    __slots__ = ("_limit", "_monotonic", "_tell", "_work")
+    __slots__ = ("_limit", "_monotonic", "_report", "_work")
 
     def __init__(
         self,
         work: Coroutine[Any, Any, T],
         monotonic: Callable[[], float],
         limit: float,
-        tell: Callable[[float], None],
+        report: Callable[[float], None],
     ) -> None:
         self._work = work
         self._monotonic = monotonic
         self._limit = limit
-        self._tell: Callable[[float], None] | None = tell
+        self._report: Callable[[float], None] | None = report
 
     def __await__(self) -> Generator[Any, Any, T]:
-        """Let it be awaited."""
+        """Return the steps, so that the object can be awaited."""
         return self
 
     def __next__(self) -> Any:
-        """Make the next step: an event loop never sends anything."""
+        """Run the next step."""
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """Make the next step."""
+        """Run the next step. The event loop always sends None."""
         began = self._monotonic()
         try:
             return self._work.send(value)
         finally:
-            self._look(began)
+            self._check(began)
 
     def throw(self, error: Any, value: Any = None, trace: TracebackType | None = None, /) -> Any:
-        """Make the next step with an error."""
+        """Raise an error in the coroutine, and run its next step."""
         began = self._monotonic()
         try:
             return self._work.throw(error)
         finally:
-            self._look(began)
+            self._check(began)
 
     def close(self) -> None:
-        """End it."""
+        """Close the coroutine."""
         self._work.close()
 
-    def _look(self, began: float) -> None:
-        took = self._monotonic() - began
-        if took > self._limit and self._tell is not None:
-            self._tell(took)
-            self._tell = None
+    def _check(self, began: float) -> None:
+        seconds = self._monotonic() - began
+        if seconds > self._limit and self._report is not None:
+            self._report(seconds)
+            self._report = None
