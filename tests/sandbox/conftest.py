@@ -1,4 +1,4 @@
-"""What reads scripts, made once for all tests of this folder."""
+"""The parsers and the scanner, created once for all tests of this folder."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of a script that stand in a dict."""
+"""Files of a script in a dict."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,7 @@ from penstock.sandbox.reading.folder import ReadFailure
 
 
 class InMemory:
-    """Files by name; counts how often each is read, and may change with every reading."""
+    """Files by name; counts the reads of each, and can change with every read."""
 
     def __init__(self, files: Mapping[str, str | bytes | list[str]]) -> None:
         self._files = files
@@ -14,12 +14,12 @@ class InMemory:
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
         self.readings.append(name)
-        found = self._files.get(name)
-        if found is None:
+        result = self._files.get(name)
+        if result is None:
             return ReadFailure.MISSING
-        if isinstance(found, list):
-            found = found.pop(0)
-        return (found if isinstance(found, bytes) else found.encode())[:most]
+        if isinstance(result, list):
+            result = result.pop(0)
+        return (result if isinstance(result, bytes) else result.encode())[:most]
 
     def names(self) -> Iterable[str]:
         return list(self._files)

@@ -1,4 +1,4 @@
-"""The blobs are the pinned ones, and their machine code is nobody else's."""
+"""Blobs match their pins, and only this user can write their machine code."""
 
 import importlib.metadata
 import json
@@ -28,7 +28,7 @@ def test_a_missing_blob_says_how_to_get_it(tmp_path: Path) -> None:
     )
 
 
-def test_another_blob_than_the_pinned_one_is_never_used(tmp_path: Path) -> None:
+def test_a_blob_that_does_not_match_its_pin_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lexer.wasm").write_bytes(b"\0asm and more")
     with pytest.raises(ConfigError, match=f"wanted SHA-256 {pinned('lexer.wasm')}, found "):
         blob("lexer.wasm", tmp_path)
@@ -42,7 +42,7 @@ def test_machine_code_belongs_to_one_blob_and_one_wasmtime(tmp_path: Path) -> No
     )
 
 
-def test_the_cache_is_for_the_user_alone(tmp_path: Path) -> None:
+def test_the_cache_folder_belongs_to_its_user_only(tmp_path: Path) -> None:
     open_cache(tmp_path / "a" / "cache")
     assert stat.S_IMODE((tmp_path / "a" / "cache").stat().st_mode) == 0o700
 
@@ -69,12 +69,12 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
     assert [each.name for each in tmp_path.iterdir()] == ["taken"]
 
 
-def test_the_engine_is_there() -> None:
+def test_the_engine_is_installed() -> None:
     check_engine()
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ([], "the sandbox needs wasmtime, which is not installed: run `make setup`"),
         (
@@ -84,8 +84,8 @@ def test_the_engine_is_there() -> None:
     ],
     ids=["no package", "a package for any machine"],
 )
-def test_a_missing_engine_is_told_in_plain_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], said: str
+def test_a_missing_engine_is_reported_with_the_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], message: str
 ) -> None:
     """On an odd platform pip takes the wheel for any machine, which has no engine."""
     for file in files:
@@ -93,5 +93,5 @@ def test_a_missing_engine_is_told_in_plain_words(
         (tmp_path / file).touch()
     monkeypatch.delitem(sys.modules, "wasmtime", raising=False)
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         check_engine()

@@ -1,4 +1,4 @@
-"""What was recorded comes first and one at a time; what parks waits until nothing else can move."""
+"""Recorded results come first, one at a time; parked calls wait until no other call can settle."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def calls_of(**answers: Any) -> tuple[OpenCalls, FakeBridge]:
     return OpenCalls(bridge, lambda: None), bridge
 
 
-async def test_what_is_recorded_comes_in_its_order_one_at_a_time() -> None:
+async def test_recorded_results_are_delivered_in_order_one_at_a_time() -> None:
     """L4: recorded results are handed over in the order in which they first settled."""
     calls, _ = calls_of(callTool=recorded, fetch=lambda _: "fresh")
     calls.ask(asked(1, "fetch"))
@@ -46,7 +46,7 @@ async def test_what_is_recorded_comes_in_its_order_one_at_a_time() -> None:
     assert batches == [[3], [4], [2], [1], []]
 
 
-async def test_what_need_not_wait_is_settled_as_it_is_asked() -> None:
+async def test_a_call_that_does_not_wait_settles_immediately() -> None:
     async def answer(_asked: Any) -> Any:
         return 1
 
@@ -56,7 +56,7 @@ async def test_what_need_not_wait_is_settled_as_it_is_asked() -> None:
     assert [each.number for each in calls.take()] == [1]
 
 
-async def test_what_just_happened_comes_together() -> None:
+async def test_new_results_are_delivered_together() -> None:
     calls, _ = calls_of(callTool=lambda _: 1)
     calls.ask(asked(1))
     calls.ask(asked(2))
@@ -78,7 +78,7 @@ async def test_a_dropped_call_is_cancelled_and_never_delivered() -> None:
     await calls.close()
 
 
-async def test_what_is_dropped_as_it_is_asked_has_begun_and_ends() -> None:
+async def test_a_call_dropped_at_its_start_has_started_and_ends() -> None:
     seen: list[str] = []
 
     async def sleep() -> None:
@@ -99,7 +99,7 @@ async def test_what_is_dropped_as_it_is_asked_has_begun_and_ends() -> None:
     assert seen == ["begun", "ended"]
 
 
-async def test_several_questions_become_one_signal_in_the_order_asked() -> None:
+async def test_several_questions_become_one_signal_in_order() -> None:
     """L6: … so all questions that can be asked are open at once."""
     calls, _ = calls_of(callTool=raising(Suspend("q2", "q3"), Suspend("q1")))
     calls.ask(asked(2))
@@ -123,7 +123,7 @@ async def lose_later(_asked: Any) -> Any:
     raise LeaseLost
 
 
-async def test_a_lost_lease_is_raised_at_once() -> None:
+async def test_a_lost_lease_is_raised_by_the_next_check() -> None:
     calls, _ = calls_of(callTool=lose_later, fetch=never)
     calls.ask(asked(1, "fetch"))
     calls.ask(asked(2))
@@ -134,7 +134,7 @@ async def test_a_lost_lease_is_raised_at_once() -> None:
     await calls.close()
 
 
-async def test_what_was_lost_before_any_wait_ends_the_asking() -> None:
+async def test_a_lease_lost_before_any_wait_is_raised_by_ask() -> None:
     calls, _ = calls_of(callTool=raising(LeaseLost()), fetch=never)
     calls.ask(asked(1, "fetch"))
     with pytest.raises(LeaseLost):
@@ -150,7 +150,7 @@ async def test_timers_are_dropped_at_the_end_and_others_are_named() -> None:
     await calls.close()
 
 
-async def test_what_may_not_be_asked_is_refused_and_the_host_is_not_asked() -> None:
+async def test_a_call_with_refused_arguments_does_not_reach_the_host() -> None:
     calls, bridge = calls_of(callTool=lambda _: 1)
     calls.ask(replace(asked(1), problem="too deep"))
     [delivery] = calls.take()
@@ -158,7 +158,7 @@ async def test_what_may_not_be_asked_is_refused_and_the_host_is_not_asked() -> N
     assert (delivery.value["message"], bridge.asked) == ("too deep", [])
 
 
-async def test_a_number_stands_for_one_call() -> None:
+async def test_a_number_identifies_one_call() -> None:
     calls, _ = calls_of(callTool=never)
     calls.ask(asked(1))
     with pytest.raises(ScriptError, match="twice under one number"):

@@ -1,4 +1,4 @@
-"""Work that begins at once, as if its task had been stepped already."""
+"""Work that starts immediately, as if its task had already made its first step."""
 
 import asyncio
 from contextvars import ContextVar
@@ -18,16 +18,16 @@ PLACE: ContextVar[str] = ContextVar("PLACE")
 def waiting(
     future: "asyncio.Future[Any]", seen: list[Any] | None = None
 ) -> "asyncio.Task[HostCallResult]":
-    """Begin what waits for a future, and notes what it has waited for."""
+    """Start work that waits for a future and records its result."""
 
     async def work() -> HostCallResult:
         try:
-            found = await future
+            result = await future
         except asyncio.CancelledError as error:
-            found = error.args
+            result = error.args
             raise
         finally:
-            (seen if seen is not None else []).append(found)
+            (seen if seen is not None else []).append(result)
         return DONE
 
     begun = begin(work())

@@ -1,4 +1,4 @@
-"""One entry: what is handed over when, what is stopped how, and how it ends."""
+"""One entry: the order of deliveries, how a script is stopped, and how it ends."""
 
 import asyncio
 import re
@@ -18,9 +18,9 @@ from tests.kit.scripts import script_of
 
 BOUNDS = Bounds(seconds=5)
 PROMPT = 0.05
-"""Seconds in which a script must be gone."""
+"""Seconds within which a script must have ended."""
 BUSY = 0.4
-"""What a machine may take away from a test that shares it."""
+"""Seconds that a shared machine may take from a test."""
 
 
 async def run(
@@ -45,13 +45,13 @@ CALL = 'const call = (n) => flo.callTool({ tool_id: "t", input: n }).then((e) =>
 # ---- modules and output
 
 
-async def test_the_entrypoint_gets_the_input_and_gives_the_output(sandbox: Sandbox) -> None:
+async def test_the_entrypoint_receives_the_input_and_returns_the_output(sandbox: Sandbox) -> None:
     """M9: the entrypoint is called with one argument, the input. It may be sync or async."""
     assert await run(sandbox, "export const run = (...given) => given;") == [{"n": 1}]
     assert await run(sandbox, "export async function run() {}") is None
 
 
-async def test_modules_may_be_cyclic_wait_and_hold_json(sandbox: Sandbox) -> None:
+async def test_modules_may_be_cyclic_use_top_level_await_and_import_json(sandbox: Sandbox) -> None:
     """M7: cyclic imports and top-level `await` work."""
     source = """
         import { two } from "./two.mjs";
@@ -64,28 +64,32 @@ async def test_modules_may_be_cyclic_wait_and_hold_json(sandbox: Sandbox) -> Non
     """
     two = 'import { one } from "./main.mjs"; await null; export const two = () => one() + 1;'
     others = {"two.mjs": two, "settings.json": '{"a": [1], "__proto__": 2}'}
-    found = await run(sandbox, source, others=others)
-    assert found == [2, {"a": [1], "__proto__": 2}, True, True]
+    result = await run(sandbox, source, others=others)
+    assert result == [2, {"a": [1], "__proto__": 2}, True, True]
 
 
-async def test_modules_are_evaluated_afresh(sandbox: Sandbox) -> None:
+async def test_modules_are_evaluated_again_in_each_entry(sandbox: Sandbox) -> None:
     """M7: nothing survives from one invocation to the next."""
     source = "globalThis.n = (globalThis.n ?? 0) + 1; export const run = () => globalThis.n;"
     assert [await run(sandbox, source) for _ in range(3)] == [1, 1, 1]
 
 
-async def test_a_module_that_throws_and_an_entrypoint_that_is_none(sandbox: Sandbox) -> None:
+async def test_a_module_that_throws_and_a_missing_entrypoint_fail(sandbox: Sandbox) -> None:
     """`SCRIPT_LOAD_ERROR`: the manifest or a module is broken; `details.diagnostics`."""
     with pytest.raises(ScriptError, match="at the top"):
         await run(sandbox, 'throw new Error("at the top");')
     with pytest.raises(ScriptLoadError, match="must export a function 'run', found 5") as broken:
         await run(sandbox, "export const run = 5;")
     assert broken.value.details
-    (told,) = broken.value.details["diagnostics"]
-    assert (told["file"], told["line"], told["code"]) == ("main.mjs", 1, "entrypoint-missing")
+    (reported,) = broken.value.details["diagnostics"]
+    assert (reported["file"], reported["line"], reported["code"]) == (
+        "main.mjs",
+        1,
+        "entrypoint-missing",
+    )
 
 
-async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:
+async def test_an_error_has_its_name_and_position(sandbox: Sandbox) -> None:
     """M10: a throw → `SCRIPT_ERROR`, `message` = the error's message, `details.name`, `.stack`."""
     with pytest.raises(ScriptError, match="no") as raised:
         await run(sandbox, "export function run() {\n  throw new RangeError('no');\n}")
@@ -95,7 +99,7 @@ async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:
 
 
 async def test_a_long_name_of_an_error_is_cut_with_a_mark(sandbox: Sandbox) -> None:
-    """The beginning of a secret is found by the mark behind it."""
+    """The mark makes the beginning of a cut secret recognisable."""
     with pytest.raises(ScriptError) as raised:
         await run(sandbox, 'export function run() { throw { name: "n".repeat(201) }; }')
     assert (raised.value.details or {})["name"] == "n" * 199 + "…"
@@ -109,9 +113,7 @@ async def test_a_long_name_of_an_error_is_cut_with_a_mark(sandbox: Sandbox) -> N
         'fetch("https://api.test")',
     ],
 )
-async def test_a_refused_host_call_points_at_the_line_that_asked(
-    sandbox: Sandbox, asking: str
-) -> None:
+async def test_a_refused_host_call_points_at_its_line(sandbox: Sandbox, asking: str) -> None:
     source = f"""export async function run() {{
         try {{ await {asking}; }} catch (e) {{ return e.stack; }}
     }}"""
@@ -121,7 +123,7 @@ async def test_a_refused_host_call_points_at_the_line_that_asked(
 # ---- order, clock, chance
 
 
-async def test_recorded_answers_win_races_as_they_did(sandbox: Sandbox) -> None:
+async def test_recorded_results_win_races_again(sandbox: Sandbox) -> None:
     """L4: … so `Promise.race` has the same winner in each entry."""
     source = f"{CALL} export const run = () => Promise.race([call(3), call(1), call(2)]);"
 
@@ -132,7 +134,7 @@ async def test_recorded_answers_win_races_as_they_did(sandbox: Sandbox) -> None:
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == 1
 
 
-async def test_all_jobs_are_done_before_the_next_answer(sandbox: Sandbox) -> None:
+async def test_all_jobs_run_before_the_next_delivery(sandbox: Sandbox) -> None:
     source = f"""{CALL}
         const seen = [];
         const note = async (n) => {{
@@ -149,7 +151,7 @@ async def test_all_jobs_are_done_before_the_next_answer(sandbox: Sandbox) -> Non
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == [1, -1, 2, -2]
 
 
-async def test_the_clock_stands_still_between_answers(sandbox: Sandbox) -> None:
+async def test_the_clock_stands_still_between_deliveries(sandbox: Sandbox) -> None:
     """L5: `Date.now()`, `new Date()`, `performance.now()` stand still between host calls."""
     source = f"""{CALL}
         export async function run() {{
@@ -159,11 +161,11 @@ async def test_the_clock_stands_still_between_answers(sandbox: Sandbox) -> None:
           return [...seen, Date.now(), performance.now()];
         }}
     """
-    found = await run(sandbox, source, FakeBridge({"callTool": echo}))
-    assert found == [BEGINS_MS, BEGINS_MS, 0, BEGINS_MS + 1, 1]
+    result = await run(sandbox, source, FakeBridge({"callTool": echo}))
+    assert result == [BEGINS_MS, BEGINS_MS, 0, BEGINS_MS + 1, 1]
 
 
-async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Sandbox) -> None:
+async def test_randomness_repeats_for_a_call_and_differs_between_calls(sandbox: Sandbox) -> None:
     """L5: `Math.random()` and `crypto` randomness come from a generator …, and repeat."""
     source = "export const run = () => [Math.random(), Math.random(), crypto.randomUUID()];"
     seeds = [bytes(32), bytes(32), bytes(31) + b"\1"]
@@ -181,9 +183,7 @@ async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Sand
     ],
     ids=["in turn", "together"],
 )
-async def test_others_have_their_turns_while_a_script_is_answered_at_once(
-    sandbox: Sandbox, asking: str
-) -> None:
+async def test_immediate_answers_do_not_block_the_loop(sandbox: Sandbox, asking: str) -> None:
     async def at_once(asked: Any) -> Any:
         return echo(asked)
 
@@ -201,7 +201,7 @@ async def test_others_have_their_turns_while_a_script_is_answered_at_once(
 
 
 @pytest.mark.parametrize("loop", ["while (true);", r"/^(a+)+\1c$/.test('a'.repeat(40) + 'b');"])
-async def test_the_cpu_budget_counts_computing_alone(sandbox: Sandbox, loop: str) -> None:
+async def test_the_cpu_limit_counts_computing_only(sandbox: Sandbox, loop: str) -> None:
     """Killed, `TIMEOUT`, `details.reason: "cpu"`; native loops and regular expressions too."""
     bounds = Bounds(seconds=5, cpu_ms=100)
     with pytest.raises(ToolTimeout) as raised:
@@ -217,7 +217,7 @@ async def test_lines_printed_before_a_timeout_are_not_lost(sandbox: Sandbox) -> 
     assert bridge.printed == [("info", "last words")]
 
 
-async def test_a_host_that_does_not_answer_runs_into_the_timeout(sandbox: Sandbox) -> None:
+async def test_a_host_that_never_answers_leads_to_the_timeout(sandbox: Sandbox) -> None:
     source = f"{CALL} export const run = () => call(1);"
     with pytest.raises(ToolTimeout):
         await run(sandbox, source, FakeBridge({"callTool": never}), bounds=Bounds(seconds=0.05))
@@ -244,7 +244,7 @@ async def test_cancelling_ends_a_script_at_once(threaded: Sandbox, source: str) 
     assert clock.monotonic() - begun < PROMPT + BUSY
 
 
-async def test_memory_can_be_bounded_lower(sandbox: Sandbox) -> None:
+async def test_the_memory_limit_of_a_manifest_holds(sandbox: Sandbox) -> None:
     source = "export const run = () => [...Array(40)].map(() => new Uint8Array(1 << 20)).length;"
     assert await run(sandbox, source) == 40
     with pytest.raises(OutOfMemory):
@@ -264,7 +264,7 @@ async def suspend(asked: Any) -> Any:
     raise Suspend(asked["input"])
 
 
-async def test_a_script_parks_when_nothing_in_it_can_move(sandbox: Sandbox) -> None:
+async def test_a_script_suspends_when_no_call_can_settle(sandbox: Sandbox) -> None:
     """L6: … it is driven on while a host call is in flight, a timer is set …."""
     source = """
         export const run = () => Promise.all([
@@ -309,7 +309,7 @@ async def test_open_host_calls_are_awaited_after_the_script_returned(sandbox: Sa
     ]
 
 
-async def test_a_question_that_nobody_awaits_does_not_park(sandbox: Sandbox) -> None:
+async def test_an_unawaited_question_does_not_suspend(sandbox: Sandbox) -> None:
     bridge = FakeBridge({"callTool": suspend})
     assert (
         await run(sandbox, f"{CALL} export const run = () => {{ call(1); return 2; }};", bridge)
@@ -318,7 +318,7 @@ async def test_a_question_that_nobody_awaits_does_not_park(sandbox: Sandbox) -> 
     assert [kind for kind, _ in bridge.warned] == ["script.unawaited_calls"]
 
 
-async def test_the_time_of_a_signal_keeps_no_script_from_parking(sandbox: Sandbox) -> None:
+async def test_an_open_timeout_signal_does_not_prevent_suspending(sandbox: Sandbox) -> None:
     """L6: "A script parks when nothing in it can move": what a signal was made for may be over."""
     made = "const signal = AbortSignal.timeout(3_600_000);"
     source = f"{CALL} export async function run() {{ {made} return call(1); }}"
@@ -326,7 +326,7 @@ async def test_the_time_of_a_signal_keeps_no_script_from_parking(sandbox: Sandbo
         await run(sandbox, source, FakeBridge({"callTool": suspend}), bounds=Bounds(seconds=1))
 
 
-async def test_the_time_of_a_signal_is_waited_for_where_nothing_parks(sandbox: Sandbox) -> None:
+async def test_a_timeout_signal_fires_if_no_call_is_parked(sandbox: Sandbox) -> None:
     source = """
         export const run = () => new Promise((resolve) => {
           AbortSignal.timeout(5).addEventListener("abort", () => resolve(1));
@@ -335,7 +335,7 @@ async def test_the_time_of_a_signal_is_waited_for_where_nothing_parks(sandbox: S
     assert await run(sandbox, source) == 1
 
 
-async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: Sandbox) -> None:
+async def test_only_unhandled_rejections_are_reported(sandbox: Sandbox) -> None:
     """An unhandled rejection is a warning event `script.unhandled_rejection`."""
     source = """
         export async function run() {
@@ -351,7 +351,7 @@ async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: Sandbox) -> N
     assert bridge.warned == [("script.unhandled_rejection", "lost")]
 
 
-async def test_what_a_timer_throws_is_told(sandbox: Sandbox) -> None:
+async def test_an_error_thrown_in_a_timer_is_reported(sandbox: Sandbox) -> None:
     bridge = FakeBridge()
     source = """
         export const run = () => new Promise((resolve) => {
@@ -363,7 +363,7 @@ async def test_what_a_timer_throws_is_told(sandbox: Sandbox) -> None:
     assert bridge.warned == [("script.unhandled_rejection", "in a timer")]
 
 
-async def test_the_host_is_told_how_long_a_script_computed(sandbox: Sandbox) -> None:
+async def test_the_host_receives_the_computing_time(sandbox: Sandbox) -> None:
     """`script_cpu_ms` counts over entries: one with nothing left is stopped."""
     spin = "export const run = () => { for (let n = 0; n < 3e6; n++); };"
     await run(sandbox, spin, bridge := FakeBridge())
@@ -392,7 +392,7 @@ async def test_a_line_is_cut_by_bytes_with_a_mark(sandbox: Sandbox, line: str, s
     assert bridge.printed == [("info", shown)]
 
 
-async def test_what_is_printed_counts_by_its_bytes(sandbox: Sandbox) -> None:
+async def test_console_lines_count_by_their_bytes(sandbox: Sandbox) -> None:
     """Past the cap one line `console output truncated`."""
     source = 'export const run = () => { for (let n = 0; n < 9; n++) console.log("\\u2603"); };'
     await run(sandbox, source, bridge := FakeBridge(), bounds=Bounds(seconds=5, log_bytes=10))

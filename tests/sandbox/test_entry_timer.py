@@ -1,4 +1,4 @@
-"""A timer stops what computes for too long, and counts nothing else."""
+"""A timer stops a script that computes for too long, and counts nothing else."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def timer_of(clock: FakeClock) -> EntryTimer:
     return EntryTimer(clock, seconds=10, cpu_ms=2000)
 
 
-def test_nothing_rings_in_time(clock: FakeClock) -> None:
+def test_no_alarm_rings_within_the_limits(clock: FakeClock) -> None:
     timer = timer_of(clock)
     timer.begin(is_sliced=False)
     clock.advance(1)
@@ -37,7 +37,7 @@ def test_computing_counts_over_all_steps_and_waiting_does_not(clock: FakeClock) 
     assert timer.alarm() == "cpu"
 
 
-def test_the_wall_counts_waiting_too(clock: FakeClock) -> None:
+def test_wall_time_includes_waiting(clock: FakeClock) -> None:
     timer = timer_of(clock)
     clock.advance(10.1)
     timer.begin(is_sliced=False)
@@ -64,7 +64,7 @@ def test_a_step_on_the_loop_is_short(clock: FakeClock) -> None:
     assert timer.alarm() == IS_LONG
 
 
-def test_what_was_ended_stops_at_once(clock: FakeClock) -> None:
+def test_an_ended_script_stops_at_the_next_alarm(clock: FakeClock) -> None:
     timer = timer_of(clock)
     timer.ended = "cancelled"
     assert timer.alarm() == "cancelled"
@@ -81,7 +81,7 @@ def test_each_reason_has_its_error(clock: FakeClock) -> None:
     assert isinstance(timer.error("closed"), Cancelled)
 
 
-def test_what_earlier_entries_computed_is_taken_from_the_time(clock: FakeClock) -> None:
+def test_computing_time_of_earlier_entries_counts(clock: FakeClock) -> None:
     """`script_cpu_ms`: computing time of one attempt."""
     timer = EntryTimer(clock, seconds=10, cpu_ms=2000, spent_ms=1500)
     timer.begin(is_sliced=False)

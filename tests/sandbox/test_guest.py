@@ -26,7 +26,7 @@ def request(bridge: FakeBridge, bounds: Bounds) -> EntryRequest:
     return EntryRequest(script=script_of(""), bridge=bridge, bounds=bounds, timer=timer)
 
 
-def test_a_script_begins_with_its_input_its_limits_and_the_time() -> None:
+def test_the_first_delivery_has_input_limits_and_time() -> None:
     first = beginning(request(FakeBridge(), Bounds(seconds=1, log_line_bytes=7)), {"n": 1})
     assert (first.kind, first.at_ms) == ("run", BEGINS_MS)
     assert first.value["input"] == {"n": 1}
@@ -56,20 +56,20 @@ def test_the_limit_of_messages_grows_with_the_limit_of_host_calls() -> None:
     assert most(1_000) > 1_000
 
 
-def test_bytes_do_not_depend_on_how_they_are_taken() -> None:
+def test_random_bytes_do_not_depend_on_the_sizes_of_reads() -> None:
     one, other = SeededBytes(b"seed" * 8), SeededBytes(b"seed" * 8)
     pieces = b"".join(one.take(size) for size in (1, 0, 63, 64, 200))
     assert pieces == other.take(328)
     assert len(set(pieces)) > 100
 
 
-def test_another_seed_gives_other_bytes_and_other_words() -> None:
+def test_another_seed_yields_other_bytes_and_words() -> None:
     one, other = SeededBytes(bytes(32)), SeededBytes(bytes(31) + b"\1")
     assert one.take(16) != other.take(16)
     assert one.words() != other.words()
 
 
-def test_words_take_nothing() -> None:
+def test_words_do_not_advance_the_sequence() -> None:
     one, other = SeededBytes(bytes(32)), SeededBytes(bytes(32))
     assert one.words() == one.words()
     assert one.take(8) == other.take(8)
@@ -80,58 +80,58 @@ def bounded_world(**more: Any) -> MachineWorld:
     return MachineWorld(modules={}, answer=lambda *_: "", chance=bytes, **(bounds | more))
 
 
-def test_what_was_asked_together_is_heard_in_order() -> None:
+def test_calls_of_one_batch_are_received_in_order() -> None:
     world = bounded_world()
     world.receive("ask\n1\na\n{}\0ask\n2\nb\n{}\0drop\n1\n", [])
-    assert [(said.kind, said.number) for said in world.outbox] == [
+    assert [(message.kind, message.number) for message in world.outbox] == [
         ("ask", 1),
         ("ask", 2),
         ("drop", 1),
     ]
 
 
-def test_a_line_may_hold_a_nul() -> None:
+def test_a_console_line_may_contain_nul() -> None:
     world = bounded_world()
     world.receive("print\n0\ninfo\na\0b", [])
-    assert [said.value for said in world.outbox] == ["a\0b"]
+    assert [message.value for message in world.outbox] == ["a\0b"]
 
 
-def test_nothing_is_heard_after_the_end() -> None:
+def test_messages_after_the_end_are_dropped() -> None:
     world = bounded_world()
     world.receive("done\n0\n1", [])
     world.receive("ask\n1\na\n{}", [])
-    assert [said.kind for said in world.outbox] == ["done"]
+    assert [message.kind for message in world.outbox] == ["done"]
 
 
-def test_what_was_heard_is_not_heard_again() -> None:
+def test_a_muted_world_drops_messages() -> None:
     world = bounded_world(is_muted=True)
     world.receive("ask\n1\na\n{}", [])
     assert (world.outbox, world.messages) == ([], 0)
 
 
-def test_a_flood_is_ended() -> None:
+def test_too_many_messages_end_the_script() -> None:
     world = bounded_world()
     with pytest.raises(ScriptError, match="floods its host"):
         for number in range(4):
             world.receive(f"ask\n{number}\na\n{{}}", [])
 
 
-def test_open_host_calls_hold_no_more_than_the_memory_may() -> None:
+def test_open_host_calls_cannot_hold_more_than_the_memory() -> None:
     world = bounded_world()
     with pytest.raises(OutOfMemory, match="the open host calls"):
         world.receive("ask\n1\nfetch\n{}", [bytes(1000)])
 
 
 @pytest.mark.parametrize("count", [-1, 65_537, 2**31])
-def test_a_script_gets_so_much_by_chance_as_it_can_ask_for(count: int) -> None:
+def test_random_bytes_are_bounded(count: int) -> None:
     world = bounded_world()
     assert world.draw(65_536) == bytes(65_536)
     with pytest.raises(ScriptError, match=f"asked for {count} random bytes"):
         world.draw(count)
 
 
-def test_arguments_have_a_size_whatever_the_script_says_of_it() -> None:
-    """What is capped in a script is capped by its host too: the size of a message, how many."""
+def test_the_size_of_arguments_is_checked_by_the_host() -> None:
+    """The host enforces the limits of the guest sources, too: sizes and numbers of messages."""
     world = bounded_world(most_characters=500)
     world.receive(f'ask\n1\na\n{{"b":"{"x" * 400}"}}', [])
     with pytest.raises(ScriptError, match="more at once than it may"):

@@ -15,7 +15,7 @@ def test_a_host_call_has_a_name_and_arguments() -> None:
     assert message.value == {"key": "a\nb"}
 
 
-def test_bytes_stand_beside_the_arguments() -> None:
+def test_bytes_are_attachments_of_the_arguments() -> None:
     message = read_message('ask\n1\nfetch\n{"body":{"attachment":0}}', [b"\xff"], 200)
     assert message.value == {"body": {"attachment": 0}, "attachments": [b"\xff"]}
 
@@ -41,16 +41,14 @@ def test_bytes_stand_beside_the_arguments() -> None:
         "done\n0",
     ],
 )
-def test_what_has_no_form_ends_the_script(text: str) -> None:
+def test_a_malformed_message_ends_the_script(text: str) -> None:
     with pytest.raises(ScriptError):
         read_message(text, [], 200)
 
 
 @pytest.mark.parametrize(("levels", "is_refused"), [(200, False), (201, True), (100_000, True)])
-def test_arguments_that_are_nested_too_deeply_are_a_mistake_and_no_end(
-    levels: int, is_refused: bool
-) -> None:
-    """`json_depth`: 200; what a script gives is counted, and not the object that it crosses in."""
+def test_arguments_nested_too_deeply_refuse_the_call_only(levels: int, is_refused: bool) -> None:
+    """`json_depth` counts the levels of the arguments, not the object around them."""
     spelled = '{"input":' + "[" * levels + "]" * levels + "}"
     message = read_message(f"ask\n1\ncallTool\n{spelled}", [], 200)
     assert message.problem.startswith("the arguments of callTool may") is is_refused
@@ -61,13 +59,13 @@ def test_bytes_cannot_be_forged() -> None:
     assert read_message('ask\n1\nfetch\n{"attachments":[1]}', [], 200).value == {}
 
 
-def test_a_line_keeps_its_breaks() -> None:
+def test_a_console_line_keeps_its_line_breaks() -> None:
     message = read_message("print\n0\nerror\none\ntwo", [], 200)
     assert (message.name, message.value) == ("error", "one\ntwo")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("NaN", "NaN is not a number of JSON"),
         ("[-Infinity]", "-Infinity is not a number of JSON"),
@@ -79,8 +77,8 @@ def test_a_line_keeps_its_breaks() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_plain_json_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ScriptError, match=said):
+def test_values_that_are_not_plain_json_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ScriptError, match=message):
         read_json(text, 200, "the output")
 
 
@@ -94,12 +92,12 @@ def test_what_is_no_plain_json_is_refused(text: str, said: str) -> None:
         ("[" + "[]," * 500 + "1.5e3]", [*[[]] * 500, 1500.0]),
     ],
 )
-def test_what_is_json_is_read_with_whole_characters(text: str, value: Any) -> None:
-    found = read_json(text, 200, "the output")
-    assert value is None or found == value
+def test_json_is_parsed_with_surrogate_pairs_joined(text: str, value: Any) -> None:
+    result = read_json(text, 200, "the output")
+    assert value is None or result == value
 
 
-def test_bytes_leave_a_value_and_their_place_stays() -> None:
+def test_bytes_of_a_value_become_attachments() -> None:
     value = {"status": 200, "body": b"ab", "headers": MappingProxyType({"a": "b"})}
     text, attachments = Delivery(kind="settle", number=3, value=value, at_ms=0).to_wire()
     assert attachments == [b"ab"]
@@ -107,7 +105,7 @@ def test_bytes_leave_a_value_and_their_place_stays() -> None:
     assert read_json(text.split("\n", 2)[2], 200, "it")["body"] == {"attachment": 0}
 
 
-def test_a_host_that_settles_with_anything_else_is_told() -> None:
+def test_a_result_that_is_not_json_raises_type_error() -> None:
     delivery = Delivery(kind="settle", number=1, value=object(), at_ms=0)
     with pytest.raises(TypeError, match="settled with a object, which is not JSON"):
         delivery.to_wire()
@@ -120,20 +118,20 @@ CONTENT = frame_of("post", [b"text", b"", b"\0\xff"]) + frame_of("idle")
 def test_frames_are_read_in_pieces_of_any_size(size: int) -> None:
     frames = FrameReader(1000)
     pieces = [CONTENT[at : at + size] for at in range(0, len(CONTENT), size)]
-    found = [frame for piece in pieces for frame in frames.feed(piece)]
-    assert found == [("post", [b"text", b"", b"\0\xff"]), ("idle", [])]
+    result = [frame for piece in pieces for frame in frames.feed(piece)]
+    assert result == [("post", [b"text", b"", b"\0\xff"]), ("idle", [])]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"\0\0\0\0", "1 to 65536 parts, found 0"),
         (b"\xff\xff\xff\xff", "parts, found 4294967295"),
         (b"\1\0\0\0\xff\xff\xff\x7f", "at most 1000 bytes"),
     ],
 )
-def test_what_cannot_be_a_frame_is_refused_before_it_is_kept(content: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_an_invalid_frame_is_refused_before_it_is_buffered(content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         list(FrameReader(1000).feed(content))
 
 

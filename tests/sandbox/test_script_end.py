@@ -69,7 +69,7 @@ def test_each_ending_has_its_code(kind: str, value: Any, code: str, message: str
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         None,
         5,
@@ -81,25 +81,25 @@ def test_each_ending_has_its_code(kind: str, value: Any, code: str, message: str
         {"kind": "thrown", "name": ["InternalError"], "message": "out of memory"},
     ],
 )
-def test_an_error_of_any_shape_is_one_of_the_script(said: Any) -> None:
-    assert error_of("fail", said).code == "SCRIPT_ERROR"
+def test_a_thrown_value_of_any_shape_becomes_an_error(message: Any) -> None:
+    assert error_of("fail", message).code == "SCRIPT_ERROR"
 
 
-def test_a_tool_error_keeps_what_it_was_made_with() -> None:
-    said = {"kind": "tool", "code": "BUSY", "message": "later", "retryable": True}
-    error = error_of("fail", said | {"continuable": False, "details": [1]})
+def test_a_tool_error_keeps_its_members() -> None:
+    message = {"kind": "tool", "code": "BUSY", "message": "later", "retryable": True}
+    error = error_of("fail", message | {"continuable": False, "details": [1]})
     assert isinstance(error, ToolFailed)
     assert (error.retryable, error.continuable, error.details) == (True, False, {"value": [1]})
 
 
-def test_our_own_frames_are_cut_from_a_stack() -> None:
+def test_frames_of_the_guest_sources_are_removed() -> None:
     """M10: `details.name`, `details.stack`."""
     stack = "    at run (tool:///main.mjs:1:2)\n    at f (flo:guest:3:4)\n    at g (native)\n"
     error = error_of("fail", {"kind": "thrown", "name": "E", "message": "m", "stack": stack})
     assert error.details == {"name": "E", "stack": "    at run (tool:///main.mjs:1:2)"}
 
 
-def test_a_machine_that_broke_says_so() -> None:
+def test_a_broken_machine_is_reported() -> None:
     assert "its stack is used up" in str(crashed("wasm trap: call stack exhausted"))
     assert "broke its sandbox" in str(crashed("wasm trap: unreachable"))
 
@@ -109,7 +109,7 @@ def module(source: str) -> dict[str, Module]:
 
 
 @pytest.mark.parametrize(
-    ("source", "shown", "name", "wanted"),
+    ("source", "shown", "name", "expected"),
     [
         ('throw new RangeError("bad " + a.x)', "1:31", "RangeError", "1:7"),
         ('throw new RangeError("bad")', "1:11", "RangeError", "1:7"),
@@ -124,36 +124,36 @@ def module(source: str) -> dict[str, Module]:
         ("", "1:1", "", "1:1"),
     ],
 )
-def test_a_frame_is_moved_to_where_the_error_was_made(
-    source: str, shown: str, name: str, wanted: str
+def test_a_frame_points_at_the_new_of_its_error(
+    source: str, shown: str, name: str, expected: str
 ) -> None:
     rest = "    at run (tool:///a.mjs:8:1)"
     frames = point_at_new([f"    at f (tool:///a.mjs:{shown})", rest], name, module(source))
-    assert frames == [f"    at f (tool:///a.mjs:{wanted})", rest]
+    assert frames == [f"    at f (tool:///a.mjs:{expected})", rest]
 
 
-def test_the_constructor_of_a_class_of_errors_is_left_out() -> None:
+def test_the_frame_of_an_error_constructor_is_skipped() -> None:
     source = "class Own extends Error {}\nthrow new Own('b' + a.x)"
     frames = ["    at Own (tool:///a.mjs:1:1)", "    at tool:///a.mjs:2:21"]
     assert point_at_new(frames, "Error", module(source)) == ["    at tool:///a.mjs:2:7"]
 
 
-def test_a_function_that_throws_is_not_left_out() -> None:
+def test_the_frame_of_a_throwing_function_is_kept() -> None:
     source = "function f() { throw new Error(x.y) }\nf(1)"
     frames = ["    at f (tool:///a.mjs:1:32)", "    at run (tool:///a.mjs:2:1)"]
-    wanted = ["    at f (tool:///a.mjs:1:22)", frames[1]]
-    assert point_at_new(frames, "Error", module(source)) == wanted
+    expected = ["    at f (tool:///a.mjs:1:22)", frames[1]]
+    assert point_at_new(frames, "Error", module(source)) == expected
 
 
 @pytest.mark.parametrize("frame", ["", "    at f (native)", "    at f (tool:///other.mjs:1:1)"])
-def test_what_is_not_known_stays_as_it_is(frame: str) -> None:
+def test_an_unknown_frame_stays_unchanged(frame: str) -> None:
     assert point_at_new([frame], "Error", module("")) == [frame]
 
 
 @pytest.mark.parametrize(
     "thrown", ["new RangeError('bad ' + input.x)", "new Own(`bad ${input.x}`)", "new Error('bad')"]
 )
-async def test_every_engine_shows_the_place_of_the_new(sandbox: Sandbox, thrown: str) -> None:
+async def test_every_engine_reports_the_position_of_the_new(sandbox: Sandbox, thrown: str) -> None:
     source = f"class Own extends Error {{}}\nexport function run(input) {{\n  throw {thrown};\n}}"
     with pytest.raises(ScriptError) as raised:
         await sandbox.run(script_of(source), {"x": 1}, FakeBridge(), Bounds(seconds=5))

@@ -1,4 +1,4 @@
-"""Sources as engines read them: our world as one text, modules by the names of stacks."""
+"""The sources that engines evaluate: the guest sources as one text, modules under their URLs."""
 
 import json
 import re
@@ -17,22 +17,22 @@ from tests.kit.scripts import script_of
 DECLARED = re.compile(r"^declare (?:const|function|class) (\w+)", re.MULTILINE)
 
 
-def test_our_world_is_one_function_of_what_it_needs() -> None:
+def test_the_guest_source_is_one_function_of_the_host_functions() -> None:
     source = guest_source()
     assert source.startswith("(function (post, answer, ")
     assert source.endswith("})")
 
 
-def test_json_is_a_module_whatever_stands_in_it() -> None:
+def test_any_json_becomes_a_module() -> None:
     module = Module(name="a.json", source='{"__proto__": "\u2028"}', imports={}, is_json=True)
     assert source_of(module) == 'export default JSON.parse("{\\"__proto__\\": \\"\\u2028\\"}");'
 
 
-def test_the_runtime_keeps_its_name_and_files_get_one() -> None:
+def test_the_runtime_keeps_its_name_and_files_get_a_url() -> None:
     assert [url_of(name) for name in (RUNTIME, "lib/a.mts")] == [RUNTIME, "tool:///lib/a.mts"]
 
 
-def test_a_plan_names_each_module_and_what_it_may_import() -> None:
+def test_a_plan_lists_each_module_with_its_imports() -> None:
     plan = json.loads(plan_of(script_of("1;", {"b.mjs": "2;"})))
     assert plan["entry"] == "tool:///main.mjs"
     assert sorted(plan["modules"]) == [RUNTIME, "tool:///b.mjs", "tool:///main.mjs"]
@@ -54,7 +54,7 @@ def test_every_global_of_scripts_is_declared() -> None:
     assert declared == set(names.split())
 
 
-def test_functions_of_later_versions_say_so() -> None:
+def test_unavailable_functions_are_declared_as_such() -> None:
     """Functions of later deliveries are declared with `Not available in this version`."""
     later = re.findall(r"/\*\* Not available in this version \*/\n  (\w+)", fixed_part())
     assert len(later) == 7 + 6 + 6

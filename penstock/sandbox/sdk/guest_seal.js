@@ -55,7 +55,8 @@ const floOfScripts = sealed({
 });
 exposeForGood("flo", floOfScripts);
 
-// WeakRef and FinalizationRegistry depend on garbage collection, which does not repeat in a replay.
+// WeakRef and FinalizationRegistry depend on garbage collection, which does not repeat in a replay. The
+// other globals exist in some engines only.
 for (const name of ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics", "WebAssembly", "Intl"]) {
   delete globalThis[name];
 }

@@ -1,4 +1,4 @@
-"""Confinement: what is left to a process that breaks out of its engine, layer by layer."""
+"""Confinement: what a process can still do that breaks out of its engine, layer by layer."""
 
 import json
 import os
@@ -53,14 +53,14 @@ EVERYTHING = [
 
 
 def command(layers: list[str], **more: object) -> Command:
-    given: dict[str, object] = {
+    passed: dict[str, object] = {
         "argv": ["unused"],
         "folder": Path("/"),
         "layers": layers,
         "execute": [sys.executable, sys.prefix, sys.base_prefix, *SYSTEM],
         "read": LOOKED_AT,
     }
-    return Command(**(given | more))  # type: ignore[arg-type]
+    return Command(**(passed | more))  # type: ignore[arg-type]
 
 
 def confined(plan: str, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -77,22 +77,22 @@ def denied(secret: Path, layers: list[str]) -> list[str]:
     secret.write_text("secret")
     done = confined(command(layers).plan(), "-c", TRIES, str(secret), str(os.getpid()))
     assert done.returncode == 0, done.stderr
-    found: list[str] = json.loads(done.stdout)
-    return found
+    result: list[str] = json.loads(done.stdout)
+    return result
 
 
 def probed() -> dict[str, str]:
-    """Try each layer as a server does at its start: in a process that did nothing else before."""
+    """Try each layer as a server does at its start: in a fresh process."""
     program = (
         "import json; from penstock.sandbox.processes.confine import probe; "
         "print(json.dumps(probe()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    result: dict[str, str] = json.loads(done.stdout)
+    return result
 
 
-def test_with_all_layers_nothing_is_left(tmp_path: Path) -> None:
+def test_all_layers_together_deny_everything(tmp_path: Path) -> None:
     """Confined by the OS (files, network, processes, memory)."""
     layers = [name for name, why in probed().items() if not why]
     left = set(EVERYTHING) - set(denied(tmp_path / "secret", layers))
@@ -107,7 +107,7 @@ def test_with_all_layers_nothing_is_left(tmp_path: Path) -> None:
         ("namespaces", {"connect"}),
     ],
 )
-def test_each_layer_holds_something_or_the_program_does_not_run(
+def test_each_layer_denies_something_or_the_program_does_not_run(
     tmp_path: Path, layer: str, what: set[str]
 ) -> None:
     if probed()[layer]:
@@ -117,7 +117,7 @@ def test_each_layer_holds_something_or_the_program_does_not_run(
         assert what <= set(denied(tmp_path / "secret", ["no_new_privs", layer]))
 
 
-def test_limits_are_laid_and_a_write_beyond_them_only_fails(tmp_path: Path) -> None:
+def test_a_write_beyond_the_limit_fails_without_killing_the_process(tmp_path: Path) -> None:
     plan = command([], limits={"FSIZE": 0, "CORE": 0}).plan()
     program = f"import pathlib; pathlib.Path({str(tmp_path / 'a')!r}).write_text('x')"
     done = confined(plan, "-c", program)
@@ -126,19 +126,21 @@ def test_limits_are_laid_and_a_write_beyond_them_only_fails(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "message"),
     [
         ({"layers": ["seccomp"], "parent": 1}, "the parent process has ended"),
         ({"layers": ["landlock"], "execute": ["/no/such\0"]}, "embedded null"),
     ],
 )
-def test_what_cannot_be_confined_does_not_run(plan: dict[str, object], said: str) -> None:
-    """Never silently less: the program is not begun."""
+def test_a_program_that_cannot_be_confined_does_not_run(
+    plan: dict[str, object], message: str
+) -> None:
+    """A missing layer is never ignored: the program does not start."""
     whole = json.loads(command([]).plan()) | plan
     done = confined(json.dumps(whole), "-c", "print('it ran')")
     assert done.stdout == ""
     assert done.returncode
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.returncode in {1, REFUSED}
 
 
@@ -177,11 +179,11 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("place", "machine"), [*enumerate(["x86_64", "aarch64"])])
-def test_the_calls_that_are_refused_are_those_of_these_names(place: int, machine: str) -> None:
+def test_the_denied_system_calls_have_these_names(place: int, machine: str) -> None:
     _, refused = MACHINES[machine]
     assert sorted(refused) == sorted(numbers[place] for numbers in NUMBERS.values())
 
 
-def test_a_layer_that_can_be_laid_has_no_reason_and_any_other_has_one() -> None:
-    """Nothing else may stand there: what is not known would count as a layer that is had."""
+def test_a_probe_reports_a_reason_for_each_missing_layer() -> None:
+    """An unknown name would count as an available layer."""
     assert set(map(type, probed().values())) == {str}

@@ -29,9 +29,9 @@ pytestmark = pytest.mark.slow("each script has a process of its own, which takes
 
 @pytest.fixture(scope="module")
 def deno(machine_code: Path) -> Iterator[ProcessSandbox]:
-    found = open_deno(SystemClock(), machine_code)
-    yield found
-    asyncio.run(found.close())
+    result = open_deno(SystemClock(), machine_code)
+    yield result
+    asyncio.run(result.close())
 
 
 async def run(deno: ProcessSandbox, source: str, **more: Any) -> Any:
@@ -42,24 +42,24 @@ async def run(deno: ProcessSandbox, source: str, **more: Any) -> Any:
     return await deno.run(script_of(source), {"n": 1}, FakeBridge({"callTool": echo}), bounds)
 
 
-def test_it_is_installed_here() -> None:
+def test_deno_is_installed_for_tests() -> None:
     assert missing_deno() == ""
     assert Path(binary()).name == "deno"
 
 
-def test_it_starts_with_no_permission_and_no_surroundings(tmp_path: Path) -> None:
+def test_deno_starts_without_permissions_and_environment(tmp_path: Path) -> None:
     """One single-use process, zero permissions."""
-    found = command(tmp_path, 64)
-    assert not [each for each in found.argv if each.startswith("--allow") or each == "-A"]
-    assert {"--no-prompt", "--no-remote", "--no-npm", "--cached-only"} <= set(found.argv)
-    assert sorted(found.environment) == ["DENO_DIR", "NO_COLOR", "TZ"]
-    assert found.limits["FSIZE"] == 0
+    result = command(tmp_path, 64)
+    assert not [each for each in result.argv if each.startswith("--allow") or each == "-A"]
+    assert {"--no-prompt", "--no-remote", "--no-npm", "--cached-only"} <= set(result.argv)
+    assert sorted(result.environment) == ["DENO_DIR", "NO_COLOR", "TZ"]
+    assert result.limits["FSIZE"] == 0
     mib = 1 << 20
-    assert (found.limits["DATA"] - command(tmp_path, 63).limits["DATA"]) == mib
-    assert 64 * mib < found.limits["DATA"] < 1024 * mib
+    assert (result.limits["DATA"] - command(tmp_path, 63).limits["DATA"]) == mib
+    assert 64 * mib < result.limits["DATA"] < 1024 * mib
 
 
-async def test_a_script_asks_its_host_and_returns(deno: ProcessSandbox) -> None:
+async def test_a_script_makes_a_host_call_and_returns(deno: ProcessSandbox) -> None:
     source = """
         export async function run({ n }) {
           const { output } = await flo.callTool({ tool_id: "t", input: n });
@@ -85,12 +85,12 @@ async def test_a_script_asks_its_host_and_returns(deno: ProcessSandbox) -> None:
         ("(() => { try { atob('a'); } catch (e) { return [e.name, e.code]; } })()", None),
     ],
 )
-async def test_what_v8_has_otherwise_is_made_alike(
+async def test_globals_of_v8_equal_those_of_quickjs(
     deno: ProcessSandbox, expression: str, shown: Any
 ) -> None:
     """`Number.toLocaleString` and the like give the invariant form on both."""
-    wanted = ["InvalidCharacterError", 5] if shown is None else shown
-    assert await run(deno, f"export const run = () => {expression};") == wanted
+    expected = ["InvalidCharacterError", 5] if shown is None else shown
+    assert await run(deno, f"export const run = () => {expression};") == expected
 
 
 ESCAPES = [
@@ -105,15 +105,17 @@ ESCAPES = [
 
 
 @pytest.mark.parametrize("expression", ESCAPES)
-async def test_nothing_that_is_handed_in_leads_out(deno: ProcessSandbox, expression: str) -> None:
+async def test_no_object_leads_out_of_the_realm_of_scripts(
+    deno: ProcessSandbox, expression: str
+) -> None:
     with pytest.raises(ScriptError):
         await run(deno, f"export const run = async () => {expression};")
 
 
-async def test_what_is_thrown_at_the_end_of_the_stack_is_of_the_script(
+async def test_a_stack_overflow_throws_an_error_of_the_scripts_realm(
     deno: ProcessSandbox,
 ) -> None:
-    """A foreign object from outside would lead to what is outside."""
+    """An object of the outer realm would give access to that realm."""
     source = """
         export function run() {
           const foreign = [];
@@ -142,7 +144,7 @@ async def test_what_is_thrown_at_the_end_of_the_stack_is_of_the_script(
     ],
     ids=["loop", "heap", "buffers"],
 )
-async def test_its_process_ends_and_the_next_one_serves(
+async def test_a_process_serves_one_script_and_ends(
     deno: ProcessSandbox, source: str, bounds: dict[str, Any], error: type[CallError]
 ) -> None:
     await deno.warm(64)
@@ -151,7 +153,7 @@ async def test_its_process_ends_and_the_next_one_serves(
     assert await run(deno, "export const run = () => 1;") == 1
 
 
-async def test_what_is_answered_at_once_does_not_mix_with_what_is_on_its_way(
+async def test_synchronous_answers_do_not_mix_with_deliveries(
     deno: ProcessSandbox,
 ) -> None:
     source = """
@@ -173,8 +175,8 @@ async def test_what_is_answered_at_once_does_not_mix_with_what_is_on_its_way(
             "time.formatUnixTimestamp": lambda asked: str(asked["seconds"]),
         }
     )
-    found = await deno.run(script_of(source), {}, bridge, Bounds(seconds=20))
-    assert found == [[n, str(n), 36] for n in range(40)]
+    result = await deno.run(script_of(source), {}, bridge, Bounds(seconds=20))
+    assert result == [[n, str(n), 36] for n in range(40)]
 
 
 SOURCE = """export async function run({ n }) {
@@ -185,20 +187,20 @@ SOURCE = """export async function run({ n }) {
 """
 
 
-async def address_of(told: asyncio.Queue[str], run: asyncio.Task[Any]) -> str:
-    waiting = asyncio.create_task(told.get())
+async def address_of(reported: asyncio.Queue[str], run: asyncio.Task[Any]) -> str:
+    waiting = asyncio.create_task(reported.get())
     await asyncio.wait([waiting, run], return_when=asyncio.FIRST_COMPLETED)
     return waiting.result() if waiting.done() else str(await run)
 
 
 @pytest.mark.slow("a process of Deno begins, with an inspector")
 async def test_a_breakpoint_stops_at_its_line_and_values_can_be_seen(machine_code: Path) -> None:
-    told: asyncio.Queue[str] = asyncio.Queue()
-    sandbox = DebugSandbox(SystemClock(), machine_code, told.put_nowait)
+    reported: asyncio.Queue[str] = asyncio.Queue()
+    sandbox = DebugSandbox(SystemClock(), machine_code, reported.put_nowait)
     host = FakeBridge({"callTool": lambda asked: {"status": "success", "output": asked["input"]}})
     bounds = Bounds(seconds=0.01, cpu_ms=10)
     run = asyncio.create_task(sandbox.run(script_of(SOURCE), {"n": 21}, host, bounds))
-    devtools = await DevTools.attach(await address_of(told, run))
+    devtools = await DevTools.attach(await address_of(reported, run))
     await devtools.ask("Debugger.enable")
     await devtools.ask("Debugger.setBreakpointByUrl", url="tool:///main.mjs", lineNumber=3)
     await devtools.ask("Runtime.runIfWaitingForDebugger")
@@ -226,7 +228,7 @@ def test_the_next_port_is_taken_if_one_is_not_free() -> None:
     assert (free_port(0), free_port(1_000_000)) == (0, 0)
 
 
-def test_a_port_that_is_free_is_the_one_and_without_a_wish_it_is_any() -> None:
+def test_a_free_port_is_used_and_zero_means_any() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

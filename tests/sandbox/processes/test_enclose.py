@@ -1,4 +1,4 @@
-"""What a command cannot do from inside: see, write, reach, or undo what encloses it."""
+"""What an enclosed command cannot do: see, write, reach, or undo its enclosure."""
 
 import asyncio
 import sys
@@ -21,8 +21,8 @@ def project(tmp_path: Path) -> Path:
 
 
 async def enclosed(project: Path, text: str, **more: object) -> ShellEnd:
-    given = {"hidden": (".env", ".penstock"), "kept": (".git",), "writable": ("src/gen",), **more}
-    enclosure = Enclosure(**given)  # type: ignore[arg-type]
+    passed = {"hidden": (".env", ".penstock"), "kept": (".git",), "writable": ("src/gen",), **more}
+    enclosure = Enclosure(**passed)  # type: ignore[arg-type]
     return await run_shell(
         ShellCommand(text=text, folder=project, enclosure=enclosure, seconds=5, most_bytes=10_000)
     )
@@ -49,7 +49,7 @@ def names(folder: Path) -> list[str]:
         "cat /proc/1/root/../near /proc/1/environ /proc/1/cwd/.env",
     ],
 )
-async def test_what_is_hidden_cannot_be_read(project: Path, text: str) -> None:
+async def test_hidden_files_cannot_be_read(project: Path, text: str) -> None:
     end = await enclosed(project, text, writable=("",))
     assert (end.refused, "secret" in end.stdout) == ("", False)
     assert (project / ".env").read_text() == "secret\n"
@@ -72,7 +72,7 @@ async def test_what_is_hidden_cannot_be_read(project: Path, text: str) -> None:
         "echo x > /new",
     ],
 )
-async def test_only_what_is_writable_can_be_written(project: Path, text: str) -> None:
+async def test_only_writable_folders_can_be_written(project: Path, text: str) -> None:
     end = await enclosed(project, text)
     assert (end.refused, end.code == 0) == ("", False)
     assert (project / "outside").read_text() == (project / ".git/config").read_text() == "secret\n"
@@ -89,11 +89,11 @@ async def test_only_what_is_writable_can_be_written(project: Path, text: str) ->
         "echo x > /tmp/a",
     ],
 )
-async def test_what_is_writable_is(project: Path, text: str) -> None:
+async def test_writable_folders_can_be_written(project: Path, text: str) -> None:
     assert (await enclosed(project, text)).stderr == ""
 
 
-async def test_it_sees_no_other_processes_and_has_no_powers(project: Path) -> None:
+async def test_a_command_sees_no_other_processes_and_has_no_capabilities(project: Path) -> None:
     end = await enclosed(project, "ls /proc | grep -c '^[0-9]'; grep -h CapEff /proc/self/status")
     processes, powers = end.stdout.split("\n")[:2]
     assert int(processes) < 6
@@ -101,7 +101,7 @@ async def test_it_sees_no_other_processes_and_has_no_powers(project: Path) -> No
 
 
 @pytest.mark.parametrize(("network", "answered"), [(False, "no"), (True, "yes")])
-async def test_it_reaches_a_server_only_if_that_is_wanted(
+async def test_a_command_reaches_the_network_only_if_allowed(
     project: Path, *, network: bool, answered: str
 ) -> None:
     """§12.3: "no network unless `shell_network = true`"."""
@@ -134,7 +134,7 @@ THREADS = (
     "for _ in range(200):\n  try: threading.Thread(target=time.sleep, args=[60]).start()\n"
     "  except RuntimeError: break\n"
 )
-"""As root the system's own limit of processes does not hold; else they meet it first."""
+"""RLIMIT_NPROC does not hold for root; for other users it is reached before the count."""
 SHARES = (
     "import os, time\n"
     "for _ in range(4):\n  if not os.fork(): kept = b'x' * (40 << 20); time.sleep(60)\n"
@@ -152,7 +152,7 @@ SHARES = (
     ],
     ids=["processes", "threads", "memory of several"],
 )
-async def test_a_command_that_takes_too_much_is_stopped(
+async def test_a_command_beyond_its_bounds_is_stopped(
     project: Path, program: str, memory_mb: int, bound: str
 ) -> None:
     command = f'{PYTHON} -c "{program}"'
@@ -161,7 +161,7 @@ async def test_a_command_that_takes_too_much_is_stopped(
     assert end.stderr.endswith(f"penstock stopped this: it has {bound}\n")
 
 
-async def test_one_process_that_takes_too_much_memory_is_refused_it(project: Path) -> None:
+async def test_one_process_cannot_allocate_more_than_its_memory(project: Path) -> None:
     program = "try: kept = b'x' * (300 << 20)\nexcept MemoryError: print('no')"
     end = await enclosed(project, f'{PYTHON} -c "{program}"', memory_mb=100)
     assert (end.code, end.stdout) == (0, "no\n")

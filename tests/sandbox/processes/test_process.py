@@ -50,8 +50,8 @@ os.kill(os.getpid(), 9)
 
 @pytest.fixture
 def reaper() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as found:
-        yield found
+    with ThreadPoolExecutor(1) as threads:
+        yield threads
 
 
 def begun(program: str, folder: Path, reaper: ThreadPoolExecutor) -> Process:
@@ -59,7 +59,7 @@ def begun(program: str, folder: Path, reaper: ThreadPoolExecutor) -> Process:
     return Process(Command(argv=argv, folder=folder, limits={"CORE": 0}), reaper)
 
 
-async def test_frames_come_and_go_however_large(tmp_path: Path, reaper: ThreadPoolExecutor) -> None:
+async def test_frames_of_any_size_are_exchanged(tmp_path: Path, reaper: ThreadPoolExecutor) -> None:
     with closing(begun(ECHO, tmp_path, reaper)) as process:
         large = bytes(1 << 18)
         process.write("one", b"a", large)
@@ -69,7 +69,7 @@ async def test_frames_come_and_go_however_large(tmp_path: Path, reaper: ThreadPo
         assert await process.read() == ("two", [])
 
 
-async def test_one_that_ends_is_heard_to_its_last_word(
+async def test_the_last_words_of_a_process_are_read(
     tmp_path: Path, reaper: ThreadPoolExecutor
 ) -> None:
     with closing(begun(DIES, tmp_path, reaper)) as process:
@@ -79,7 +79,7 @@ async def test_one_that_ends_is_heard_to_its_last_word(
         assert not process.is_alive
 
 
-async def test_one_that_sends_no_frames_is_refused(
+async def test_a_process_that_sends_no_frames_is_refused(
     tmp_path: Path, reaper: ThreadPoolExecutor
 ) -> None:
     refused = pytest.raises(ValueError, match="parts")
@@ -87,7 +87,9 @@ async def test_one_that_sends_no_frames_is_refused(
         await process.read()
 
 
-async def test_what_it_began_ends_with_it(tmp_path: Path, reaper: ThreadPoolExecutor) -> None:
+async def test_children_of_a_process_end_with_it(
+    tmp_path: Path, reaper: ThreadPoolExecutor
+) -> None:
     with ExitStack() as stack:
         process = stack.enter_context(closing(begun(BEGETS, tmp_path, reaper)))
         _, [child] = await process.read()
@@ -105,26 +107,26 @@ def is_gone(pid: int) -> bool:
         return bool(select.select([ended], [], [], 10)[0])
 
 
-def test_it_does_not_outlive_who_began_it() -> None:
-    """Ended by the system when the process that began it is killed."""
+def test_a_process_does_not_outlive_its_parent() -> None:
+    """The system kills it when its parent is killed."""
     starter = [sys.executable, "-c", STARTER]
     done = subprocess.run(starter, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_gone(int(done.stdout))
 
 
-def test_every_layer_is_found_or_has_a_reason() -> None:
-    wanted = set(LAYERS) if sys.platform == "linux" else {"confinement"}
-    assert set(found_layers()) == wanted
+def test_every_layer_is_available_or_has_a_reason() -> None:
+    expected = set(LAYERS) if sys.platform == "linux" else {"confinement"}
+    assert set(found_layers()) == expected
 
 
-def test_what_is_had_and_what_is_lacking_are_told_apart() -> None:
+def test_available_and_missing_layers_are_separated() -> None:
     layers = {"landlock": "", "seccomp": "no such call", "namespaces": "denied"}
     assert available_layers(layers) == ["landlock"]
     assert missing_layers(layers) == "seccomp: no such call; namespaces: denied"
 
 
-def test_a_probe_that_fails_says_why_nothing_is_known() -> None:
-    found = found_layers([sys.executable, "-c", "import sys; sys.exit('no such kernel')"])
-    wanted = "it could not be tried: no such kernel" if sys.platform == "linux" else NONE_AT_ALL
-    assert found == {"confinement": wanted}
+def test_a_failed_probe_reports_its_reason() -> None:
+    result = found_layers([sys.executable, "-c", "import sys; sys.exit('no such kernel')"])
+    expected = "it could not be tried: no such kernel" if sys.platform == "linux" else NONE_AT_ALL
+    assert result == {"confinement": expected}

@@ -1,4 +1,4 @@
-"""A guest apart: whatever its process says or does not say, the entry ends as a script does."""
+"""A guest in a process: whatever the process sends, the entry ends like that of any script."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ WAIT = "\nwhile os.read(0, 65536): pass"
 
 
 @pytest.mark.parametrize(
-    ("program", "wanted"),
+    ("program", "expected"),
     [
         (f"say(b'post', b'done\\n0\\n[1]'); {IDLE}{WAIT}", "[1]"),
         ("", "SCRIPT_ERROR: the script broke its sandbox and was ended: its process ended with 0"),
@@ -58,8 +58,8 @@ WAIT = "\nwhile os.read(0, 65536): pass"
         ("while True: say(b'chance', b'1')", ToolTimeout.code),
     ],
 )
-async def test_a_process_that_is_no_engine_ends_as_a_script_does(
-    tmp_path: Path, program: str, wanted: str
+async def test_a_process_that_is_not_an_engine_fails_the_script(
+    tmp_path: Path, program: str, expected: str
 ) -> None:
-    """Nothing that comes from there is trusted."""
-    assert wanted in str(await ending(program, tmp_path))
+    """Nothing that the process sends is trusted."""
+    assert expected in str(await ending(program, tmp_path))

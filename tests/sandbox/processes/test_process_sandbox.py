@@ -23,11 +23,11 @@ pytestmark = pytest.mark.slow("each script has a process of its own, which takes
 WAITS = script_of("export const run = () => flo.callTool({ tool_id: 't' });")
 LOOPS = script_of("console.log(1); for (;;); export const run = 1;")
 PROMPT = 0.5
-"""Seconds; 50 ms, and what a machine may take away from a test that shares it."""
+"""Seconds: 50 ms, plus the time that a shared machine may take."""
 
 
 @pytest.mark.parametrize("script", [WAITS, LOOPS], ids=["waits", "loops"])
-async def test_closing_ends_what_runs(machine_code: Path, script: Script) -> None:
+async def test_closing_ends_running_scripts(machine_code: Path, script: Script) -> None:
     sandbox, bridge = open_deno(SystemClock(), machine_code), FakeBridge({"callTool": never})
     task = asyncio.create_task(sandbox.run(script, {}, bridge, Bounds(seconds=30)))
     while script is WAITS and not bridge.asked and not task.done():
@@ -65,7 +65,7 @@ FANS_OUT = script_of(
 
 
 class Nested:
-    """A sandbox whose scripts call themselves; notes the most processes that were there at once."""
+    """A sandbox whose scripts call themselves; records the largest number of processes."""
 
     def __init__(self, folder: Path, most: int) -> None:
         self.slots = ProcessSlots(most)
@@ -75,18 +75,18 @@ class Nested:
 
     async def run(self, depth: int, width: int, task: str = "a", seconds: float = 60) -> int:
         async def call(asked: Any) -> Any:
-            given = asked["input"]
-            output = await self.run(given["depth"], given["width"], task)
+            passed = asked["input"]
+            output = await self.run(passed["depth"], passed["width"], task)
             return {"status": "success", "output": output}
 
-        given = {"depth": depth, "width": width}
+        passed = {"depth": depth, "width": width}
         bridge = FakeBridge({"callTool": call}, task=task)
-        found: int = await self.sandbox.run(FANS_OUT, given, bridge, Bounds(seconds=seconds))
+        result: int = await self.sandbox.run(FANS_OUT, passed, bridge, Bounds(seconds=seconds))
         self.ended.append(task)
-        return found
+        return result
 
     async def counted(self, running: asyncio.Task[int]) -> int:
-        """Return the output; count processes meanwhile."""
+        """Return the output of a script, and count the processes while it runs."""
         while not running.done():
             self.most = max(self.most, processes())
             await asyncio.wait([running], timeout=0.002)
@@ -94,12 +94,12 @@ class Nested:
 
 
 def processes() -> int:
-    """Return how many children of this process live."""
-    found = 0
+    """Return the number of living children of this process."""
+    result = 0
     for place in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
-            found += len(place.read_text().split())
-    return found
+            result += len(place.read_text().split())
+    return result
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def processes() -> int:
 async def test_scripts_that_call_scripts_neither_deadlock_nor_exceed_the_limit(
     machine_code: Path, most: int, depth: int, width: int, output: int
 ) -> None:
-    """A script that waits is computed again in another process: it does not hold its slot."""
+    """A waiting script gives up its slot and continues in another process."""
     nested, before = Nested(machine_code, most), processes()
-    found = await nested.counted(asyncio.create_task(nested.run(depth, width)))
+    result = await nested.counted(asyncio.create_task(nested.run(depth, width)))
     await nested.sandbox.close()
-    assert (found, nested.most - before <= most) == (output, True)
+    assert (result, nested.most - before <= most) == (output, True)
 
 
-async def test_a_task_that_calls_many_does_not_hold_up_another(machine_code: Path) -> None:
+async def test_a_task_with_many_calls_does_not_delay_another(machine_code: Path) -> None:
     nested = Nested(machine_code, 2)
     many = asyncio.create_task(nested.run(1, 24, "many"))
     while not nested.ended:
@@ -128,7 +128,7 @@ async def test_a_task_that_calls_many_does_not_hold_up_another(machine_code: Pat
     await nested.sandbox.close()
 
 
-async def test_a_wait_for_a_process_that_takes_too_long_says_what_was_waited_for(
+async def test_a_timeout_in_the_queue_names_the_queue(
     machine_code: Path,
 ) -> None:
     sandbox = open_deno(SystemClock(), machine_code, slots=ProcessSlots(1))
@@ -160,15 +160,17 @@ COMPUTES = script_of(
 )
 
 
-async def test_scripts_that_compute_take_turns_and_end_as_they_would_alone(
+async def test_computing_scripts_take_turns_with_the_same_results(
     machine_code: Path,
 ) -> None:
-    """Each is ended in the middle of a step, and computes it again: what it says is the same."""
+    """Each is stopped in the middle of a step and repeats it, with the same messages."""
 
     async def computed(sandbox: ProcessSandbox) -> tuple[Any, ...]:
         asked = FakeBridge({"callTool": lambda given: {"status": "success", "output": given}})
-        found = await sandbox.run(COMPUTES, {"rounds": 1}, asked, Bounds(seconds=50, cpu_ms=40_000))
-        return found, tuple(asked.printed), len(asked.asked)
+        result = await sandbox.run(
+            COMPUTES, {"rounds": 1}, asked, Bounds(seconds=50, cpu_ms=40_000)
+        )
+        return result, tuple(asked.printed), len(asked.asked)
 
     alone = open_deno(SystemClock(), machine_code)
     expected = await computed(alone)
@@ -178,10 +180,10 @@ async def test_scripts_that_compute_take_turns_and_end_as_they_would_alone(
     await shared.close()
 
 
-async def test_a_script_that_waits_keeps_its_place_for_as_long_as_it_computed(
+async def test_a_waiting_script_keeps_its_process_as_long_as_it_computed(
     machine_code: Path,
 ) -> None:
-    """Else one that computes for long and waits often would mostly compute what it had computed."""
+    """Otherwise a script that computes for long and waits often would mostly replay."""
     slots, bridge = ProcessSlots(1), FakeBridge({"callTool": never})
     sandbox = open_deno(SystemClock(), machine_code, slots=slots)
     running = sandbox.run(COMPUTES, {"rounds": 1}, bridge, Bounds(seconds=50, cpu_ms=40_000))
@@ -195,14 +197,14 @@ async def test_a_script_that_waits_keeps_its_place_for_as_long_as_it_computed(
     await sandbox.close()
 
 
-async def test_a_script_that_never_ends_keeps_no_other_waiting_for_all_its_time(
+async def test_an_endless_script_does_not_block_others_for_its_whole_timeout(
     machine_code: Path,
 ) -> None:
     sandbox = open_deno(SystemClock(), machine_code, slots=ProcessSlots(1))
     endless = asyncio.create_task(sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=5)))
     await asyncio.wait([endless], timeout=0.1)
-    given = {"depth": 0}
-    assert await sandbox.run(FANS_OUT, given, FakeBridge(), Bounds(seconds=4)) == 1
+    passed = {"depth": 0}
+    assert await sandbox.run(FANS_OUT, passed, FakeBridge(), Bounds(seconds=4)) == 1
     assert not endless.done()
     endless.cancel()
     await asyncio.gather(endless, return_exceptions=True)
@@ -216,39 +218,41 @@ def spares(folder: Path, program: str, begun: list[Process], **more: str) -> War
     return WarmProcesses(lambda _: engine(program, folder, **more), begun.append)
 
 
-async def test_one_is_begun_before_it_is_taken_and_another_behind_it(tmp_path: Path) -> None:
+async def test_a_spare_is_started_in_advance_and_replaced_when_taken(tmp_path: Path) -> None:
     begun: list[Process] = []
-    found = spares(tmp_path, LIVES, begun)
-    await found.warm(64)
-    first = await found.take(64)
-    second = await found.take(64)
+    processes = spares(tmp_path, LIVES, begun)
+    await processes.warm(64)
+    first = await processes.take(64)
+    second = await processes.take(64)
     assert begun[:2] == [first, second]
     for process in (first, second):
         process.close()
-    found.close()
+    processes.close()
     assert not any(process.is_alive for process in begun)
 
 
-async def test_one_that_died_while_it_waited_is_replaced(tmp_path: Path) -> None:
+async def test_a_spare_that_died_is_replaced(tmp_path: Path) -> None:
     begun: list[Process] = []
-    found = spares(tmp_path, LIVES, begun)
-    await found.warm(64)
+    processes = spares(tmp_path, LIVES, begun)
+    await processes.warm(64)
     begun[0].kill()
-    taken = await found.take(64)
+    taken = await processes.take(64)
     assert taken is begun[1]
     taken.close()
-    found.close()
+    processes.close()
 
 
 @pytest.mark.parametrize(
-    ("begin", "said"),
+    ("begin", "message"),
     [
         ("import sys; sys.stderr.write('no such thing'); sys.exit(9)\n", "with 9: no such thing"),
         ("import os; os.write(1, b'\\1\\0\\0\\0\\2\\0\\0\\0no')\n", "began with 'no'"),
     ],
 )
-async def test_one_that_does_not_start_says_why(tmp_path: Path, begin: str, said: str) -> None:
-    found = spares(tmp_path, LIVES, [], begin=begin)
-    with pytest.raises(ConfigError, match=said):
-        await found.take(64)
-    found.close()
+async def test_a_process_that_does_not_start_reports_the_reason(
+    tmp_path: Path, begin: str, message: str
+) -> None:
+    processes = spares(tmp_path, LIVES, [], begin=begin)
+    with pytest.raises(ConfigError, match=message):
+        await processes.take(64)
+    processes.close()

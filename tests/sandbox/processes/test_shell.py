@@ -1,4 +1,4 @@
-"""Shell commands as processes: their output, their end, and what is left of them."""
+"""Shell commands: their output, their end, and the processes and folders that they leave."""
 
 import asyncio
 import tempfile
@@ -29,14 +29,16 @@ both = pytest.mark.parametrize("enclosure", [OPEN, None], ids=["enclosed", "free
 
 
 @both
-async def test_a_command_says_how_it_ended(tmp_path: Path, enclosure: Enclosure | None) -> None:
+async def test_a_command_reports_how_it_ended(tmp_path: Path, enclosure: Enclosure | None) -> None:
     end = await run_shell(command(tmp_path, "pwd; echo no >&2; exit 3", enclosure))
     assert (end.code, end.stdout, end.stderr) == (3, f"{tmp_path}\n", "no\n")
     assert (await run_shell(command(tmp_path, "kill -9 $$", enclosure))).code == -9
 
 
 @both
-async def test_its_environment_is_small(tmp_path: Path, enclosure: Enclosure | None) -> None:
+async def test_a_command_has_a_small_environment(
+    tmp_path: Path, enclosure: Enclosure | None
+) -> None:
     """§7.8: "environment `PATH`, `LANG`, `HOME` (empty directory)"."""
     more = replace(command(tmp_path, "env; ls -A ~", enclosure), environment={"PS_1": "a b"})
     lines = (await run_shell(more)).stdout.splitlines()
@@ -50,7 +52,7 @@ async def test_its_environment_is_small(tmp_path: Path, enclosure: Enclosure | N
 
 
 @both
-async def test_what_it_left_behind_ends_with_it(
+async def test_processes_that_a_command_left_are_killed(
     tmp_path: Path, enclosure: Enclosure | None
 ) -> None:
     end = await run_shell(command(tmp_path, "(sleep 100; touch late) & echo begun", enclosure))
@@ -58,7 +60,7 @@ async def test_what_it_left_behind_ends_with_it(
 
 
 @both
-async def test_it_is_asked_to_end_and_then_ended(
+async def test_a_command_gets_sigterm_and_then_sigkill(
     tmp_path: Path, enclosure: Enclosure | None
 ) -> None:
     """§7.8: "after `timeout` SIGTERM to the group, SIGKILL 5 s later"."""
@@ -81,7 +83,7 @@ async def test_it_is_asked_to_end_and_then_ended(
         (2, ["éé".encode()], "\ufffd\n[2 bytes are left out]\n\ufffd"),
     ],
 )
-def test_of_a_stream_the_first_and_the_last_are_kept(
+def test_a_long_stream_keeps_its_beginning_and_its_end(
     most: int, chunks: list[bytes], text: str
 ) -> None:
     kept = BoundedOutput(most)
@@ -91,9 +93,7 @@ def test_of_a_stream_the_first_and_the_last_are_kept(
 
 
 @both
-async def test_a_command_that_nobody_waits_for_any_more_ends(
-    tmp_path: Path, enclosure: Enclosure | None
-) -> None:
+async def test_a_cancelled_command_is_killed(tmp_path: Path, enclosure: Enclosure | None) -> None:
     waiting = command(tmp_path, "trap '' TERM; sleep 100 & wait", enclosure)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
@@ -105,13 +105,13 @@ async def test_endless_output_is_bounded(tmp_path: Path) -> None:
     assert (len(end.stdout) < 1100, end.is_truncated, end.is_late) == (True, True, True)
 
 
-async def test_what_cannot_be_enclosed_does_not_run(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_be_enclosed_does_not_run(tmp_path: Path) -> None:
     end = await run_shell(replace(command(tmp_path, "touch x"), environment={"A": "\0"}))
     assert end.refused == "embedded null byte"
     assert not (tmp_path / "x").exists()
 
 
-async def test_what_killed_commands_left_is_looked_for_once_by_each_who_runs_some(
+async def test_leftovers_of_killed_commands_are_searched_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -14,7 +14,7 @@ from penstock.sandbox.processes.slots import ProcessSlots, Slot, usual
 
 
 class Planned:
-    """A callback that may still be cancelled."""
+    """A scheduled callback that can be cancelled."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self.callback: Callable[[], None] | None = callback
@@ -24,7 +24,7 @@ class Planned:
 
 
 class SimulatedTime:
-    """Moves only when the test says so, and calls on its way what was planned."""
+    """A clock that the test advances; it calls the callbacks that become due."""
 
     def __init__(self) -> None:
         self._now = 100.0
@@ -51,7 +51,7 @@ class SimulatedTime:
 
 
 class Evictions:
-    """Places for one holder, with simulated time; notes when the holder is evicted."""
+    """Slots for one holder, with simulated time; records when the holder is evicted."""
 
     def __init__(self, most: int = 1) -> None:
         self.time = SimulatedTime()
@@ -62,7 +62,7 @@ class Evictions:
         return lambda: self.evicted.append(name)
 
     async def seconds_kept(self, most: float) -> float | None:
-        """Let another one want the slot; returns after how long the holder is evicted."""
+        """Request the slot for another task; return the seconds until the holder is evicted."""
         waiting, began = asyncio.create_task(self.slots.acquire("other")), self.time.time()
         await settle()
         while not self.evicted and self.time.time() - began < most:
@@ -73,17 +73,17 @@ class Evictions:
 
 
 async def settle() -> None:
-    """Let everything go on that can."""
+    """Run all callbacks that are ready."""
     for _ in range(5):
         await checkpoint()
 
 
 def leaving(slot: list[Slot]) -> Callable[[], None]:
-    """Return what an eviction does: the process ends, and then its slot is free."""
+    """Return an eviction: the process ends, then its slot is released."""
     return lambda: asyncio.get_running_loop().call_soon(slot[0].release)  # type: ignore[return-value]
 
 
-async def test_tasks_take_turns_whatever_one_of_them_wants() -> None:
+async def test_tasks_take_turns_however_many_slots_one_requests() -> None:
     slots, granted = ProcessSlots(1), list[str]()
     first = await slots.acquire("busy")
 
@@ -101,7 +101,7 @@ async def test_tasks_take_turns_whatever_one_of_them_wants() -> None:
     assert granted == ["busy", "small", "other", "busy", "other", "busy", "busy", "busy"]
 
 
-async def test_there_are_never_more_slots_than_it_has() -> None:
+async def test_slots_never_exceed_their_number() -> None:
     slots, most = ProcessSlots(3), 0
 
     async def work(number: int) -> None:
@@ -116,7 +116,7 @@ async def test_there_are_never_more_slots_than_it_has() -> None:
     assert (most, len(slots.held)) == (3, 0)
 
 
-async def test_who_only_waits_gives_way_after_its_patience_and_comes_first_again() -> None:
+async def test_an_idle_holder_is_evicted_after_its_patience_and_served_first_again() -> None:
     time = SimulatedTime()
     slots = ProcessSlots(1, timers=lambda: time)
     held = [await slots.acquire("a")]
@@ -150,7 +150,7 @@ PATIENCE: dict[str, tuple[str, int, float, float]] = {
 async def test_a_holder_keeps_its_slot_for_its_patience(
     case: tuple[str, int, float, float],
 ) -> None:
-    """And at least for what its replay costs, or it would mostly compute what it computed."""
+    """And at least as long as its replay takes; otherwise it would mostly replay."""
     how, evictions, cost, kept = case
     held = Evictions()
     slot = await held.slots.acquire("a")
@@ -159,14 +159,14 @@ async def test_a_holder_keeps_its_slot_for_its_patience(
 
 
 @pytest.mark.parametrize("evictions", [40, 1_024, 10**6])
-async def test_a_holder_that_was_evicted_without_end_may_compute(evictions: int) -> None:
+async def test_the_patience_of_an_often_evicted_holder_is_bounded(evictions: int) -> None:
     held = Evictions()
     slot = await held.slots.acquire("a")
     slot.busy(held.evict(), evictions)
     assert await held.seconds_kept(5) is None
 
 
-async def test_who_begins_to_compute_is_not_evicted_for_having_rested() -> None:
+async def test_a_holder_that_starts_to_compute_gets_new_patience() -> None:
     held = Evictions()
     slot = await held.slots.acquire("a")
     slot.idle(held.evict("idle"), 0)
@@ -175,7 +175,7 @@ async def test_who_begins_to_compute_is_not_evicted_for_having_rested() -> None:
     assert held.evicted == ["busy"]
 
 
-async def test_nobody_is_evicted_for_waiters_that_were_cancelled() -> None:
+async def test_cancelled_requests_evict_no_holder() -> None:
     held = Evictions(3)
     taken = [await held.slots.acquire("a") for _ in range(3)]
     waiting = [asyncio.create_task(held.slots.acquire(task)) for task in ("b", "b", "c")]
@@ -189,7 +189,7 @@ async def test_nobody_is_evicted_for_waiters_that_were_cancelled() -> None:
     assert held.evicted == []
 
 
-async def test_one_waiter_that_is_left_of_a_task_evicts_one() -> None:
+async def test_one_remaining_request_evicts_one_holder() -> None:
     held = Evictions(3)
     for slot in [await held.slots.acquire("a") for _ in range(3)]:
         slot.idle(held.evict(), 0)
@@ -201,8 +201,8 @@ async def test_one_waiter_that_is_left_of_a_task_evicts_one() -> None:
     assert held.evicted == ["it"]
 
 
-async def test_a_slot_that_a_thread_gives_back_is_taken_out_by_the_loop() -> None:
-    """The loop iterates over the holders, which no other thread may change meanwhile."""
+async def test_a_slot_released_by_a_thread_is_granted_by_the_loop() -> None:
+    """The loop iterates over the holders, so no other thread may change them."""
     slots = ProcessSlots(1)
     slot = await slots.acquire("a")
     waiting = asyncio.create_task(slots.acquire("b"))
@@ -215,7 +215,7 @@ async def test_a_slot_that_a_thread_gives_back_is_taken_out_by_the_loop() -> Non
     assert len(slots.held) == 1
 
 
-def test_a_slot_that_is_given_back_after_its_loop_ended_can_be_taken() -> None:
+def test_a_slot_released_after_its_loop_ended_can_be_acquired() -> None:
     slots = ProcessSlots(1)
 
     async def take() -> Callable[[object], None]:
@@ -228,7 +228,7 @@ def test_a_slot_that_is_given_back_after_its_loop_ended_can_be_taken() -> None:
     assert slots.free == 0
 
 
-async def test_a_waiter_that_is_cut_neither_takes_a_slot_nor_loses_one() -> None:
+async def test_a_cancelled_request_neither_takes_nor_loses_a_slot() -> None:
     slots = ProcessSlots(1)
     slot = await slots.acquire("a")
     before, after = (asyncio.create_task(slots.acquire("a")) for _ in range(2))
@@ -245,7 +245,7 @@ async def test_a_waiter_that_is_cut_neither_takes_a_slot_nor_loses_one() -> None
     assert (granted.cancelled(), slots.held) == (True, set())
 
 
-async def test_closing_ends_the_wait_of_all() -> None:
+async def test_closing_cancels_all_requests() -> None:
     slots = ProcessSlots(1)
     await slots.acquire("a")
     waiting = asyncio.create_task(slots.acquire("b"))
@@ -257,7 +257,7 @@ async def test_closing_ends_the_wait_of_all() -> None:
         await slots.acquire("c")
 
 
-async def test_a_waiter_that_is_cancelled_as_all_closes_ends_as_cancelled() -> None:
+async def test_a_request_cancelled_during_close_ends_as_cancelled() -> None:
     slots = ProcessSlots(1)
     await slots.acquire("a")
     waiting = asyncio.create_task(slots.acquire("b"))
@@ -268,7 +268,7 @@ async def test_a_waiter_that_is_cancelled_as_all_closes_ends_as_cancelled() -> N
         await waiting
 
 
-def test_a_machine_has_some_slots() -> None:
+def test_the_default_number_of_slots_is_positive() -> None:
     assert 4 <= usual() <= 4096
     assert ProcessSlots().most == usual()
     assert ProcessSlots(7).most == 7

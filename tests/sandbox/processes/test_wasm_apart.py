@@ -1,4 +1,4 @@
-"""How a worker is started: with what it needs to read, and nothing else."""
+"""A worker is started with access to the files that it needs, and to nothing else."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from penstock.sandbox.processes.wasm_apart import command
 
 
 def test_a_worker_reads_its_interpreter_its_code_and_its_cache(tmp_path: Path) -> None:
-    found = command(tmp_path, 64, ["landlock"])
-    assert str(tmp_path) in found.read
-    assert not {"/", "/etc", "/root", "/home", str(Path.home())} & {*found.read, *found.execute}
-    assert set(found.environment) == {"PYTHONDONTWRITEBYTECODE", "TZ"}
-    assert found.limits["FSIZE"] == 0
-    assert found.limits["DATA"] > 64 << 20
+    result = command(tmp_path, 64, ["landlock"])
+    assert str(tmp_path) in result.read
+    assert not {"/", "/etc", "/root", "/home", str(Path.home())} & {*result.read, *result.execute}
+    assert set(result.environment) == {"PYTHONDONTWRITEBYTECODE", "TZ"}
+    assert result.limits["FSIZE"] == 0
+    assert result.limits["DATA"] > 64 << 20

@@ -1,4 +1,4 @@
-"""The worker: the engine of this process in another one, with the same answers."""
+"""The worker: the engine of this process in another one, with the same results."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ pytestmark = pytest.mark.slow("each script has a worker of its own, which takes 
 
 @pytest.fixture(scope="module")
 def apart(machine_code: Path) -> Iterator[ProcessSandbox]:
-    found = open_wasm_apart(SystemClock(), machine_code, [])
-    yield found
-    asyncio.run(found.close())
+    result = open_wasm_apart(SystemClock(), machine_code, [])
+    yield result
+    asyncio.run(result.close())
 
 
 async def run(sandbox: Sandbox, source: str, bridge: FakeBridge) -> Any:
     return await sandbox.run(script_of(source), {"n": 1}, bridge, Bounds(seconds=20))
 
 
-async def test_it_answers_as_the_engine_of_this_process_does(
+async def test_a_worker_gives_the_same_results_as_the_in_process_engine(
     apart: ProcessSandbox, machine_code: Path
 ) -> None:
     """Clock and randomness, and the order of results, are the same."""
@@ -45,18 +45,18 @@ async def test_it_answers_as_the_engine_of_this_process_does(
           return [n, all, [...bytes], when, Math.random(), crypto.randomUUID(), Date.now()];
         }
     """
-    here, found, told = QuickJs(SystemClock(), machine_code), [], []
+    here, result, reported = QuickJs(SystemClock(), machine_code), [], []
     for sandbox in (here, apart):
         answers = {"callTool": lambda asked: asked, "fs.readBytes": lambda _: b"\0\xff"}
         bridge = FakeBridge(answers | {"time.formatUnixTimestamp": lambda _: "1970"})
-        found.append(await run(sandbox, source, bridge))
-        told.append((bridge.asked, bridge.printed, bridge.warned))
+        result.append(await run(sandbox, source, bridge))
+        reported.append((bridge.asked, bridge.printed, bridge.warned))
     await here.close()
-    assert found[0] == found[1]
-    assert told[0] == told[1]
+    assert result[0] == result[1]
+    assert reported[0] == reported[1]
 
 
-async def test_a_script_without_memory_ends_alone(apart: ProcessSandbox) -> None:
+async def test_a_script_that_exhausts_its_memory_ends_alone(apart: ProcessSandbox) -> None:
     with pytest.raises(OutOfMemory):
         await run(apart, "const a = []; for (;;) a.push(new Array(1000).fill(1));", FakeBridge())
     assert await run(apart, "export const run = () => 1;", FakeBridge()) == 1

@@ -1,4 +1,4 @@
-"""What is kept is found again, and what nobody asks for makes room."""
+"""Cached values are found again, and the oldest are dropped."""
 
 import os
 import stat
@@ -18,21 +18,21 @@ def kept(folder: Path | None) -> BuildCache[str]:
     return BuildCache(folder, to_json, lambda found: str(found["value"]), most_characters=100)
 
 
-def test_another_process_finds_it(tmp_path: Path) -> None:
+def test_another_process_finds_the_value(tmp_path: Path) -> None:
     kept(tmp_path / "a").keep("key", "😀\ud800")
     assert kept(tmp_path / "a").find("key") == "😀\ud800"
     assert kept(tmp_path / "a").find("other") is None
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
 
 
-def test_memory_alone_does_too() -> None:
+def test_a_cache_without_a_folder_keeps_values_in_memory() -> None:
     cache = kept(None)
     cache.keep("key", "value")
     assert cache.find("key") == "value"
     assert kept(None).find("key") is None
 
 
-def test_the_oldest_makes_room() -> None:
+def test_the_least_recently_used_value_is_dropped_first() -> None:
     cache = kept(None)
     for number in range(5):
         cache.keep(str(number), "x" * 20)
@@ -41,7 +41,7 @@ def test_the_oldest_makes_room() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b"\xff", b"[" * 5000])
-def test_what_is_damaged_is_not_there(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_counts_as_absent(tmp_path: Path, damage: bytes) -> None:
     kept(tmp_path).keep("key", "value")
     (tmp_path / "key").write_bytes(damage)
     assert kept(tmp_path).find("key") is None
@@ -54,7 +54,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
         kept(tmp_path / "a").keep("key", "value")
 
 
-def test_a_place_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+def test_a_read_only_folder_makes_keep_a_no_op(tmp_path: Path) -> None:
     cache = kept(tmp_path)
     (tmp_path / "key").mkdir()
     cache.keep("key", "value")
@@ -62,7 +62,7 @@ def test_a_place_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("most", "left"), [(9, 6), (6, 6), (5, 3)])
-def test_a_folder_with_far_more_than_one_project_has_loses_the_older_half(
+def test_a_folder_with_too_many_files_loses_the_older_half(
     tmp_path: Path, most: int, left: int
 ) -> None:
     for number in range(6):
@@ -70,5 +70,5 @@ def test_a_folder_with_far_more_than_one_project_has_loses_the_older_half(
         os.utime(tmp_path / f"old{number}", (number, number))
     cache = BuildCache[str](tmp_path, lambda value: {"value": value}, str, most_files=most)
     cache.keep("new", "x")
-    found = {each.name for each in tmp_path.iterdir()}
-    assert found == {"new", *(f"old{number}" for number in range(6 - left, 6))}
+    result = {each.name for each in tmp_path.iterdir()}
+    assert result == {"new", *(f"old{number}" for number in range(6 - left, 6))}

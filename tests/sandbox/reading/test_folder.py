@@ -1,4 +1,4 @@
-"""A folder gives out its own files and nothing else, whatever lies in it."""
+"""A folder returns its own files only, whatever the names and symlinks."""
 
 import os
 from collections.abc import Callable
@@ -22,19 +22,19 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.mts", b"a"), ("lib/b.mts", b"b")])
-def test_its_files_are_read(root: Path, name: str, content: bytes) -> None:
+def test_files_of_the_folder_are_read(root: Path, name: str, content: bytes) -> None:
     assert Folder(root).read(name, MOST) == content
 
 
 @pytest.mark.parametrize(
     "name", ["c.mts", "lib", "a.mts/b.mts", "a" * 300, "a\0.mts", "\ud800.mts", ""]
 )
-def test_what_is_no_file_is_missing(root: Path, name: str) -> None:
+def test_anything_but_a_regular_file_is_missing(root: Path, name: str) -> None:
     assert Folder(root).read(name, MOST) is ReadFailure.MISSING
 
 
 @pytest.mark.parametrize(
-    ("link", "to", "found"),
+    ("link", "to", "result"),
     [
         ("out.mts", "../secret.mts", ReadFailure.ESCAPES),
         ("out.mts", "/etc/passwd", ReadFailure.ESCAPES),
@@ -44,14 +44,14 @@ def test_what_is_no_file_is_missing(root: Path, name: str) -> None:
         ("out.mts", "out.mts", ReadFailure.MISSING),
     ],
 )
-def test_symlinks_lead_where_they_may(
-    root: Path, link: str, to: str, found: bytes | ReadFailure
+def test_symlinks_are_followed_inside_the_folder_only(
+    root: Path, link: str, to: str, result: bytes | ReadFailure
 ) -> None:
     (root / link).symlink_to(to)
-    assert Folder(root).read(link, MOST) == found
+    assert Folder(root).read(link, MOST) == result
 
 
-def test_a_folder_that_is_a_symlink_leads_out_too(root: Path, tmp_path: Path) -> None:
+def test_a_symlinked_subfolder_outside_is_refused(root: Path, tmp_path: Path) -> None:
     (root / "up").symlink_to(tmp_path)
     assert Folder(root).read("up/secret.mts", MOST) is ReadFailure.ESCAPES
     assert Folder(root).read("../secret.mts", MOST) is ReadFailure.ESCAPES
@@ -63,31 +63,31 @@ def test_the_folder_itself_may_be_reached_by_a_symlink(root: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_a_pipe_holds_up_nobody(root: Path, make: Callable[[Path], None]) -> None:
+def test_reading_a_pipe_does_not_block(root: Path, make: Callable[[Path], None]) -> None:
     make(root / "pipe.mts")
     assert Folder(root).read("pipe.mts", MOST) is ReadFailure.MISSING
 
 
-def test_no_more_is_read_than_is_wanted(root: Path) -> None:
+def test_a_read_is_cut_at_its_limit(root: Path) -> None:
     with (root / "large.mts").open("wb") as file:
         file.truncate(1 << 40)
     assert Folder(root).read("large.mts", 10) == bytes(10)
 
 
-def test_names_are_for_hints(root: Path) -> None:
+def test_names_lists_files_for_suggestions(root: Path) -> None:
     (root / ".hidden").mkdir()
     (root / ".hidden" / "c.mts").touch()
     (root / "loop").symlink_to(root)
     assert Folder(root).names() == ["a.mts", "lib/b.mts"]
 
 
-def test_names_end_somewhere(root: Path) -> None:
+def test_names_stops_at_its_limit(root: Path) -> None:
     for number in range(20):
         (root / f"{number}.mts").touch()
     assert len(list(Folder(root, most_names=15).names())) == 15
 
 
-def test_each_name_that_was_asked_for_is_noted_also_if_it_is_missing(root: Path) -> None:
+def test_tracked_files_record_each_requested_name(root: Path) -> None:
     files = TrackedFiles(Folder(root))
     assert files.read("a.mts", MOST) == b"a"
     assert files.read("c.mts", MOST) is ReadFailure.MISSING

@@ -20,7 +20,7 @@ from penstock.sandbox.script import RUNTIME
 from tests.sandbox.files import InMemory
 
 
-def test_every_file_is_read_once_the_nearest_first(scanner: Scanner) -> None:
+def test_every_file_is_read_once_breadth_first(scanner: Scanner) -> None:
     files = InMemory(
         {
             "main.mts": "import './lib/a.mts'; import './b.mts'; import './main.mts'",
@@ -35,7 +35,7 @@ def test_every_file_is_read_once_the_nearest_first(scanner: Scanner) -> None:
     assert not graph.is_too_large
 
 
-def test_a_file_that_changes_while_it_is_read_is_one_of_the_two(scanner: Scanner) -> None:
+def test_a_file_that_changes_while_it_is_read_has_one_content(scanner: Scanner) -> None:
     files = InMemory(
         {
             "main.mts": "import './a.mts'; import './b.mts'",
@@ -80,7 +80,9 @@ def test_a_script_has_at_most_four_megabytes(scanner: Scanner, extra: int) -> No
         ("over_refused.mts", None),
     ],
 )
-def test_exports_go_through_stars(scanner: Scanner, name: str, exported: set[str] | None) -> None:
+def test_exported_follows_export_star(
+    scanner: Scanner, name: str, exported: set[str] | None
+) -> None:
     files = InMemory(
         {
             "own.mts": "export const a = 1; export default 2",
@@ -96,16 +98,16 @@ def test_exports_go_through_stars(scanner: Scanner, name: str, exported: set[str
         }
     )
     graph = read_graph(name, files.read, scanner)
-    found = graph.exported(name)
+    result = graph.exported(name)
     if name == "runtime.mts":
-        assert found is not None
-        assert "callTool" in found
+        assert result is not None
+        assert "callTool" in result
     else:
-        assert found == exported
+        assert result == exported
 
 
 @pytest.mark.slow("thousands of stars are followed")
-def test_everything_exported_from_everywhere_ends(scanner: Scanner) -> None:
+def test_exported_ends_in_a_graph_full_of_export_star(scanner: Scanner) -> None:
     count = 60
     stars = "".join(f"export * from './{n}.mts';" for n in range(count))
     files = InMemory({f"{n}.mts": f"{stars}export const a{n} = 1" for n in range(count)})
@@ -113,7 +115,7 @@ def test_everything_exported_from_everywhere_ends(scanner: Scanner) -> None:
     assert all(len(graph.exported(name) or ()) == count for name in graph.scans)
 
 
-def test_what_is_not_there_is_told_apart(scanner: Scanner) -> None:
+def test_a_missing_file_differs_from_an_escaping_one(scanner: Scanner) -> None:
     graph = read_graph("a.mts", InMemory({"a.mts": "import './b.mts'"}).read, scanner)
     assert graph.absent == {"b.mts": ReadFailure.MISSING}
 
@@ -140,7 +142,9 @@ def importing(specifier: str, *attributes: tuple[str, str, int]) -> Statement:
         ("main.mts", RUNTIME, RUNTIME),
     ],
 )
-def test_allowed(importer: str, specifier: str, name: str) -> None:
+def test_a_relative_specifier_resolves_within_the_folder(
+    importer: str, specifier: str, name: str
+) -> None:
     assert target(importer, importing(specifier)) == name
 
 
@@ -191,14 +195,16 @@ EXTENSION = 'import "{s}" must end in .mts, .mjs, .ts, .js or .json'
         (".", "import-extension", EXTENSION, ""),
     ],
 )
-def test_refused(specifier: str, code: str, message: str, end: str) -> None:
+def test_a_forbidden_specifier_is_refused_with_its_code(
+    specifier: str, code: str, message: str, end: str
+) -> None:
     refused = target("main.mts", importing(specifier), "tools")
     shown = specifier.replace("\0", "\ufffd").replace("\n", "\ufffd")
     assert isinstance(refused, RefusedImport)
     assert (refused.code, refused.message) == (code, message.format(s=shown, end=end))
 
 
-def test_a_wrong_word_after_flo_is_helped() -> None:
+def test_a_wrong_name_after_flo_gets_a_suggestion() -> None:
     refused = target("main.mts", importing("flo:runtimes"))
     assert isinstance(refused, RefusedImport)
     assert refused.suggestion == 'did you mean "flo:runtime"?'
@@ -208,7 +214,7 @@ TYPE = 'import attribute "type" is not supported'
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "message"),
     [
         (importing("./x.json", ("type", "json", 9)), []),
         (importing("./x.mts"), []),
@@ -225,8 +231,10 @@ TYPE = 'import attribute "type" is not supported'
         ),
     ],
 )
-def test_attributes(statement: Statement, said: list[tuple[int, str]]) -> None:
-    assert [(at, refused.message) for at, refused in refused_attributes(statement)] == said
+def test_import_attributes_are_checked(
+    statement: Statement, message: list[tuple[int, str]]
+) -> None:
+    assert [(at, refused.message) for at, refused in refused_attributes(statement)] == message
 
 
 @pytest.mark.parametrize(
@@ -238,12 +246,12 @@ def test_attributes(statement: Statement, said: list[tuple[int, str]]) -> None:
         ("lib/a.mts", "lib/x.mts", "./x.mts"),
     ],
 )
-def test_a_hint_is_a_specifier(importer: str, name: str, specifier: str) -> None:
+def test_a_suggestion_is_a_relative_specifier(importer: str, name: str, specifier: str) -> None:
     assert relative(importer, name) == specifier
     assert target(importer, importing(specifier)) == name
 
 
-def test_the_nearest_file_is_offered_and_never_the_missing_one() -> None:
+def test_the_nearest_existing_file_is_suggested() -> None:
     names = ["main.mts", "helpers.mts", "lib/helper.mts"]
     refused = missing_file("main.mts", "./helper.mts", names)
     assert refused.message == '"./helper.mts" does not exist'
@@ -255,7 +263,7 @@ def test_the_nearest_file_is_offered_and_never_the_missing_one() -> None:
     ("name", "suggestion"),
     [("rum", 'did you mean "run"?'), ("Place", "use import type"), ("entirely", None)],
 )
-def test_a_name_that_is_not_exported(name: str, suggestion: str | None) -> None:
+def test_a_name_that_is_not_exported_gets_a_suggestion(name: str, suggestion: str | None) -> None:
     refused = missing_name("./a.mts", name, ["run", "stop"], ["Place"])
     assert refused.message == f'"./a.mts" does not export "{name}"'
     assert refused.suggestion == suggestion

@@ -17,7 +17,7 @@ def test_a_large_source_does_not_stay_in_memory(machine_code: Path) -> None:
     blob.close()
 
 
-def test_what_it_needs_too_much_memory_for_is_told(machine_code: Path) -> None:
+def test_a_source_that_needs_too_much_memory_is_refused(machine_code: Path) -> None:
     blob = EsLexer(SystemClock(), machine_code)
     assert blob.scan("a" * 40_000_000, 10).problem == "it needs too much memory to be read"
     assert blob.scan("a", 10).problem is None
@@ -40,11 +40,13 @@ def test_what_it_needs_too_much_memory_for_is_told(machine_code: Path) -> None:
         ("super()", "super() is only valid in a derived class constructor", (1, 6)),
     ],
 )
-def test_refused(lexer: Lexer, source: str, problem: str, place: tuple[int, int]) -> None:
-    found = lexer.scan(source)
-    assert found.problem is not None
-    assert found.problem.startswith(problem)
-    assert Lines(source).place(found.problem_at) == place
+def test_syntax_that_quickjs_refuses_is_reported(
+    lexer: Lexer, source: str, problem: str, place: tuple[int, int]
+) -> None:
+    result = lexer.scan(source)
+    assert result.problem is not None
+    assert result.problem.startswith(problem)
+    assert Lines(source).place(result.problem_at) == place
 
 
 @pytest.mark.parametrize(
@@ -59,11 +61,11 @@ def test_refused(lexer: Lexer, source: str, problem: str, place: tuple[int, int]
         "throw new Error('not at load')",
     ],
 )
-def test_what_is_taken_does_not_run(lexer: Lexer, source: str) -> None:
+def test_a_checked_module_does_not_run(lexer: Lexer, source: str) -> None:
     assert lexer.scan(source).problem is None
 
 
-def test_a_thousand_modules_take_no_more_memory_than_it_may_keep(machine_code: Path) -> None:
+def test_a_thousand_modules_stay_within_the_kept_memory(machine_code: Path) -> None:
     grammar = Grammar(SystemClock(), machine_code)
     source = "export const value = [" + "'a text', " * 1_000 + "];"
     for _ in range(200):
@@ -72,10 +74,10 @@ def test_a_thousand_modules_take_no_more_memory_than_it_may_keep(machine_code: P
     grammar.close()
 
 
-def test_what_takes_too_long_is_given_up(machine_code: Path) -> None:
+def test_a_check_stops_at_its_time_limit(machine_code: Path) -> None:
     grammar = Grammar(SystemClock(), machine_code)
-    found = grammar.check("a;" * 1_000_000, 0.01)
-    assert found is not None
-    assert found.is_late
+    result = grammar.check("a;" * 1_000_000, 0.01)
+    assert result is not None
+    assert result.is_late
     assert grammar.check("a;", 10) is None
     grammar.close()

@@ -40,38 +40,38 @@ GOOD = {
 
 
 def loaded(scanner: Scanner, files: Mapping[str, str], entrypoint: str = "default") -> LoadResult:
-    wanted = ScriptReference(
+    reference = ScriptReference(
         files=InMemory(files), folder="tools", entry=next(iter(files)), entrypoint=entrypoint
     )
-    return load(wanted, scanner)
+    return load(reference, scanner)
 
 
-def told(found: LoadResult) -> list[str]:
-    assert (found.script is None) == bool(found.problems)
-    return [str(problem) for problem in found.problems]
+def reported(result: LoadResult) -> list[str]:
+    assert (result.script is None) == bool(result.problems)
+    return [str(problem) for problem in result.problems]
 
 
 def script(scanner: Scanner, files: Mapping[str, str]) -> Script:
-    found = loaded(scanner, files)
-    assert told(found) == []
-    assert found.script is not None
-    return found.script
+    result = loaded(scanner, files)
+    assert reported(result) == []
+    assert result.script is not None
+    return result.script
 
 
 def test_a_script_is_ready_to_run(scanner: Scanner) -> None:
-    found = script(scanner, GOOD)
-    assert (found.entry, found.entrypoint) == ("main.mts", "default")
-    assert list(found.modules) == ["main.mts", "lib/place.mts", "places.json", "lib/near.js"]
-    assert found.modules["main.mts"].imports == {
+    result = script(scanner, GOOD)
+    assert (result.entry, result.entrypoint) == ("main.mts", "default")
+    assert list(result.modules) == ["main.mts", "lib/place.mts", "places.json", "lib/near.js"]
+    assert result.modules["main.mts"].imports == {
         "./lib/place.mts": "lib/place.mts",
         "./places.json": "places.json",
         "flo:runtime": "flo:runtime",
     }
-    assert [name for name, module in found.modules.items() if module.is_json] == ["places.json"]
-    assert ": Place" not in found.modules["main.mts"].source
+    assert [name for name, module in result.modules.items() if module.is_json] == ["places.json"]
+    assert ": Place" not in result.modules["main.mts"].source
 
 
-def test_its_digest_tells_when_anything_is_another(scanner: Scanner) -> None:
+def test_the_digest_changes_with_any_module(scanner: Scanner) -> None:
     digests = {
         script(scanner, GOOD).digest,
         script(scanner, GOOD | {"places.json": "[]"}).digest,
@@ -136,8 +136,8 @@ PROBLEMS = [
 ]
 
 
-def test_all_problems_of_all_files_are_told_at_once(scanner: Scanner) -> None:
-    assert told(loaded(scanner, BROKEN, "run")) == PROBLEMS
+def test_all_problems_of_all_files_are_reported_at_once(scanner: Scanner) -> None:
+    assert reported(loaded(scanner, BROKEN, "run")) == PROBLEMS
 
 
 INDENTED = InlineScript(
@@ -145,10 +145,12 @@ INDENTED = InlineScript(
 )
 
 
-def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) -> None:
+def test_problems_of_an_inline_script_are_at_lines_of_the_manifest(scanner: Scanner) -> None:
     """M12: load errors point into the YAML file."""
-    wanted = ScriptReference(files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start")
-    assert told(load(wanted, scanner)) == [
+    reference = ScriptReference(
+        files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start"
+    )
+    assert reported(load(reference, scanner)) == [
         (
             'tools/a.tool.yaml:7:5: error entrypoint-missing: the script does not export "start"; '
             'it exports "run"'
@@ -160,11 +162,11 @@ def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) ->
     ]
 
 
-def test_problems_of_a_script_in_quotes_stand_where_it_begins(scanner: Scanner) -> None:
+def test_problems_of_a_quoted_script_are_at_its_start(scanner: Scanner) -> None:
     """§14: "A range never … leaves the line of a scalar"."""
     entry = replace(INDENTED, is_verbatim=False, text="export const run = 1;\n\n  import 'x';")
-    found = load(ScriptReference(files=InMemory({}), entry=entry, entrypoint="run"), scanner)
-    assert [(each.line, each.column, each.code) for each in found.problems] == [
+    result = load(ScriptReference(files=InMemory({}), entry=entry, entrypoint="run"), scanner)
+    assert [(each.line, each.column, each.code) for each in result.problems] == [
         (7, 5, "import-bare")
     ]
 
@@ -173,12 +175,12 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
     """M12: imports resolve from the manifest's directory."""
     text = "import { a } from './lib/a.mts';\nexport const run = (input: string) => a"
     files = InMemory({"lib/a.mts": "export const a: number = 1"})
-    wanted = ScriptReference(
+    reference = ScriptReference(
         files=files, entry=InlineScript(text=text, file="a.tool.yaml"), entrypoint="run"
     )
-    found = load(wanted, scanner).script
-    assert found is not None
-    assert (found.entry, list(found.modules)) == ("inline.mts", ["inline.mts", "lib/a.mts"])
+    result = load(reference, scanner).script
+    assert result is not None
+    assert (result.entry, list(result.modules)) == ("inline.mts", ["inline.mts", "lib/a.mts"])
 
 
 @pytest.mark.parametrize(
@@ -195,9 +197,9 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
         ),
     ],
 )
-def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> None:
+def test_hostile_inline_scripts_are_refused(scanner: Scanner, text: str, problem: str) -> None:
     entry = InlineScript(text=text, file="a.yaml", line=3)
-    assert told(load(ScriptReference(files=InMemory({}), entry=entry), scanner)) == [problem]
+    assert reported(load(ScriptReference(files=InMemory({}), entry=entry), scanner)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -218,49 +220,49 @@ def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> No
         ("a", 'tools/a:1:1: error import-extension: "a" must end in .mts, .mjs, .ts or .js'),
     ],
 )
-def test_an_entry_that_is_no_script(scanner: Scanner, entry: str, problem: str) -> None:
-    wanted = ScriptReference(
+def test_an_entry_must_be_a_script(scanner: Scanner, entry: str, problem: str) -> None:
+    reference = ScriptReference(
         files=InMemory({"a.tsx": "", "a.json": "1", "a": ""}), folder="tools", entry=entry
     )
-    assert told(load(wanted, scanner)) == [problem]
+    assert reported(load(reference, scanner)) == [problem]
 
 
-def test_symlinks_that_lead_out_are_told(scanner: Scanner, tmp_path: Path) -> None:
+def test_symlinks_out_of_the_folder_are_reported(scanner: Scanner, tmp_path: Path) -> None:
     (tmp_path / "secret.mts").write_text("export default 1")
     folder = tmp_path / "tools"
     folder.mkdir()
     (folder / "out.mts").symlink_to("../secret.mts")
     (folder / "main.mts").write_text("import a from './out.mts'; export default a")
-    wanted = ScriptReference(files=Folder(folder), folder="tools", entry="main.mts")
-    assert told(load(wanted, scanner)) == [
+    reference = ScriptReference(files=Folder(folder), folder="tools", entry="main.mts")
+    assert reported(load(reference, scanner)) == [
         'tools/main.mts:1:15: error import-escape: "./out.mts" leads out of tools through a symlink'
     ]
-    wanted = ScriptReference(files=Folder(folder), folder="tools", entry="out.mts")
-    assert told(load(wanted, scanner)) == [
+    reference = ScriptReference(files=Folder(folder), folder="tools", entry="out.mts")
+    assert reported(load(reference, scanner)) == [
         'tools/out.mts:1:1: error path-escape: "out.mts" leads out of tools through a symlink'
     ]
 
 
-def test_a_graph_that_is_too_large_says_how_large(scanner: Scanner) -> None:
+def test_a_graph_that_is_too_large_is_reported_with_its_size(scanner: Scanner) -> None:
     files = {f"{n}.mts": f"import './{n + 1}.mts'; export default 1" for n in range(300)}
-    (found,) = told(loaded(scanner, files))
-    assert found.startswith(
+    (result,) = reported(loaded(scanner, files))
+    assert result.startswith(
         "tools/0.mts:1:1: error graph-too-large: the module graph has 257 files, "
     )
-    assert found.endswith(" bytes; the limits are 256 and 4194304")
+    assert result.endswith(" bytes; the limits are 256 and 4194304")
 
 
 @pytest.mark.slow("half a million problems are looked for")
-def test_thousands_of_problems_end(scanner: Scanner) -> None:
+def test_thousands_of_problems_are_reported_in_time(scanner: Scanner) -> None:
     wrong = "".join(f"import {{gone{n}}} from './a{n % 200}.mts';\n" for n in range(1_900))
     names = {f"a{n}.mts": "export const gone = 1" for n in range(100)}
     others = {f"b{n}.mts": "" for n in range(2_000)}
-    found = loaded(scanner, {"main.mts": f"{wrong}export default 1", **names, **others})
-    assert len(found.problems) == 1_900
-    assert sum(each.suggestion is not None for each in found.problems) <= 20
+    result = loaded(scanner, {"main.mts": f"{wrong}export default 1", **names, **others})
+    assert len(result.problems) == 1_900
+    assert sum(each.suggestion is not None for each in result.problems) <= 20
 
 
-def test_threads_load_together(scanner: Scanner) -> None:
+def test_threads_can_load_scripts_at_the_same_time(scanner: Scanner) -> None:
     digests: list[str] = []
     threads = [
         threading.Thread(target=lambda: digests.append(script(scanner, GOOD).digest))
@@ -281,7 +283,7 @@ def test_a_script_from_the_cache_is_the_same(
     assert first == again
 
 
-async def test_what_was_loaded_runs(scanner: Scanner, machine_code: Path) -> None:
+async def test_a_loaded_script_runs(scanner: Scanner, machine_code: Path) -> None:
     """M11: `flo` is a frozen global, and `flo:runtime` gives the same members, by name too."""
     names = ", ".join(RUNTIME_NAMES)
     source = (
@@ -292,26 +294,26 @@ async def test_what_was_loaded_runs(scanner: Scanner, machine_code: Path) -> Non
         "  (each, at) => each === Object.entries(all).find(([, it]) => it === each)?.[1])];\n"
     )
     others = {"places.json": '["Oslo"]', "near.mts": "export const near = (a: string[]) => a[0]"}
-    found = script(scanner, {"main.mts": source, **others})
+    result = script(scanner, {"main.mts": source, **others})
     sandbox = QuickJs(SystemClock(), machine_code)
-    assert await sandbox.run(found, {}, FakeBridge(), Bounds(seconds=5)) == ["Oslo", True]
+    assert await sandbox.run(result, {}, FakeBridge(), Bounds(seconds=5)) == ["Oslo", True]
     await sandbox.close()
 
 
-def test_one_mistake_hides_none_of_the_others(scanner: Scanner) -> None:
+def test_one_mistake_does_not_hide_the_others(scanner: Scanner) -> None:
     """All problems of a bundle are found in one pass."""
     text = "import 'lodash';\nimport './gone.mts';\nenum A {}\nimport('x');\n"
     codes = [
-        each.split()[2].rstrip(":") for each in told(loaded(scanner, {"main.mts": text}, "run"))
+        each.split()[2].rstrip(":") for each in reported(loaded(scanner, {"main.mts": text}, "run"))
     ]
-    wanted = ["import-bare", "import-dynamic", "import-missing", "ts-not-erasable"]
-    assert sorted(codes) == sorted(["entrypoint-missing", *wanted])
+    expected = ["import-bare", "import-dynamic", "import-missing", "ts-not-erasable"]
+    assert sorted(codes) == sorted(["entrypoint-missing", *expected])
 
 
-def test_a_syntax_error_hides_no_import(scanner: Scanner) -> None:
+def test_a_syntax_error_does_not_hide_imports(scanner: Scanner) -> None:
     inline = InlineScript(text="import 'x';\nconst = 1", file="tools/a.tool.yaml", line=7, column=5)
-    wanted = ScriptReference(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
-    codes = [each.split()[:3] for each in told(load(wanted, scanner))]
+    reference = ScriptReference(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
+    codes = [each.split()[:3] for each in reported(load(reference, scanner))]
     assert codes == [
         ["tools/a.tool.yaml:7:5:", "error", "entrypoint-missing:"],
         ["tools/a.tool.yaml:7:12:", "error", "import-bare:"],
@@ -329,18 +331,16 @@ def test_a_syntax_error_hides_no_import(scanner: Scanner) -> None:
         ("const = 1; export const a = 1, run = 2", False),
     ],
 )
-def test_a_syntax_error_does_not_hide_that_nothing_is_begun(
-    scanner: Scanner, text: str, is_missing: bool
-) -> None:
+def test_a_missing_entrypoint_is_not_hidden(scanner: Scanner, text: str, is_missing: bool) -> None:
     files = {"main.mts": text, "a.mts": ""}
     codes = [each.code for each in loaded(scanner, files, "run").problems]
     assert ("entrypoint-missing" in codes, "script-syntax" in codes) == (is_missing, True)
 
 
-def test_beside_a_syntax_error_each_import_stands_where_it_is(scanner: Scanner) -> None:
+def test_next_to_a_syntax_error_imports_keep_their_positions(scanner: Scanner) -> None:
     text = "const = 1;\n'a';\n  import 'lodash';\nexport const run = 1;"
     assert [
-        each.partition(": ")[0] for each in told(loaded(scanner, {"main.mts": text}, "run"))
+        each.partition(": ")[0] for each in reported(loaded(scanner, {"main.mts": text}, "run"))
     ] == [
         "tools/main.mts:1:7",
         "tools/main.mts:3:10",
@@ -362,13 +362,13 @@ def test_beside_a_syntax_error_each_import_stands_where_it_is(scanner: Scanner) 
         ("a\n", 2, 1, (0, 0)),
     ],
 )
-def test_a_range_ends_behind_what_the_finding_is_about(
+def test_a_range_ends_after_its_subject(
     text: str, line: int, column: int, end: tuple[int, int]
 ) -> None:
     """Wider §14: "A range never is empty and never leaves the line of a scalar"."""
     problem = Diagnostic(code="import-bare", message="no", line=line, column=column)
-    found = spanned(problem, text, Lines(text))
-    assert (found.end_line, found.end_column) == end
+    result = spanned(problem, text, Lines(text))
+    assert (result.end_line, result.end_column) == end
 
 
 def test_a_problem_of_a_whole_file_has_no_range() -> None:
@@ -377,7 +377,7 @@ def test_a_problem_of_a_whole_file_has_no_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "result"),
     [
         ("new Intl.NumberFormat('de')", ["1:5 Intl"]),
         ("1;\n Temporal.Now.instant(); Temporal.Now", ["2:2 Temporal"]),
@@ -391,9 +391,9 @@ def test_a_problem_of_a_whole_file_has_no_range() -> None:
         ("", []),
     ],
 )
-def test_a_global_that_scripts_lack_is_a_warning(source: str, found: list[str]) -> None:
+def test_a_global_that_scripts_lack_is_a_warning(source: str, result: list[str]) -> None:
     """Design of the sandbox, §6.1 no. 13: "Warn on `Intl`/`Temporal` at load"."""
     warnings = list(absent_globals(source))
     names = [each.message.split('"')[1] for each in warnings]
-    assert [f"{a.line}:{a.column} {n}" for a, n in zip(warnings, names, strict=True)] == found
+    assert [f"{a.line}:{a.column} {n}" for a, n in zip(warnings, names, strict=True)] == result
     assert {each.severity for each in warnings} <= {Severity.WARNING}

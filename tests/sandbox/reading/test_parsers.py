@@ -36,10 +36,12 @@ from penstock.testing.clock import FakeClock
         ("import {\\u0061b} from './é😀.mjs'", "./é😀.mjs", ["ab"]),
     ],
 )
-def test_an_import_is_read(lexer: Lexer, source: str, specifier: str, names: list[str]) -> None:
-    (found,) = lexer.scan(source).statements
-    assert (found.kind, found.specifier) == ("import", specifier)
-    assert [name for name, _ in found.names] == names
+def test_imports_are_found_with_their_names(
+    lexer: Lexer, source: str, specifier: str, names: list[str]
+) -> None:
+    (result,) = lexer.scan(source).statements
+    assert (result.kind, result.specifier) == ("import", specifier)
+    assert [name for name, _ in result.names] == names
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_an_import_is_read(lexer: Lexer, source: str, specifier: str, names: lis
         ("if (a) /import('b')/.test(c)", []),
     ],
 )
-def test_what_only_looks_like_an_import_is_none(
+def test_text_that_looks_like_an_import_is_not_reported(
     lexer: Lexer, source: str, kinds: list[str]
 ) -> None:
     assert [each.kind for each in lexer.scan(source).statements] == kinds
@@ -75,11 +77,11 @@ def test_what_only_looks_like_an_import_is_none(
         ("'export const a = 1'; // export const b = 1", []),
     ],
 )
-def test_exports_are_read(lexer: Lexer, source: str, names: list[str]) -> None:
+def test_exports_are_found(lexer: Lexer, source: str, names: list[str]) -> None:
     assert [each.name for each in lexer.scan(source).exports] == names
 
 
-def test_what_is_exported_from_elsewhere_says_from_where(lexer: Lexer) -> None:
+def test_a_re_export_names_its_statement(lexer: Lexer) -> None:
     source = (
         "import 'z'; export {a as b, default as c} from 'x'; "
         "export * from 'y'; export * as n from 'y'"
@@ -92,14 +94,14 @@ def test_what_is_exported_from_elsewhere_says_from_where(lexer: Lexer) -> None:
     )
 
 
-def test_attributes_and_phases_are_told(lexer: Lexer) -> None:
+def test_imports_report_attributes_and_phases(lexer: Lexer) -> None:
     source = "import a from 'b' with {type: 'json', \"c\": 'd'}; import defer * as e from 'f'"
     first, second = lexer.scan(source).statements
     assert first.attributes == (("type", "json", 24), ("c", "d", 38))
     assert (second.phase, first.phase) == ("defer", None)
 
 
-def test_places_count_characters(lexer: Lexer) -> None:
+def test_offsets_count_characters(lexer: Lexer) -> None:
     source = "'😀é'; import {a, b} from './😀.mjs'; import.meta"
     first, second = lexer.scan(source).statements
     assert source[first.at :].startswith("import {a")
@@ -110,14 +112,14 @@ def test_places_count_characters(lexer: Lexer) -> None:
 
 
 @pytest.mark.parametrize("source", ["import {", "`${", "(", "'a"])
-def test_what_ends_too_early_is_no_javascript(lexer: Lexer, source: str) -> None:
+def test_an_unfinished_source_is_a_syntax_error(lexer: Lexer, source: str) -> None:
     assert lexer.scan(source).problem == "not valid JavaScript"
 
 
 @pytest.mark.parametrize(
     "statement", ["import'a';", "export{a};", "import.meta;", "export*from'';", "import('😀');"]
 )
-def test_four_megabytes_of_imports_are_too_many(lexer: Lexer, statement: str) -> None:
+def test_too_many_imports_are_refused(lexer: Lexer, statement: str) -> None:
     source = statement * ((4 << 20) // len(statement.encode()))
     assert lexer.scan(source).problem == "it has more than 1999 imports or exports"
 
@@ -127,7 +129,9 @@ ANYTHING = ["(", "{", "`${", "a=>", "export let a;", "<", "\\u0061"]
 
 @pytest.mark.slow("regular expressions are compiled by the hundred thousand")
 @pytest.mark.parametrize(("part", "megabytes"), [*((each, 4) for each in ANYTHING), ("/a/;", 1)])
-def test_megabytes_of_anything_end(lexer: Lexer, part: str, megabytes: int) -> None:
+def test_megabytes_of_any_token_are_scanned_in_time(
+    lexer: Lexer, part: str, megabytes: int
+) -> None:
     lexer.scan(part * ((megabytes << 20) // len(part)))
     assert lexer.scan("import 'a'").problem is None
 
@@ -143,8 +147,8 @@ def test_threads_scan_one_at_a_time(lexer: Lexer) -> None:
 
     def scan(number: int) -> None:
         for _ in range(20):
-            (found,) = lexer.scan(f"import {{a{number}}} from './{number}.mjs'").statements
-            if found.names[0][0] != f"a{number}" or found.specifier != f"./{number}.mjs":
+            (result,) = lexer.scan(f"import {{a{number}}} from './{number}.mjs'").statements
+            if result.names[0][0] != f"a{number}" or result.specifier != f"./{number}.mjs":
                 wrong.append(number)
 
     threads = [threading.Thread(target=scan, args=(number,)) for number in range(4)]
@@ -156,7 +160,7 @@ def test_threads_scan_one_at_a_time(lexer: Lexer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("'a'", "a"),
         ('"a\\n\\t\\0"', "a\n\t\0"),
@@ -165,8 +169,8 @@ def test_threads_scan_one_at_a_time(lexer: Lexer) -> None:
         ("ab", "ab"),
     ],
 )
-def test_escapes_are_undone(text: str, said: str) -> None:
-    assert unquoted(text) == said
+def test_escapes_in_strings_are_decoded(text: str, message: str) -> None:
+    assert unquoted(text) == message
 
 
 def test_a_scan_has_its_time_limit_for_each_source(machine_code: Path) -> None:
@@ -214,7 +218,7 @@ def test_types_are_blanked_in_place(typescript: TypeScript) -> None:
         ("const x = <number>y", "a <T>x cast", 11),
     ],
 )
-def test_what_cannot_be_erased_is_named(
+def test_a_construct_that_cannot_be_erased_is_named(
     typescript: TypeScript, source: str, construct: str, column: int
 ) -> None:
     """M3: only erasable syntax."""
@@ -232,7 +236,9 @@ def test_what_cannot_be_erased_is_named(
         "abstract class A<T> extends B<T> implements C { declare x: T; private y = 1 }",
     ],
 )
-def test_what_only_looks_so_is_erased(typescript: TypeScript, source: str) -> None:
+def test_text_that_looks_like_such_a_construct_is_erased(
+    typescript: TypeScript, source: str
+) -> None:
     assert typescript.strip_types(source).problem is None
 
 
@@ -248,7 +254,7 @@ def test_what_only_looks_so_is_erased(typescript: TypeScript, source: str) -> No
         ("let a = '\0'; \0", 1, 14),
     ],
 )
-def test_an_error_stands_where_the_author_sees_it(
+def test_a_syntax_error_is_at_the_position_that_editors_show(
     typescript: TypeScript, source: str, line: int, column: int
 ) -> None:
     stripped = typescript.strip_types(source)
@@ -270,14 +276,16 @@ def test_an_error_stands_where_the_author_sees_it(
     ],
     ids=["braces", "lists", "arrows", "templates", "types", "ambiguous", "sum"],
 )
-def test_endless_nesting_is_an_error_and_costs_nothing(typescript: TypeScript, source: str) -> None:
-    said = typescript.strip_types(source).problem
-    assert said == "it is nested too deeply, or needs too much memory to be read"
+def test_endless_nesting_is_refused_and_the_parser_stays_usable(
+    typescript: TypeScript, source: str
+) -> None:
+    message = typescript.strip_types(source).problem
+    assert message == "it is nested too deeply, or needs too much memory to be read"
     assert typescript.strip_types("let a: 1").source == "let a   "
 
 
 @pytest.mark.slow("four megabytes are read")
-def test_the_largest_source_is_read(typescript: TypeScript) -> None:
+def test_the_largest_source_is_stripped(typescript: TypeScript) -> None:
     line = "export const value_0: number = 1; // a remark\n"
     source = line * ((4 << 20) // len(line))
     assert typescript.strip_types(source).source.count(":") == 0
@@ -295,8 +303,8 @@ def test_threads_strip_one_at_a_time(typescript: TypeScript) -> None:
     wrong: list[str] = []
 
     def strip(number: int) -> None:
-        said = {typescript.strip_types(f"let a{number}: x").source for _ in range(20)}
-        wrong.extend(said - {f"let a{number}   "})
+        message = {typescript.strip_types(f"let a{number}: x").source for _ in range(20)}
+        wrong.extend(message - {f"let a{number}   "})
 
     threads = [threading.Thread(target=strip, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -306,7 +314,7 @@ def test_threads_strip_one_at_a_time(typescript: TypeScript) -> None:
     assert wrong == []
 
 
-def test_a_closed_one_begins_anew(machine_code: Path) -> None:
+def test_a_closed_parser_loads_its_blob_again(machine_code: Path) -> None:
     strips = TypeScript(SystemClock(), machine_code)
     assert strips.strip_types("let a: 1").source == "let a   "
     strips.close()

@@ -31,13 +31,13 @@ from penstock.sandbox.reading.partial import (
         ("a decorator", "@(a(b)) class D {}", 0, "class D {}"),
     ],
 )
-def test_what_cannot_be_erased_is_written_over(
+def test_a_construct_that_cannot_be_erased_is_replaced_in_place(
     construct: str, text: str, at: int, rest: str
 ) -> None:
-    found = without(text, construct, at)
-    assert found is not None
-    assert len(found) == len(text)
-    assert "".join(found.split()) == "".join(rest.split())
+    result = without(text, construct, at)
+    assert result is not None
+    assert len(result) == len(text)
+    assert "".join(result.split()) == "".join(rest.split())
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_cannot_be_erased_is_written_over(
         ("import ... =", "import 'a'", 0),
     ],
 )
-def test_what_is_not_found_is_left(construct: str, text: str, at: int) -> None:
+def test_a_construct_that_is_not_found_changes_nothing(construct: str, text: str, at: int) -> None:
     assert without(text, construct, at) is None
 
 
@@ -69,13 +69,13 @@ def test_what_is_not_found_is_left(construct: str, text: str, at: int) -> None:
         ("import('a'); from 'b'", ""),
     ],
 )  # fmt: skip
-def test_imports_are_found_whatever_is_around_them(text: str, imports: str) -> None:
-    found = imports_alone(text)
-    assert len(found) == len(text)
-    assert found.split() == imports.split()
+def test_imports_are_kept_in_any_surroundings(text: str, imports: str) -> None:
+    result = imports_alone(text)
+    assert len(result) == len(text)
+    assert result.split() == imports.split()
 
 
-def test_what_no_module_may_hold_is_found() -> None:
+def test_forbidden_constructs_are_found() -> None:
     text = "import ('a'); b.import('c'); import.meta;\nexport const enum D {}\n// import('e')"
     assert list(forbidden(text)) == [(0, "import()"), (29, "import.meta"), (49, "enum")]
 
@@ -97,7 +97,7 @@ def test_what_no_module_may_hold_is_found() -> None:
         ("", ""),
     ],
 )
-def test_code_stays_and_nothing_moves(text: str, mask: str) -> None:
+def test_a_mask_keeps_code_and_all_offsets(text: str, mask: str) -> None:
     assert masked(text) == mask
 
 
@@ -105,9 +105,9 @@ def test_code_stays_and_nothing_moves(text: str, mask: str) -> None:
     ("mask", "end"),
     [("{a{b}}c", 6), ("<(a: b) => c>d", 13), ("<a<b>>c", 6), ("(()", None), ("{", None)],
 )
-def test_a_bracket_is_closed_by_its_own(mask: str, end: int | None) -> None:
+def test_a_bracket_is_closed_by_its_own_kind(mask: str, end: int | None) -> None:
     assert closing(mask, 0) == end
 
 
-def test_line_ends_are_no_blanks() -> None:
+def test_a_mask_keeps_line_ends() -> None:
     assert blank("a\r\nb\tc") == " \r\n   "

@@ -1,4 +1,4 @@
-"""An instance of a blob is used again, unless a source has blown it up or stopped it."""
+"""An instance of a blob is reused until a source exhausts or stops it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from penstock.sandbox.wasm.binding import Engine, Instance
 
 
 class Copy:
-    """Reads nothing; what a source says is done to the instance."""
+    """A reader that does to its instance what the source says."""
 
     def __init__(self, engine: Engine, begun: list["Copy"]) -> None:
         self.instance = Instance(engine, self, MEMORY_BYTES)
@@ -49,7 +49,7 @@ def reader(begun: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
 @pytest.mark.parametrize(
     ("source", "instances"), [("small", 1), ("large", 2), ("late", 2), ("trap", 2)]
 )
-def test_an_instance_is_kept_while_it_is_sound(
+def test_an_instance_is_reused_until_it_grows_or_fails(
     reader: Reader[Findings], begun: list[Copy], source: str, instances: int
 ) -> None:
     reader.read(source, 5)
@@ -58,19 +58,19 @@ def test_an_instance_is_kept_while_it_is_sound(
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "result"),
     [
         ("late", Findings(problem="to read it takes longer than 2.5 s", is_late=True)),
         ("trap", Findings(problem="it needs too much memory to be read")),
     ],
 )
-def test_why_a_source_was_given_up_is_told(
-    reader: Reader[Findings], source: str, found: Findings
+def test_a_source_that_was_not_read_reports_the_reason(
+    reader: Reader[Findings], source: str, result: Findings
 ) -> None:
-    assert reader.read(source, 2.5) == found
+    assert reader.read(source, 2.5) == result
 
 
-def test_a_closed_one_holds_no_memory(reader: Reader[Findings]) -> None:
+def test_a_closed_reader_holds_no_memory(reader: Reader[Findings]) -> None:
     assert reader.size == 0
     reader.read("small", 5)
     assert reader.size > 0
@@ -79,7 +79,7 @@ def test_a_closed_one_holds_no_memory(reader: Reader[Findings]) -> None:
 
 
 @pytest.mark.parametrize("kind", [EsLexer, Grammar])
-def test_a_blob_that_is_closed_leaves_no_thread_behind(
+def test_a_closed_reader_ends_its_thread(
     kind: Callable[[SystemClock, Path], EsLexer | Grammar], machine_code: Path
 ) -> None:
     before = {*threading.enumerate()}

@@ -1,4 +1,4 @@
-"""One file by itself: what it holds, and what no file may hold."""
+"""Scanning one file: its imports and exports, and the constructs that are refused."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ ERASABLE = "is not supported: only TypeScript that can be erased"
 NO_TYPES = "script-syntax: this is TypeScript; in JavaScript there are no types"
 
 
-def said(scanned: ScannedFile) -> list[str]:
+def problems_of(scanned: ScannedFile) -> list[str]:
     return [f"{each.line}:{each.column} {each.code}: {each.message}" for each in scanned.problems]
 
 
@@ -50,10 +50,12 @@ def said(scanned: ScannedFile) -> list[str]:
         ("a.mts", "((" * 50_000, "1:1 script-syntax: it is nested too deeply"),
     ],
 )
-def test_refused(scanner: Scanner, name: str, content: str | bytes, problem: str) -> None:
+def test_a_forbidden_construct_is_reported_with_its_position(
+    scanner: Scanner, name: str, content: str | bytes, problem: str
+) -> None:
     text = content if isinstance(content, bytes) else content.encode()
-    (found,) = said(scanner.scan(name, text))
-    assert found.startswith(problem)
+    (result,) = problems_of(scanner.scan(name, text))
+    assert result.startswith(problem)
 
 
 EVERYTHING = """import "lodash";
@@ -82,11 +84,11 @@ def test_one_mistake_does_not_hide_the_next(
     scanner: Scanner, name: str, content: str, codes: list[str]
 ) -> None:
     """All problems of a bundle are found in one pass, as the specification wants."""
-    found = sorted(scanner.scan(name, content.encode()).problems, key=lambda each: each.line)
-    assert [each.code for each in found] == codes
+    result = sorted(scanner.scan(name, content.encode()).problems, key=lambda each: each.line)
+    assert [each.code for each in result] == codes
 
 
-def test_imports_and_exports_are_known_for_all_that(scanner: Scanner) -> None:
+def test_a_file_with_mistakes_still_has_its_imports_and_exports(scanner: Scanner) -> None:
     scanned = scanner.scan("a.mts", EVERYTHING.encode())
     assert [each.specifier for each in scanned.statements] == ["lodash", ""]
     assert [each.name for each in scanned.exports] == ["C"]
@@ -106,13 +108,13 @@ def test_imports_and_exports_are_known_for_all_that(scanner: Scanner) -> None:
         "import type from './type.mjs'",
     ],
 )
-def test_javascript_stays_as_it_is(scanner: Scanner, source: str) -> None:
+def test_javascript_is_not_changed(scanner: Scanner, source: str) -> None:
     scanned = scanner.scan("a.mjs", source.encode())
-    assert said(scanned) == []
+    assert problems_of(scanned) == []
     assert scanned.source == source.removeprefix("\ufeff")
 
 
-def test_an_import_of_types_alone_needs_no_file(scanner: Scanner) -> None:
+def test_an_import_of_types_only_loads_no_file(scanner: Scanner) -> None:
     """M4: `import type` and `import { type X }` are erased."""
     source = (
         "import type { A } from './a.mts';\n"
@@ -126,16 +128,16 @@ def test_an_import_of_types_alone_needs_no_file(scanner: Scanner) -> None:
     assert source[scanned.statements[1].specifier_at :].startswith("'./g.mts'")
 
 
-def test_exported_types_are_known_for_a_hint(scanner: Scanner) -> None:
+def test_exported_types_are_listed_for_suggestions(scanner: Scanner) -> None:
     source = "export interface A {}\nexport type B = 1; export type {C, D as E}; export const f = 1"
     assert scanner.scan("x.mts", source.encode()).types == ("A", "B", "C", "E")
 
 
-def test_emoji_in_a_type_moves_nothing(scanner: Scanner) -> None:
+def test_emoji_in_a_type_keep_all_offsets(scanner: Scanner) -> None:
     source = "const a: '😀😀' = '😀'; type B = '😀'; export const c: 1 = 1"
-    found = scanner.scan("x.mts", source.encode()).source
-    assert len(found) == len(source)
-    assert found[found.index("'😀'") :] == source[source.index("'😀';") :].replace(
+    result = scanner.scan("x.mts", source.encode()).source
+    assert len(result) == len(source)
+    assert result[result.index("'😀'") :] == source[source.index("'😀';") :].replace(
         "type B = '😀';", " " * 13
     ).replace("c: 1", "c   ")
 
@@ -158,7 +160,7 @@ def test_the_search_for_types_is_not_quadratic(scanner: Scanner, content: str) -
         ("😀é\n😀é", 4, (2, 2)),
     ],
 )
-def test_places_are_lines_and_columns(text: str, offset: int, place: tuple[int, int]) -> None:
+def test_positions_are_lines_and_columns(text: str, offset: int, place: tuple[int, int]) -> None:
     assert Lines(text).place(offset) == place
 
 
@@ -167,7 +169,7 @@ export const d: A = b; export * from "./b.mts"; import.meta
 """
 
 
-def test_what_was_read_is_kept(tmp_path: Path, typescript: TypeScript, lexer: Lexer) -> None:
+def test_a_scanned_file_is_cached(tmp_path: Path, typescript: TypeScript, lexer: Lexer) -> None:
     first = Scanner(typescript, lexer, tmp_path / "cache").scan("a.mts", SOURCE)
     (kept,) = (tmp_path / "cache" / "modules").iterdir()
     again = Scanner(typescript, lexer, tmp_path / "cache").scan("other.ts", SOURCE)
@@ -179,7 +181,7 @@ def test_what_was_read_is_kept(tmp_path: Path, typescript: TypeScript, lexer: Le
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[]", "null", "\x00", '{"source": 1}'])
-def test_what_is_damaged_is_read_anew(
+def test_a_damaged_cache_entry_is_computed_again(
     tmp_path: Path, typescript: TypeScript, lexer: Lexer, damage: str
 ) -> None:
     first = Scanner(typescript, lexer, tmp_path / "cache").scan("a.mts", SOURCE)
@@ -189,13 +191,13 @@ def test_what_is_damaged_is_read_anew(
     assert json.loads(kept.read_text())["source"] == first.source
 
 
-def test_what_took_too_long_is_tried_again(
+def test_a_scan_that_timed_out_is_not_cached(
     tmp_path: Path, machine_code: Path, typescript: TypeScript, lexer: Lexer
 ) -> None:
     source = b"export const value: number = [1, 2, 3].length;\n" * 40_000
     hasty = TypeScript(SystemClock(), machine_code, seconds=0.02)
     late = Scanner(hasty, lexer, tmp_path).scan("a.mts", source)
     hasty.close()
-    assert said(late) == ["1:1 script-syntax: to read it takes longer than 0.02 s"]
+    assert problems_of(late) == ["1:1 script-syntax: to read it takes longer than 0.02 s"]
     again = Scanner(typescript, lexer, tmp_path).scan("a.mts", source)
     assert not again.is_late

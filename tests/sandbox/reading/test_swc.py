@@ -1,4 +1,4 @@
-"""The objects behind the handles of the blob are let go."""
+"""Objects behind the handles of the blob are released."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.swc import IMPORTS, Objects, Swc
 
 
-def test_handles_are_used_again() -> None:
+def test_handles_are_reused() -> None:
     objects = Objects()
     first = objects.add("a")
     assert objects.take(first) == "a"
@@ -24,15 +24,15 @@ def test_undefined_equals_null(first: int, second: int, equal: int) -> None:
     assert Objects().equals(first, second) == equal
 
 
-def test_what_is_not_needed_is_refused() -> None:
-    (wanted,) = (each for each in IMPORTS if each.name == "__wbindgen_is_function")
+def test_an_import_that_stripping_does_not_need_traps() -> None:
+    (expected,) = (each for each in IMPORTS if each.name == "__wbindgen_is_function")
     with pytest.raises(
         RuntimeError, match="the blob called an import that stripping does not need"
     ):
-        wanted.call(Objects(), [128])
+        expected.call(Objects(), [128])
 
 
-def test_a_thousand_sources_leave_no_object_behind(machine_code: Path) -> None:
+def test_a_thousand_sources_leak_no_handle(machine_code: Path) -> None:
     swc = Swc(SystemClock(), machine_code)
     for source in ("let a: 1", "enum A {}", "let a: ="):
         for _ in range(3):

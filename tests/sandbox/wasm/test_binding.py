@@ -1,4 +1,4 @@
-"""The binding: what a guest does wrong is an error here, and the process goes on."""
+"""The binding: errors of a guest become exceptions here, and the process continues."""
 
 import faulthandler
 import subprocess
@@ -30,27 +30,27 @@ GUEST = """
 """
 
 
-def add(owner: Any, given: Any) -> int:
-    owner.append(tuple(given))
-    if given[0] == 13:
+def add(owner: Any, passed: Any) -> int:
+    owner.append(tuple(passed))
+    if passed[0] == 13:
         raise KeyError("thirteen")
-    return int(given[0] + given[1])
+    return int(passed[0] + passed[1])
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    """An engine of a module that is no blob of ours."""
+    """An engine for a module that is not one of our blobs."""
     imports = [Import(module="host", name="add", parameters="ii", answers=True, call=add)]
-    found = Engine(bytes(wat2wasm(GUEST)), imports, SystemClock())
-    yield found
-    found.close()
+    result = Engine(bytes(wat2wasm(GUEST)), imports, SystemClock())
+    yield result
+    result.close()
 
 
 @pytest.fixture
 def guest(engine: Engine) -> Iterator[Instance]:
-    found = Instance(engine, [], 4 * PAGE)
-    yield found
-    found.close()
+    result = Instance(engine, [], 4 * PAGE)
+    yield result
+    result.close()
 
 
 def test_a_guest_calls_its_host_with_its_owner(guest: Instance) -> None:
@@ -59,29 +59,29 @@ def test_a_guest_calls_its_host_with_its_owner(guest: Instance) -> None:
     assert guest.owner == [(2, 3), (4, 5)]
 
 
-def test_what_the_host_raises_comes_out_of_the_call(guest: Instance) -> None:
+def test_an_exception_of_the_host_reaches_the_caller(guest: Instance) -> None:
     with pytest.raises(KeyError, match="thirteen"):
         guest.call("sum", 13, 1)
     assert guest.call("sum", 1, 1) == 2
 
 
-def test_a_guest_does_not_go_on_after_its_host_raised(guest: Instance) -> None:
+def test_a_guest_does_not_continue_after_its_host_raised(guest: Instance) -> None:
     with pytest.raises(KeyError, match="thirteen"):
         guest.call("refused")
 
 
 @pytest.mark.parametrize(
-    ("function", "said"), [("fall", "unreachable"), ("deep", "call stack exhausted")]
+    ("function", "message"), [("fall", "unreachable"), ("deep", "call stack exhausted")]
 )
-def test_a_trap_is_an_error(engine: Engine, function: str, said: str) -> None:
+def test_a_trap_is_an_error(engine: Engine, function: str, message: str) -> None:
     guest = Instance(engine, [], PAGE)
-    with pytest.raises(RuntimeError, match=said):
+    with pytest.raises(RuntimeError, match=message):
         guest.call(function)
     guest.close()
 
 
 def test_a_trap_is_an_error_with_faulthandler_on(engine: Engine) -> None:
-    """Traps by signal would end the process here: faulthandler takes their signals."""
+    """With traps by signal the process would end here: faulthandler handles their signals."""
     faulthandler.enable()
     guest = Instance(engine, [], PAGE)
     with pytest.raises(RuntimeError, match="unreachable"):
@@ -101,7 +101,7 @@ def test_an_alarm_stops_a_loop_with_its_reason(engine: Engine) -> None:
     guest.close()
 
 
-def test_an_alarm_that_fails_stops_the_guest_and_comes_out(engine: Engine) -> None:
+def test_an_exception_of_the_alarm_stops_the_guest_and_reaches_the_caller(engine: Engine) -> None:
     guest = Instance(engine, [], PAGE)
     guest.alarm = lambda: str(1 // 0)
     engine.ticker.begin(guest)
@@ -131,7 +131,7 @@ def test_texts_words_and_the_stack_can_be_read(guest: Instance) -> None:
     assert guest.stack_pointer == 77
 
 
-def test_another_module_is_told_apart(guest: Instance) -> None:
+def test_a_blob_without_the_expected_exports_is_refused(guest: Instance) -> None:
     with pytest.raises(ConfigError, match="the wasm blob has no 'qjs_init'"):
         guest.call("qjs_init")
 
@@ -139,9 +139,9 @@ def test_another_module_is_told_apart(guest: Instance) -> None:
 def test_instances_of_many_threads_do_not_mix(engine: Engine) -> None:
     def work(number: int) -> bool:
         guest = Instance(engine, [], PAGE)
-        found = [guest.call("sum", number, each) for each in range(200)]
+        result = [guest.call("sum", number, each) for each in range(200)]
         guest.close()
-        return found == [number + each for each in range(200)]
+        return result == [number + each for each in range(200)]
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(100, 132)))

@@ -1,4 +1,4 @@
-"""The world that a machine sets up: the globals of the web that need no network of their own."""
+"""The globals of the web that a machine provides without the network."""
 
 import asyncio
 import json
@@ -16,10 +16,10 @@ from tests.kit.scripts import value_of
 
 @pytest.fixture(scope="module")
 def sandbox(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
+    result = QuickJs(SystemClock(), machine_code)
+    result.warm()
+    yield result
+    asyncio.run(result.close())
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def sandbox(machine_code: Path) -> Iterator[QuickJs]:
         ("typeof Intl", "undefined"),
     ],
 )
-async def test_globals_do_what_the_web_does(sandbox: QuickJs, expression: str, value: Any) -> None:
+async def test_globals_behave_as_on_the_web(sandbox: QuickJs, expression: str, value: Any) -> None:
     assert await value_of(sandbox, expression) == value
 
 
@@ -187,15 +187,15 @@ async def test_globals_do_what_the_web_does(sandbox: QuickJs, expression: str, v
         ("/only/a/path", None, None),
     ],
 )
-async def test_urls_are_read_as_the_standard_says(
+async def test_urls_are_parsed_as_the_standard_says(
     sandbox: QuickJs, input: str, base: str | None, href: str | None
 ) -> None:
-    given = json.dumps(input) + ("" if base is None else f", {json.dumps(base)}")
-    assert await value_of(sandbox, f"URL.parse({given})?.href ?? null") == href
+    passed = json.dumps(input) + ("" if base is None else f", {json.dumps(base)}")
+    assert await value_of(sandbox, f"URL.parse({passed})?.href ?? null") == href
 
 
-async def test_a_url_and_its_parameters_follow_each_other(sandbox: QuickJs) -> None:
-    found = await value_of(
+async def test_a_url_and_its_parameters_stay_in_sync(sandbox: QuickJs) -> None:
+    result = await value_of(
         sandbox,
         """(() => {
           const url = new URL("https://ex.com/?a=1&b=x+y%26");
@@ -207,7 +207,7 @@ async def test_a_url_and_its_parameters_follow_each_other(sandbox: QuickJs) -> N
           return [first, url.searchParams.get("z"), url.href, url.origin];
         })()""",
     )
-    assert found == [
+    assert result == [
         "https://ex.com/?b=x+y%26&c=%C3%A4+%26%3D",
         "1",
         "https://o.com:82/p%20q?z=1#h",
@@ -245,7 +245,7 @@ async def test_the_console_shows_values(
     assert (level, text.split("\n")[0]) == line
 
 
-async def test_a_text_that_is_sent_may_be_longer_than_arguments_are(sandbox: QuickJs) -> None:
+async def test_a_body_may_be_longer_than_arguments(sandbox: QuickJs) -> None:
     bridge = FakeBridge(
         {"fetch": lambda _: {"status": 200, "url": "u", "headers": {}, "body": b""}}
     )
@@ -257,7 +257,7 @@ async def test_a_text_that_is_sent_may_be_longer_than_arguments_are(sandbox: Qui
     assert ["content-type", "text/plain;charset=UTF-8"] in asked["headers"]
 
 
-async def test_what_is_answered_at_once_is_asked_by_its_name_and_its_arguments(
+async def test_a_synchronous_call_passes_its_name_and_arguments(
     sandbox: QuickJs,
 ) -> None:
     bridge = FakeBridge({"time.formatUnixTimestamp": lambda given: given["format"]})

@@ -12,7 +12,7 @@ from penstock.sandbox.wasm.native_engine import TICK, Ticker, compiled
 
 
 class Epochs:
-    """Counts, and tells when there are enough."""
+    """Counts epochs, and sets an event when there are enough."""
 
     def __init__(self, enough: int) -> None:
         self._enough = enough
@@ -25,7 +25,7 @@ class Epochs:
             self.reached.set()
 
 
-def test_epochs_come_while_a_guest_computes() -> None:
+def test_the_epoch_advances_while_a_guest_computes() -> None:
     epochs = Epochs(10)
     ticker = Ticker(epochs.advance, SystemClock())
     ticker.begin("guest")
@@ -34,7 +34,7 @@ def test_epochs_come_while_a_guest_computes() -> None:
     ticker.close()
 
 
-def test_epochs_catch_up_with_the_clock() -> None:
+def test_the_epoch_catches_up_with_the_clock() -> None:
     clock, epochs = SystemClock(), Epochs(40)
     ticker = Ticker(epochs.advance, clock)
     begun = clock.monotonic()
@@ -44,7 +44,7 @@ def test_epochs_catch_up_with_the_clock() -> None:
     assert clock.monotonic() - begun >= 40 * TICK - TICK
 
 
-def test_without_a_guest_no_epoch_comes() -> None:
+def test_without_a_guest_the_epoch_stands_still() -> None:
     epochs = Epochs(1)
     ticker = Ticker(epochs.advance, SystemClock())
     assert not epochs.reached.wait(5 * TICK)
@@ -52,7 +52,7 @@ def test_without_a_guest_no_epoch_comes() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_has_epochs_of_its_own() -> None:
+def test_a_forked_child_advances_its_own_epoch() -> None:
     epochs = Epochs(5)
     ticker = Ticker(epochs.advance, SystemClock())
     child = os.fork()
@@ -70,7 +70,7 @@ def names(cache: Path | None) -> set[str]:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF and then nothing", b"x" * 5000])
-def test_broken_machine_code_is_made_anew(tmp_path: Path, content: bytes) -> None:
+def test_damaged_machine_code_is_compiled_again(tmp_path: Path, content: bytes) -> None:
     names(tmp_path / "cache")
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_bytes(content)
@@ -78,7 +78,7 @@ def test_broken_machine_code_is_made_anew(tmp_path: Path, content: bytes) -> Non
     assert len(kept.read_bytes()) > 5000
 
 
-def test_what_was_compiled_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_cached_machine_code_is_loaded(tmp_path: Path) -> None:
     names(tmp_path / "cache")
     (kept,) = (tmp_path / "cache").iterdir()
     before = kept.stat().st_mtime_ns
@@ -86,11 +86,11 @@ def test_what_was_compiled_is_taken_as_it_is(tmp_path: Path) -> None:
     assert kept.stat().st_mtime_ns == before
 
 
-def test_without_a_cache_nothing_is_kept() -> None:
+def test_without_a_cache_nothing_is_written() -> None:
     assert "parse" in names(None)
 
 
-def test_a_place_that_cannot_be_written_costs_time_and_nothing_else(
+def test_a_read_only_cache_only_costs_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Steps are computed in threads, which are left before anybody is told that they were cancelled."""
+"""Steps are computed in threads, and a cancellation waits until the thread has left the script."""
 
 import asyncio
 import os
@@ -12,20 +12,20 @@ from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.wasm.pool import MOST_THREADS, Pool
 
 NICENESS = 5 if sys.platform == "linux" else 0
-"""Elsewhere threads have no priority of their own."""
+"""Only Linux has a priority for each thread."""
 
 
 def timer_of(seconds: float = 5) -> EntryTimer:
     return EntryTimer(SystemClock(), seconds, 30_000)
 
 
-async def test_a_step_returns_what_it_found_in_another_thread() -> None:
+async def test_a_step_returns_its_result_from_a_thread() -> None:
     pool = Pool()
     assert await pool.compute(threading.get_ident, timer_of()) != threading.get_ident()
     pool.close()
 
 
-async def test_it_is_known_how_many_compute() -> None:
+async def test_busy_counts_running_steps() -> None:
     pool, go_on = Pool(), threading.Event()
     busy = [asyncio.create_task(pool.compute(go_on.wait, timer_of())) for _ in range(3)]
     await asyncio.wait(busy, timeout=0.02)
@@ -36,7 +36,7 @@ async def test_it_is_known_how_many_compute() -> None:
     pool.close()
 
 
-async def test_the_loop_goes_before_what_computes() -> None:
+async def test_threads_have_a_lower_priority_than_the_loop() -> None:
     def niceness() -> int:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
@@ -46,14 +46,14 @@ async def test_the_loop_goes_before_what_computes() -> None:
     pool.close()
 
 
-async def test_what_a_step_raises_comes_out() -> None:
+async def test_an_exception_of_a_step_reaches_the_caller() -> None:
     pool = Pool()
     with pytest.raises(ZeroDivisionError):
         await pool.compute(lambda: 1 // 0, timer_of())
     pool.close()
 
 
-async def test_who_cancels_hears_of_it_when_the_thread_is_out() -> None:
+async def test_a_cancellation_returns_after_the_thread_has_left_the_script() -> None:
     pool, timer, went_in, out = Pool(), timer_of(), threading.Event(), []
 
     def step() -> None:
@@ -71,7 +71,7 @@ async def test_who_cancels_hears_of_it_when_the_thread_is_out() -> None:
     pool.close()
 
 
-async def test_a_step_that_finds_no_thread_in_time_is_given_up() -> None:
+async def test_a_step_without_a_free_thread_times_out() -> None:
     pool, go_on = Pool(), threading.Event()
     busy = [asyncio.create_task(pool.compute(go_on.wait, timer_of())) for _ in range(MOST_THREADS)]
     await asyncio.wait(busy, timeout=0.05)

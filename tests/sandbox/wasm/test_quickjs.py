@@ -26,7 +26,7 @@ async def test_closing_ends_a_script_that_loops_in_a_thread(machine_code: Path) 
 
 
 class HeldUp(QuickJs):
-    """Starts its engine when it may."""
+    """A sandbox whose engine starts when the test permits it."""
 
     def __init__(self, cache: Path) -> None:
         super().__init__(SystemClock(), cache)
@@ -38,7 +38,7 @@ class HeldUp(QuickJs):
         return super()._opened()
 
 
-async def test_the_engine_starts_once_while_others_go_on(machine_code: Path) -> None:
+async def test_the_engine_starts_once_and_does_not_block_the_loop(machine_code: Path) -> None:
     sandbox = HeldUp(machine_code)
     runs = [asyncio.create_task(value_of(sandbox, "1 + 1")) for _ in range(3)]
     await asyncio.to_thread(sandbox.asked.wait, 10)
@@ -59,7 +59,9 @@ async def test_a_sandbox_that_is_closed_while_it_starts_runs_nothing(machine_cod
         await run
 
 
-async def test_a_closed_sandbox_ends_what_runs_and_takes_nothing_more(machine_code: Path) -> None:
+async def test_a_closed_sandbox_ends_running_scripts_and_refuses_new_ones(
+    machine_code: Path,
+) -> None:
     sandbox = QuickJs(SystemClock(), machine_code)
     bridge = FakeBridge({"callTool": never})
     run = asyncio.create_task(value_of(sandbox, "await flo.callTool({ tool_id: 't' })", bridge))
@@ -75,9 +77,7 @@ async def test_a_closed_sandbox_ends_what_runs_and_takes_nothing_more(machine_co
 @pytest.mark.parametrize(
     "deep", ["JSON.stringify(nested)", "JSON.parse('['.repeat(50000))", "nested"]
 )
-async def test_a_machine_that_went_too_deep_is_named_and_takes_no_other_with_it(
-    machine_code: Path, deep: str
-) -> None:
+async def test_an_exhausted_stack_ends_one_script_only(machine_code: Path, deep: str) -> None:
     sandbox = QuickJs(SystemClock(), machine_code)
     nest = "let nested = []; for (let n = 0; n < 5000; n++) nested = [nested];"
     with pytest.raises(ScriptError, match="the script went too deep: its stack is used up"):
@@ -87,8 +87,8 @@ async def test_a_machine_that_went_too_deep_is_named_and_takes_no_other_with_it(
 
 
 @pytest.mark.parametrize("wish", [None, "wasm", "deno"])
-def test_it_is_the_engine_of_every_script_that_it_is_given(wish: str | None) -> None:
-    """What a script recorded is read again by the engine that it ran in: the name is recorded."""
+def test_engine_for_returns_wasm_for_any_wish(wish: str | None) -> None:
+    """A script continues in the engine that it ran in: the name of the engine is recorded."""
     assert QuickJs(SystemClock()).engine_for(wish) == "wasm"
 
 
@@ -103,7 +103,7 @@ def echo(asked: Any) -> Any:
     return {"status": "success", "output": asked["input"]}
 
 
-async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
+async def test_a_long_step_continues_in_a_thread_with_the_same_result(
     sandbox: Sandbox,
 ) -> None:
     source = f"""{CALL}
@@ -116,14 +116,14 @@ async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
         }}
     """
     bridges = [FakeBridge({"callTool": echo}) for _ in range(2)]
-    found = await run(sandbox, source, bridges[0])
+    result = await run(sandbox, source, bridges[0])
     short = await run(sandbox, source.replace("1e6", "1"), bridges[1])
-    assert found == short
+    assert result == short
     assert bridges[0].asked == bridges[1].asked
     assert bridges[0].printed == [("info", "begun"), ("info", "computed")]
 
 
-async def test_a_script_may_run_in_threads_alone(threaded: Sandbox) -> None:
+async def test_a_script_can_run_in_threads_only(threaded: Sandbox) -> None:
     source = f"""{CALL}
         export async function run() {{
           const all = await Promise.all([1, 2, 3].map(call));
@@ -133,10 +133,10 @@ async def test_a_script_may_run_in_threads_alone(threaded: Sandbox) -> None:
     assert await run(threaded, source, FakeBridge({"callTool": echo})) == 7
 
 
-async def test_an_error_that_nobody_took_holds_nobody_up_while_it_is_told(
+async def test_reporting_a_rejection_does_not_block_the_loop(
     threaded: Sandbox,
 ) -> None:
-    """The engine lingers for a tick: no epochs come unless one is wanted for this script."""
+    """With a linger of one tick the epoch stops unless this script makes it advance."""
     source = """
         export async function run() {
           Promise.reject({ get message() { for (;;); } });
@@ -147,7 +147,7 @@ async def test_an_error_that_nobody_took_holds_nobody_up_while_it_is_told(
     assert (await run(threaded, source, bridge), bridge.warned) == (1, [])
 
 
-async def test_what_a_long_step_said_is_counted_once_though_it_is_computed_again(
+async def test_messages_of_a_repeated_step_count_once(
     sandbox: Sandbox,
 ) -> None:
     source = """
@@ -163,7 +163,7 @@ async def test_what_a_long_step_said_is_counted_once_though_it_is_computed_again
     assert [text for _, text in bridge.printed] == ["before"] * 100 + ["after"] * 20
 
 
-async def test_who_comes_after_a_long_step_lets_the_others_go_first() -> None:
+async def test_a_step_after_a_long_one_waits_for_one_iteration_of_the_loop() -> None:
     turn, seen = LoopTurn(), list[str]()
 
     async def script(name: str) -> None:
@@ -179,7 +179,7 @@ async def test_who_comes_after_a_long_step_lets_the_others_go_first() -> None:
     assert sorted(seen) == ["first", "other", "second", "third"]
 
 
-async def test_nobody_waits_where_nothing_was_long() -> None:
+async def test_without_a_long_step_no_script_waits() -> None:
     turn, seen = LoopTurn(), list[str]()
 
     async def script() -> None:
@@ -192,7 +192,7 @@ async def test_nobody_waits_where_nothing_was_long() -> None:
     assert seen[0] == "here"
 
 
-def test_a_loop_that_ended_holds_up_no_other() -> None:
+def test_a_future_of_an_ended_loop_blocks_no_other_loop() -> None:
     turn = LoopTurn()
 
     async def hold() -> None:

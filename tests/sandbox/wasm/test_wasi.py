@@ -1,4 +1,4 @@
-"""QuickJS has no file, no zone, no clock and no chance but those it is given."""
+"""QuickJS has no files, no time zone, and only the clock and the randomness of its world."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,29 +19,29 @@ from tests.kit.scripts import script_of
 
 @pytest.fixture(scope="module")
 def sandbox(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code)
-    yield found
-    asyncio.run(found.close())
+    result = QuickJs(SystemClock(), machine_code)
+    yield result
+    asyncio.run(result.close())
 
 
-async def test_there_is_no_zone_but_utc(sandbox: QuickJs) -> None:
+async def test_the_only_time_zone_is_utc(sandbox: QuickJs) -> None:
     source = (
         "export const run = () => [new Date(2026, 0, 2).toISOString(), new Date(0).getHours()];"
     )
-    found = await sandbox.run(script_of(source), {}, FakeBridge(), Bounds(seconds=5))
-    assert found == ["2026-01-02T00:00:00.000Z", 0]
+    result = await sandbox.run(script_of(source), {}, FakeBridge(), Bounds(seconds=5))
+    assert result == ["2026-01-02T00:00:00.000Z", 0]
 
 
-def test_machines_of_one_image_know_nothing_of_each_other(machine_code: Path) -> None:
+def test_machines_of_one_image_share_no_state(machine_code: Path) -> None:
     engine = start_engine(SystemClock(), machine_code)
     image = boot(engine)
-    said = [heard(Machine(engine, image, 64 << 20, 200 << 10), 1000 * n) for n in range(1, 4)]
-    assert [message.value for [message] in said] == [[1, 1000], [1, 2000], [1, 3000]]
+    text = [messages_of(Machine(engine, image, 64 << 20, 200 << 10), 1000 * n) for n in range(1, 4)]
+    assert [message.value for [message] in text] == [[1, 1000], [1, 2000], [1, 3000]]
     engine.close()
 
 
-def heard(machine: Machine, now_ms: int) -> list[Message]:
-    """Run a script that counts in its world and looks at its clock."""
+def messages_of(machine: Machine, now_ms: int) -> list[Message]:
+    """Run a script that counts in a global and reads its clock."""
     source = "export const run = () => [globalThis.n = (globalThis.n ?? 0) + 1, Date.now()];"
     world = MachineWorld(
         modules={"m": Module(name="m", source=source, imports={})},

@@ -18,13 +18,13 @@ NO_TEXT: list[Any] = [None, 1, "", True, [], {}, "x" * 11]
 NO_NUMBER: list[Any] = [None, "1", True, [], -1, 11, 1e300, float("inf"), float("nan"), 10**400]
 
 
-@pytest.mark.parametrize("found", NO_TEXT)
-def test_a_text_is_a_text_of_the_right_length(found: Any) -> None:
+@pytest.mark.parametrize("result", NO_TEXT)
+def test_a_text_outside_its_length_is_refused(result: Any) -> None:
     with pytest.raises(TypeError, match="a must be a text of 1 to 10 characters"):
-        text({"a": found}, "a", most=10)
+        text({"a": result}, "a", most=10)
 
 
-def test_a_text_that_may_be_left_out_may_be_empty() -> None:
+def test_an_optional_text_may_be_absent_or_empty() -> None:
     assert optional_text({}, "a") is None
     assert optional_text({"a": None}, "a") is None
     assert optional_text({"a": ""}, "a") == ""
@@ -32,34 +32,34 @@ def test_a_text_that_may_be_left_out_may_be_empty() -> None:
         optional_text({"a": 1}, "a")
 
 
-def test_half_a_character_is_replaced() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     assert text({"a": "x\ud800"}, "a") == "x\ufffd"
 
 
-@pytest.mark.parametrize("found", NO_NUMBER)
-def test_a_number_is_a_number_in_its_range(found: Any) -> None:
+@pytest.mark.parametrize("result", NO_NUMBER)
+def test_a_number_outside_its_range_is_refused(result: Any) -> None:
     with pytest.raises(TypeError, match="a must be a number from 0 to 10"):
-        number({"a": found}, "a", 0, 10)
+        number({"a": result}, "a", 0, 10)
 
 
-def test_numbers_that_do() -> None:
+def test_a_number_within_its_range_is_returned() -> None:
     assert [number({"a": each}, "a", 0, 10) for each in (0, 0.5, 10)] == [0, 0.5, 10]
     assert optional_number({}, "a", 0, 10) is None
     with pytest.raises(TypeError):
         optional_number({"a": "1"}, "a", 0, 10)
 
 
-@pytest.mark.parametrize("found", [None, 1, "x", True, []])
-def test_an_object_is_an_object(found: Any) -> None:
+@pytest.mark.parametrize("result", [None, 1, "x", True, []])
+def test_a_value_that_is_not_an_object_is_refused(result: Any) -> None:
     with pytest.raises(TypeError, match="a must be an object"):
-        mapping({"a": found}, "a")
+        mapping({"a": result}, "a")
     assert mapping({}, "a") == {}
 
 
-@pytest.mark.parametrize("found", [None, 1, "x", True, {}])
-def test_a_list_is_a_list(found: Any) -> None:
+@pytest.mark.parametrize("result", [None, 1, "x", True, {}])
+def test_a_value_that_is_not_a_list_is_refused(result: Any) -> None:
     with pytest.raises(TypeError, match="a must be a list"):
-        items({"a": found}, "a")
+        items({"a": result}, "a")
     assert items({}, "a") == []
 
 
@@ -82,9 +82,9 @@ NO_SCHEMA: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "said"), NO_SCHEMA)
-def test_what_is_no_schema_or_could_take_long_is_refused(schema: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
+@pytest.mark.parametrize(("schema", "message"), NO_SCHEMA)
+def test_an_invalid_or_expensive_schema_is_refused(schema: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         ScriptSchema(schema)
 
 
@@ -95,14 +95,14 @@ def test_a_schema_may_refer_to_its_own_parts() -> None:
     assert [each.path for each in schema.problems([{"sku": "x"}])] == ["/0/sku"]
 
 
-def test_a_large_schema_is_for_small_values() -> None:
+def test_a_large_schema_refuses_large_values() -> None:
     schema = ScriptSchema({"items": {"anyOf": [{"type": "null"}] * 1000}})
     assert len(schema.problems([1])) == 1
     with pytest.raises(TypeError, match="too large for so large a value"):
         schema.problems([1] * 100_000)
 
 
-def test_a_schema_has_as_many_characters_as_are_taken() -> None:
+def test_a_schema_of_the_largest_size_is_accepted() -> None:
     """Each word counts with two more for its marks, each name with four."""
     room = 65_536 - (len("enum") + 4) - (1 + 2) - 2
     ScriptSchema({"enum": ["x" * room]})

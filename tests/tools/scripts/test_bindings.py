@@ -1,11 +1,11 @@
-"""What a manifest declares, when it says nothing."""
+"""The bindings of a manifest that declares nothing."""
 
 from penstock.core.limits import Limits
 from penstock.manifest.tool import ToolLimits
 from penstock.tools.scripts.bindings import Bindings
 
 
-def test_a_manifest_that_says_nothing_reaches_nothing() -> None:
+def test_empty_bindings_permit_nothing() -> None:
     bindings = Bindings()
     assert (bindings.vault, bindings.state, bindings.egress) == ((), (), ())
     assert dict(bindings.runtime_config) == {}

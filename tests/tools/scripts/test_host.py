@@ -121,32 +121,32 @@ async def refusal_of(name: str, arguments: dict[str, Any]) -> str | None:
     BOUNDS,
     ids=[f"{name} {member} {number}" for number, (name, _, member, *_) in enumerate(BOUNDS)],
 )
-async def test_the_limits_of_an_argument_are_taken_and_what_is_beyond_them_is_not(
+async def test_arguments_at_their_limits_are_accepted_and_beyond_them_refused(
     name: str, others: dict[str, Any], member: str, taken: list[Any], refused: list[Any]
 ) -> None:
     for value in taken:
         assert await refusal_of(name, others | {member: value}) is None, repr(value)[:40]
     for value in refused:
-        found = await refusal_of(name, others | {member: value})
-        assert found == "TypeError", repr(value)[:40]
+        result = await refusal_of(name, others | {member: value})
+        assert result == "TypeError", repr(value)[:40]
 
 
 @pytest.mark.parametrize("arguments", NO_OBJECT)
-async def test_what_is_no_object_is_a_mistake(arguments: Any) -> None:
+async def test_arguments_that_are_not_an_object_are_refused(arguments: Any) -> None:
     host = await asking()
     for name in ALL:
-        found = await host.refusal(name, arguments)
-        assert found in {"TypeError", "NOT_AVAILABLE"}, name
+        result = await host.refusal(name, arguments)
+        assert result in {"TypeError", "NOT_AVAILABLE"}, name
 
 
-async def test_nothing_at_all_is_a_mistake_wherever_something_is_wanted() -> None:
+async def test_missing_arguments_are_refused() -> None:
     host = await asking()
     for name in ALL:
         assert await host.refusal(name, {}) in {"TypeError", "NOT_AVAILABLE"}, name
 
 
 @pytest.mark.parametrize("name", LATER)
-async def test_what_there_is_not_is_not_available(name: str) -> None:
+async def test_an_unknown_host_call_is_not_available(name: str) -> None:
     host = await asking()
     assert await host.refusal(name, {}) == "NOT_AVAILABLE"
     settled = host.host.answer(name, {})
@@ -154,7 +154,7 @@ async def test_what_there_is_not_is_not_available(name: str) -> None:
     assert settled.refusal.detail.message == f"flo.{name} is not available in this version"
 
 
-async def test_a_script_that_asks_without_end_is_told_so() -> None:
+async def test_host_calls_beyond_the_limit_are_refused() -> None:
     bench = await open_workbench(tool := Act("script"), limits=Limits(host_calls=2))
     host = Asking(bench, tool, Bindings())
     assert await host.value("task.getContext")
@@ -163,7 +163,7 @@ async def test_a_script_that_asks_without_end_is_told_so() -> None:
     assert await host.refusal("nothing", {}) == "BUDGET_EXCEEDED"
 
 
-async def test_what_is_recorded_counts_once_and_in_later_entries_too() -> None:
+async def test_recorded_host_calls_count_once_over_all_entries() -> None:
     """`host_calls` of all kinds per invocation: throws `BUDGET_EXCEEDED`."""
     bench = await open_workbench(tool := Act("script"), limits=Limits(host_calls=2))
     host = Asking(bench, tool, Bindings())
@@ -175,7 +175,7 @@ async def test_what_is_recorded_counts_once_and_in_later_entries_too() -> None:
     assert await host.refusal("getRuntimeConfig", {"key": "c"}) == "BUDGET_EXCEEDED"
 
 
-async def test_arguments_that_nobody_may_have_are_refused_and_a_call_settles_all_the_same() -> None:
+async def test_refused_arguments_reject_and_tool_calls_get_an_envelope() -> None:
     """INVALID_INPUT: input … deeper than 200; `callTool` never rejects for the callee's failure."""
     host = await asking()
     called = host.host.refuse("callTool", "too deep")
@@ -186,7 +186,7 @@ async def test_arguments_that_nobody_may_have_are_refused_and_a_call_settles_all
     assert (put.name, put.detail.message) == ("TypeError", "too deep")
 
 
-async def test_a_line_that_was_printed_is_not_printed_again() -> None:
+async def test_a_printed_line_is_not_printed_again() -> None:
     """L13: "no line appears twice"."""
     host = await asking(Act("look"))
     host.host.print("info", "one")
@@ -202,7 +202,7 @@ async def test_a_line_that_was_printed_is_not_printed_again() -> None:
     assert [each.level for each in printed] == ["info", "warning", "info"]
 
 
-async def test_a_further_attempt_prints_what_differs() -> None:
+async def test_a_further_attempt_prints_only_new_lines() -> None:
     """L13: what was printed is dropped while nothing new is asked; what was not printed is new."""
     host = await asking(Act("look"))
     for attempt in (1, 2, 1, 2, 3):
@@ -212,11 +212,11 @@ async def test_a_further_attempt_prints_what_differs() -> None:
     await host.value("callTool", tool_id="look", input={})
     host.host.print("info", "start")
     printed = [each for each in await host.bench.events() if isinstance(each, NoteEmitted)]
-    said = [each.payload["text"] for each in printed]
-    assert said == ["start", *(f"attempt {each}" for each in (1, 1, 2, 2, 3, 3)), "start"]
+    message = [each.payload["text"] for each in printed]
+    assert message == ["start", *(f"attempt {each}" for each in (1, 1, 2, 2, 3, 3)), "start"]
 
 
-async def test_a_secret_is_taken_out_of_lines_and_warnings() -> None:
+async def test_secrets_are_redacted_in_lines_and_warnings() -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
     host.host.print("info", "it is s3cr3t-value")
@@ -225,7 +225,7 @@ async def test_a_secret_is_taken_out_of_lines_and_warnings() -> None:
     assert await host.notes("script.unhandled_rejection") == ["Error: [secret:token]"]
 
 
-async def test_a_script_that_is_over_leaves_no_question_open() -> None:
+async def test_an_ended_script_leaves_no_question_open() -> None:
     host = await asking()
     await host.bench.ledger.held.commit()
     with pytest.raises(Suspend):
@@ -235,7 +235,7 @@ async def test_a_script_that_is_over_leaves_no_question_open() -> None:
     assert host.bench.questions == []
 
 
-async def test_what_nobody_asked_for_again_is_named_once() -> None:
+async def test_host_calls_that_were_not_repeated_are_named_once() -> None:
     """L11: "Recorded results nobody asked for again give one warning event that names them"."""
     host = await asking(Act("look"), Act("post"))
     for tool_id in ("look", "post", "post"):
@@ -244,11 +244,11 @@ async def test_what_nobody_asked_for_again_is_named_once() -> None:
     host.begin()
     await host.value("callTool", tool_id="look", input={})
     host.host.end(returned=True)
-    told = "recorded in an earlier entry, but not requested again: post, sleep"
-    assert await host.notes("script.diverged") == [told]
+    reported = "recorded in an earlier entry, but not requested again: post, sleep"
+    assert await host.notes("script.diverged") == [reported]
 
 
-async def test_a_script_that_asks_for_all_again_has_not_diverged() -> None:
+async def test_a_script_that_repeats_all_calls_has_not_diverged() -> None:
     host = await asking(Act("look"))
     for _ in range(2):
         await host.value("callTool", tool_id="look", input={})
@@ -259,14 +259,14 @@ async def test_a_script_that_asks_for_all_again_has_not_diverged() -> None:
 
 
 @pytest.mark.parametrize("arguments", NO_OBJECT)
-async def test_what_is_answered_at_once_takes_an_object_too(arguments: Any) -> None:
+async def test_a_synchronous_call_takes_an_object(arguments: Any) -> None:
     host = await asking()
     settled = host.host.answer("time.formatUnixTimestamp", arguments)
     assert settled.refusal
     assert settled.refusal.detail.message == "flo.time.formatUnixTimestamp takes an object"
 
 
-async def test_the_entries_of_a_script_take_turns_as_those_of_its_task() -> None:
+async def test_the_host_names_the_task_of_its_script() -> None:
     host = await asking()
     assert host.host.task == host.bench.ledger.task.task_id != ""
 
@@ -304,13 +304,13 @@ MISTAKES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "zone", "said"), SAID)
-def test_a_moment_is_said_as_the_pattern_wants(pattern: str, zone: str, said: str) -> None:
-    assert format_timestamp({"seconds": AT, "format": pattern, "timezone": zone}) == said
+@pytest.mark.parametrize(("pattern", "zone", "message"), SAID)
+def test_a_timestamp_is_formatted_by_its_pattern(pattern: str, zone: str, message: str) -> None:
+    assert format_timestamp({"seconds": AT, "format": pattern, "timezone": zone}) == message
 
 
 @pytest.mark.parametrize("wrong", MISTAKES)
-def test_mistakes(wrong: dict[str, Any]) -> None:
+def test_a_malformed_timestamp_request_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         format_timestamp({"seconds": AT, "format": "YYYY", "timezone": "UTC"} | wrong)
 
@@ -318,6 +318,6 @@ def test_mistakes(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("seconds", "year"), [(-62_135_596_800, "0001"), (253_402_300_799, "9999")]
 )
-def test_the_first_and_the_last_year(seconds: int, year: str) -> None:
-    given = {"seconds": seconds, "format": "YYYY", "timezone": "UTC"}
-    assert format_timestamp(given) == year
+def test_timestamps_cover_the_years_1_to_9999(seconds: int, year: str) -> None:
+    passed = {"seconds": seconds, "format": "YYYY", "timezone": "UTC"}
+    assert format_timestamp(passed) == year

@@ -1,4 +1,4 @@
-"""Calls that a script makes, and the time that it waits."""
+"""Nested calls of a script, sleeps and timers."""
 
 import asyncio
 from typing import Any
@@ -28,22 +28,22 @@ BAD_TIMES: list[Any] = [None, "1", True, -1, 3_600_001, float("inf"), float("nan
 
 
 @pytest.mark.parametrize("arguments", BAD_CALLS)
-async def test_a_call_of_no_form_is_a_mistake(arguments: dict[str, Any]) -> None:
+async def test_a_malformed_call_is_refused(arguments: dict[str, Any]) -> None:
     host = await asking(Act("look"))
     assert await host.refusal("callTool", arguments) == "TypeError"
 
 
 @pytest.mark.parametrize("tool_id", ["nothing", "a/b", "look#1", "../look", "x" * 5000, "\ud800"])
-async def test_a_tool_that_there_is_not_is_an_envelope(tool_id: str) -> None:
+async def test_an_unknown_tool_returns_an_envelope(tool_id: str) -> None:
     host = await asking(Act("look"))
-    found = await host.value("callTool", tool_id=tool_id, input={})
-    assert found["error"]["code"] in {"TOOL_NOT_FOUND", "NOT_PERMITTED"}
+    result = await host.value("callTool", tool_id=tool_id, input={})
+    assert result["error"]["code"] in {"TOOL_NOT_FOUND", "NOT_PERMITTED"}
 
 
-async def test_an_envelope_has_no_other_members_than_the_page_says() -> None:
+async def test_an_envelope_has_only_documented_members() -> None:
     host = await asking(Act("look"))
-    found = await host.value("callTool", tool_id="look", input={})
-    assert found == {"status": "success", "output": {"done": "look"}}
+    result = await host.value("callTool", tool_id="look", input={})
+    assert result == {"status": "success", "output": {"done": "look"}}
     missing = await host.value("callTool", tool_id="nothing", input={})
     assert missing.keys() == {"status", "error"}
     assert missing["error"].keys() == {"code", "message", "retryable", "continuable"}
@@ -58,7 +58,7 @@ async def test_an_envelope_has_no_other_members_than_the_page_says() -> None:
         (Status.FAILED, {"question_ids": ["q_1"]}, None),
     ],
 )
-def test_only_a_call_that_waits_names_its_question(
+def test_only_a_suspended_call_names_its_question(
     status: Status, details: Any, question_id: str | None
 ) -> None:
     error = ErrorDetail(code="X", message="m", suggestion="s", details=details)
@@ -67,7 +67,7 @@ def test_only_a_call_that_waits_names_its_question(
     assert "suggestion" not in seen["error"]
 
 
-async def test_what_is_recorded_is_not_called_again() -> None:
+async def test_a_recorded_call_is_not_made_again() -> None:
     host = await asking(look := Act("look", echo))
     first = await host.ask("callTool", {"tool_id": "look", "input": {"n": 1}})
     host.begin()
@@ -77,16 +77,16 @@ async def test_what_is_recorded_is_not_called_again() -> None:
     assert len(look.runs) == 1
 
 
-async def test_no_more_calls_than_the_manifest_allows_in_all_entries_of_an_attempt() -> None:
+async def test_nested_calls_are_bounded_over_all_entries_of_an_attempt() -> None:
     """`nested_calls` new calls per invocation (replayed ones do not count)."""
     host = await asking(look := Act("look", echo), bindings=Bindings(nested_calls=2))
     asked = [{"tool_id": "look", "input": {"n": n}} for n in range(5)]
-    found = [await host.value("callTool", **each) for each in asked[:3]]
-    assert [each["status"] for each in found] == ["success", "success", "failed"]
-    assert found[2]["error"]["code"] == "BUDGET_EXCEEDED"
+    result = [await host.value("callTool", **each) for each in asked[:3]]
+    assert [each["status"] for each in result] == ["success", "success", "failed"]
+    assert result[2]["error"]["code"] == "BUDGET_EXCEEDED"
     host.begin()
     again = [await host.value("callTool", **each) for each in asked]
-    assert again[:3] == found
+    assert again[:3] == result
     assert [each["error"]["code"] for each in again[3:]] == ["BUDGET_EXCEEDED"] * 2
     host.begin(attempt=2)
     later = await host.value("callTool", **asked[4])
@@ -119,7 +119,7 @@ async def test_further_calls_wait_their_turn() -> None:
         (Effect.WRITE, Effect.WRITE, False),
     ],
 )
-async def test_a_call_that_does_more_than_is_claimed_is_told_once(
+async def test_a_call_with_a_stronger_effect_is_reported_once(
     own: Effect, other: Effect, warns: bool
 ) -> None:
     """L3: "a nested call of stronger effect gives a warning event `script.effect`"."""
@@ -128,18 +128,18 @@ async def test_a_call_that_does_more_than_is_claimed_is_told_once(
         for _ in range(2):
             await host.value("callTool", tool_id="look", input={})
         host.begin()
-    said = f'"look" has the effect {other}, "script" claims {own}'
-    assert await host.notes("script.effect") == [said] * warns
+    message = f'"look" has the effect {other}, "script" claims {own}'
+    assert await host.notes("script.effect") == [message] * warns
 
 
 @pytest.mark.parametrize("ms", BAD_TIMES)
 @pytest.mark.parametrize("name", ["sleep", "timer"])
-async def test_a_time_of_no_form_is_a_mistake(name: str, ms: Any) -> None:
+async def test_a_malformed_time_is_refused(name: str, ms: Any) -> None:
     host = await asking()
     assert await host.refusal(name, {"ms": ms}) == "TypeError"
 
 
-async def test_a_sleep_that_ended_is_not_slept_again() -> None:
+async def test_a_recorded_sleep_returns_immediately() -> None:
     host = await asking()
     clock = host.bench.world.clock
     assert isinstance(clock, FakeClock)
@@ -153,22 +153,22 @@ async def test_a_sleep_that_ended_is_not_slept_again() -> None:
     assert clock.sleepers == 0
 
 
-async def test_an_id_with_a_secret_is_unknown_and_told_without_it() -> None:
+async def test_an_unknown_id_with_a_secret_is_redacted() -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
-    found = await host.value("callTool", tool_id="s3cr3t-value", input={"t": "s3cr3t-value"})
-    assert found["error"]["message"] == "There is no tool '[secret:token]'."
+    result = await host.value("callTool", tool_id="s3cr3t-value", input={"t": "s3cr3t-value"})
+    assert result["error"]["message"] == "There is no tool '[secret:token]'."
     records = await host.bench.log.read(host.invocation.ledger.held.state.log_id)
     assert "s3cr3t-value" not in repr(records)
 
 
-async def test_a_tool_whose_id_is_in_a_secret_is_called_all_the_same() -> None:
+async def test_a_tool_whose_id_is_part_of_a_secret_is_called() -> None:
     host = await asking(Act("look"), secrets={"token": "look"})
     await host.value("vault.get", scope="profile", key="token")
     assert (await host.value("callTool", tool_id="look"))["status"] == "success"
 
 
-async def test_the_project_says_how_many_calls_a_script_may_make() -> None:
+async def test_the_project_limits_nested_calls() -> None:
     """§10: `nested_calls`; "per manifest" wins over "limits.*"."""
     tool, look = Act("script", kind=SCRIPT, is_frame=True), replace_spec(Act("look", echo))
     bench = await open_workbench(tool, look, limits=Limits(nested_calls=1))
@@ -176,15 +176,15 @@ async def test_the_project_says_how_many_calls_a_script_may_make() -> None:
         host = Asking(bench, tool, bindings)
         host.begin(attempt=most)
         asked = [{"tool_id": "look", "input": {"n": n}} for n in range(3)]
-        found = [await host.value("callTool", **each) for each in asked]
-        assert [each["status"] for each in found].count("success") == most
+        result = [await host.value("callTool", **each) for each in asked]
+        assert [each["status"] for each in result].count("success") == most
 
 
-@pytest.mark.parametrize("given", [None, [], [1], "x", 5, True])
-async def test_an_input_that_is_no_object_is_a_failure_of_the_call(given: Any) -> None:
+@pytest.mark.parametrize("passed", [None, [], [1], "x", 5, True])
+async def test_an_input_that_is_not_an_object_fails_the_call(passed: Any) -> None:
     """`callTool` never rejects for the callee's failure; `TypeError`: `input` not JSON."""
     host = await asking(look := Act("look"))
-    found = await host.value("callTool", tool_id="look", input=given)
-    assert (found["status"], found["error"]["code"]) == ("validation_error", "INVALID_INPUT")
-    assert found["error"]["details"]["problems"] == [{"path": "", "message": "must be an object"}]
+    result = await host.value("callTool", tool_id="look", input=passed)
+    assert (result["status"], result["error"]["code"]) == ("validation_error", "INVALID_INPUT")
+    assert result["error"]["details"]["problems"] == [{"path": "", "message": "must be an object"}]
     assert look.runs == []

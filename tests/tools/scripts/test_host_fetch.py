@@ -21,33 +21,33 @@ from tests.kit.ways import Way, way
 SAYS = says(answer(b"found \xff s3cr3t-value", "200 OK", "x-a: s3cr3t-value"))
 
 
-async def asking_at(found: Way, **more: Any) -> Asking:
+async def asking_at(result: Way, **more: Any) -> Asking:
     """Return a host whose script may reach the server."""
-    bindings = Bindings(egress=read_patterns([f"http://api.test:{found.port}"]))
-    return await asking(bindings=bindings, egress=found.egress, **more)
+    bindings = Bindings(egress=read_patterns([f"http://api.test:{result.port}"]))
+    return await asking(bindings=bindings, egress=result.egress, **more)
 
 
 def request(port: int, **more: Any) -> dict[str, Any]:
     return {"url": f"http://api.test:{port}/", "method": "GET", "redirect": "follow"} | more
 
 
-async def test_bytes_come_back_as_they_were_in_every_entry() -> None:
+async def test_a_response_body_is_the_same_in_every_entry() -> None:
     async with origin(SAYS) as server:
         host = await asking_at(way(server.port, Limits()))
         for _ in range(2):
-            found = await host.value("fetch", **request(server.port))
-            assert (found["status"], found["body"]) == (200, b"found \xff s3cr3t-value")
+            result = await host.value("fetch", **request(server.port))
+            assert (result["status"], result["body"]) == (200, b"found \xff s3cr3t-value")
             host.begin()
     assert len(server.heard) == 1
 
 
-async def test_an_answer_is_recorded_without_secrets() -> None:
+async def test_a_response_is_recorded_without_secrets() -> None:
     async with origin(SAYS) as server:
         host = await asking_at(way(server.port, Limits()))
         host.invocation.caller.secrets.add("token", "s3cr3t-value")
-        found = await host.value("fetch", **request(server.port))
-    assert found["body"] == b"found \xff [secret:token]"
-    assert found["headers"]["x-a"] == "[secret:token]"
+        result = await host.value("fetch", **request(server.port))
+    assert result["body"] == b"found \xff [secret:token]"
+    assert result["headers"]["x-a"] == "[secret:token]"
     assert "s3cr3t-value" not in repr(await host.bench.events())
 
 
@@ -60,7 +60,9 @@ async def test_an_answer_is_recorded_without_secrets() -> None:
         (Effect.NONE, False, None),
     ],
 )
-async def test_a_write_that_was_cut(effect: Effect, idempotent: bool, again: str | None) -> None:
+async def test_an_interrupted_write_is_not_sent_again(
+    effect: Effect, idempotent: bool, again: str | None
+) -> None:
     async with origin(SAYS) as server:
         host = await asking_at(way(server.port, Limits()), effect=effect, idempotent=idempotent)
         asked = request(server.port, method="POST")
@@ -81,7 +83,7 @@ async def _cut(host: Asking, asked: dict[str, Any]) -> None:
         await sending
 
 
-async def test_a_file_of_the_workspace_goes_with_a_form() -> None:
+async def test_a_form_can_send_a_file_of_the_workspace() -> None:
     async with origin(SAYS) as server:
         host = await asking_at(way(server.port, Limits()))
         workspace = host.invocation.workspace
@@ -122,8 +124,8 @@ async def test_further_requests_wait_their_turn() -> None:
     asked = [
         request(1, url=f"https://api.test/{number}", record=number % 2 == 0) for number in range(70)
     ]
-    found = await asyncio.gather(*(host.ask("fetch", each) for each in asked))
-    codes = {each.refusal.detail.code for each in found if each.refusal}
+    result = await asyncio.gather(*(host.ask("fetch", each) for each in asked))
+    codes = {each.refusal.detail.code for each in result if each.refusal}
     assert (dns.most, codes) == (64, {"UPSTREAM_UNAVAILABLE"})
 
 
@@ -189,7 +191,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_mistakes(wrong: dict[str, Any]) -> None:
+def test_malformed_fetch_arguments_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         read_fetch({"attachments": [b"x"]} | PLAIN | wrong)
 
@@ -198,7 +200,7 @@ MOST_TEXT = 16 * 1024 * 1024
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("passed", "read"),
     [
         ({"method": "x" * 40}, ("method", "x" * 40)),
         ({"headers": [["a", ""], ("b", "c")]}, ("headers", (("a", ""), ("b", "c")))),
@@ -213,10 +215,12 @@ MOST_TEXT = 16 * 1024 * 1024
     ],
     ids=lambda each: None if isinstance(each, dict) else each[0],
 )
-def test_what_is_just_within_the_limits(given: dict[str, Any], read: tuple[str, Any]) -> None:
+def test_fetch_arguments_at_their_limits_are_accepted(
+    passed: dict[str, Any], read: tuple[str, Any]
+) -> None:
     name, value = read
-    found = getattr(read_fetch(PLAIN | given), name)
-    assert found == value
+    result = getattr(read_fetch(PLAIN | passed), name)
+    assert result == value
 
 
 @pytest.mark.parametrize(
@@ -240,27 +244,27 @@ def test_a_part_of_a_form_is_a_text_bytes_or_a_file(part: dict[str, Any], conten
     assert (body[0].name, body[0].filename, body[0].mime_type) == ("", None, None)
 
 
-def test_what_is_left_out() -> None:
-    found = read_fetch(PLAIN)
-    assert (found.headers, found.body, found.seconds) == ((), None, None)
-    assert (found.redirect, found.is_recorded) == (Redirect.FOLLOW, True)
+def test_absent_fetch_arguments_get_defaults() -> None:
+    result = read_fetch(PLAIN)
+    assert (result.headers, result.body, result.seconds) == ((), None, None)
+    assert (result.redirect, result.is_recorded) == (Redirect.FOLLOW, True)
 
 
-def test_what_is_given() -> None:
+def test_fetch_arguments_are_read_completely() -> None:
     body = {"kind": "bytes", "attachment": 0}
     more = {"headers": [["a", ""]], "body": body, "timeout_ms": 1500, "record": False}
-    found = read_fetch(PLAIN | more | {"attachments": [b"\x00"], "redirect": "manual"})
-    assert (found.headers, found.body, found.seconds) == ((("a", ""),), b"\x00", 1.5)
-    assert (found.redirect, found.is_recorded) == (Redirect.MANUAL, False)
+    result = read_fetch(PLAIN | more | {"attachments": [b"\x00"], "redirect": "manual"})
+    assert (result.headers, result.body, result.seconds) == ((("a", ""),), b"\x00", 1.5)
+    assert (result.redirect, result.is_recorded) == (Redirect.MANUAL, False)
 
 
-def test_a_form_is_sent_as_browsers_do_and_no_name_gets_out_of_its_line() -> None:
+def test_a_form_is_encoded_as_in_browsers_with_escaped_names() -> None:
     parts = [
         {"name": 'a"\r\nX: 1', "text": "one"},
         {"name": "f", "filename": "b\n.txt", "type": "text/plain\r\nX: 2", "attachment": 0},
     ]
-    given = PLAIN | {"body": {"kind": "form", "parts": parts}, "attachments": [b"two"]}
-    body = read_fetch(given).body
+    passed = PLAIN | {"body": {"kind": "form", "parts": parts}, "attachments": [b"two"]}
+    body = read_fetch(passed).body
     assert isinstance(body, tuple)
     pieces = multipart(body, ["one", b"two"], "XYZ")
     sent = b"".join(each.encode() if isinstance(each, str) else each for each in pieces)
@@ -271,9 +275,9 @@ def test_a_form_is_sent_as_browsers_do_and_no_name_gets_out_of_its_line() -> Non
     )
 
 
-def test_a_long_text_comes_beside_the_arguments() -> None:
+def test_a_long_text_is_read_from_its_attachment() -> None:
     """`fetch_request_bytes` is 16 MiB, the arguments of a host call have at most 8."""
-    found = read_fetch(
+    result = read_fetch(
         PLAIN | {"body": {"kind": "text", "attachment": 0}, "attachments": ["hé".encode()]}
     )
-    assert found.body == "hé"
+    assert result.body == "hé"

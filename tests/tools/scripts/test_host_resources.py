@@ -53,25 +53,25 @@ BAD_LISTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("wrong", BAD)
 @pytest.mark.parametrize("name", VERBS)
-async def test_a_request_of_no_form_is_a_mistake(name: str, wrong: dict[str, Any]) -> None:
+async def test_a_malformed_state_request_is_refused(name: str, wrong: dict[str, Any]) -> None:
     host = await asking()
     assert await host.refusal(name, MINE | VERBS[name] | wrong) == "TypeError"
 
 
 @pytest.mark.parametrize(("name", "wrong"), BAD_WRITES)
-async def test_a_write_of_no_form_is_a_mistake(name: str, wrong: dict[str, Any]) -> None:
+async def test_a_malformed_state_write_is_refused(name: str, wrong: dict[str, Any]) -> None:
     host = await asking()
     assert await host.refusal(name, MINE | VERBS[name] | wrong) == "TypeError"
 
 
 @pytest.mark.parametrize("name", ["state.put", "state.patch", "state.append"])
-async def test_a_write_of_nothing_is_a_mistake(name: str) -> None:
+async def test_a_state_write_without_a_value_is_refused(name: str) -> None:
     host = await asking()
     assert await host.refusal(name, MINE) == "TypeError"
 
 
 @pytest.mark.parametrize("wrong", BAD_LISTS)
-async def test_a_list_of_no_form_is_a_mistake(wrong: dict[str, Any]) -> None:
+async def test_a_malformed_state_list_is_refused(wrong: dict[str, Any]) -> None:
     host = await asking()
     asked = {"scope_kind": "session", "key_prefix": "mine."} | wrong
     assert await host.refusal("state.list", asked) == "TypeError"
@@ -81,17 +81,17 @@ async def test_a_list_of_no_form_is_a_mistake(wrong: dict[str, Any]) -> None:
     "wrong", [{"key": "other"}, {"scope_kind": "profile"}, {"scope_kind": "shared"}]
 )
 @pytest.mark.parametrize("name", VERBS)
-async def test_what_no_binding_covers_is_denied(name: str, wrong: dict[str, Any]) -> None:
+async def test_a_key_that_no_binding_covers_is_denied(name: str, wrong: dict[str, Any]) -> None:
     """T2."""
     host = await asking()
     asked = MINE | VERBS[name] | wrong
     settled = await host.ask(name, asked)
     assert settled.refusal
-    said = f'"script" declares no {asked["scope_kind"]} state that covers "{asked["key"]}"'
-    assert settled.refusal.detail.message == said
+    message = f'"script" declares no {asked["scope_kind"]} state that covers "{asked["key"]}"'
+    assert settled.refusal.detail.message == message
 
 
-async def test_a_write_is_made_once_and_says_the_same_again() -> None:
+async def test_a_state_write_happens_once_and_repeats_its_result() -> None:
     host = await asking()
     put = MINE | {"value": {"n": 1}}
     first = await host.value("state.put", **put)
@@ -104,7 +104,7 @@ async def test_a_write_is_made_once_and_says_the_same_again() -> None:
     assert again["entry"]["value"] == [1]
 
 
-async def test_a_read_sees_in_a_later_entry_what_it_saw() -> None:
+async def test_a_state_read_repeats_its_result_in_a_later_entry() -> None:
     host = await asking()
     assert await host.value("state.get", **MINE) is None
     await host.value("state.put", **MINE, value=1)
@@ -117,7 +117,7 @@ async def test_a_read_sees_in_a_later_entry_what_it_saw() -> None:
     assert [each["key"] for each in before["entries"]] == ["mine.a"]
 
 
-async def test_a_wrong_kind_of_value_is_a_mistake_that_is_recorded() -> None:
+async def test_a_wrong_kind_of_value_is_a_recorded_refusal() -> None:
     host = await asking()
     await host.value("state.put", **MINE, value=1)
     for _ in range(2):
@@ -127,7 +127,7 @@ async def test_a_wrong_kind_of_value_is_a_mistake_that_is_recorded() -> None:
         await host.value("state.put", **MINE, value=1)
 
 
-async def test_a_secret_does_not_go_into_the_state() -> None:
+async def test_a_secret_is_refused_as_a_state_value() -> None:
     """V6: "`state.*` refuse a value that contains a given-out secret"."""
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
@@ -139,13 +139,16 @@ async def test_a_secret_does_not_go_into_the_state() -> None:
 
 
 @pytest.mark.parametrize("name", ["state.put", "state.append", "state.patch"])
-async def test_no_key_holds_a_secret(name: str) -> None:
+async def test_a_state_key_with_a_secret_is_refused(name: str) -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
     settled = await host.ask(name, MINE | VERBS[name] | {"key": "mine.s3cr3t-value"})
     assert settled.refusal
-    said = "a key may not hold a secret: secrets belong in the vault"
-    assert (settled.refusal.detail.code, settled.refusal.detail.message) == ("STATE_DENIED", said)
+    message = "a key may not hold a secret: secrets belong in the vault"
+    assert (settled.refusal.detail.code, settled.refusal.detail.message) == (
+        "STATE_DENIED",
+        message,
+    )
 
 
 OWN = {"scope": "profile", "key": "token"}
@@ -182,21 +185,21 @@ async def test_a_malformed_vault_request_is_refused_as_a_type_error(
         (TEAM, "VAULT_NOT_FOUND"),
     ],
 )
-async def test_what_is_not_declared_or_not_stored(name: str, asked: Any, code: str) -> None:
+async def test_an_undeclared_or_missing_secret_is_refused(name: str, asked: Any, code: str) -> None:
     host = await asking()
     assert await host.refusal(name, asked) == code
 
 
-async def test_the_message_names_what_the_manifest_lacks() -> None:
+async def test_the_refusal_names_the_missing_vault_key() -> None:
     """V1."""
     host = await asking()
     settled = await host.ask("vault.get", {"scope": "profile", "key": "other"})
     assert settled.refusal
-    said = '"script" does not declare the vault key "other" for scope profile'
-    assert settled.refusal.detail.message == said
+    message = '"script" does not declare the vault key "other" for scope profile'
+    assert settled.refusal.detail.message == message
 
 
-async def test_a_secret_is_given_as_it_is_and_not_recorded() -> None:
+async def test_a_secret_is_returned_and_not_recorded() -> None:
     host = await asking()
     assert await host.value("vault.get", **OWN) == "s3cr3t-value"
     assert "s3cr3t" not in repr(await host.bench.events())
@@ -208,7 +211,7 @@ async def test_a_secret_is_given_as_it_is_and_not_recorded() -> None:
     assert await host.value("vault.get", **OWN) == "another-value"
 
 
-async def test_a_handle_is_inert_and_the_same_in_each_entry() -> None:
+async def test_a_handle_hides_the_secret_and_is_the_same_in_each_entry() -> None:
     host = await asking()
     handle = await host.value("vault.handle", **OWN)
     assert "s3cr3t" not in handle["placeholder"]
@@ -216,7 +219,7 @@ async def test_a_handle_is_inert_and_the_same_in_each_entry() -> None:
     assert await host.value("vault.handle", **OWN) == handle
 
 
-async def test_a_secret_of_others_is_had_by_the_name_of_their_scope() -> None:
+async def test_a_shared_secret_is_found_by_its_scope() -> None:
     host = await asking()
     vault = host.bench.resources.vault
     assert vault
@@ -225,12 +228,12 @@ async def test_a_secret_of_others_is_had_by_the_name_of_their_scope() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_log_says_which_secret_a_script_was_given(name: str) -> None:
+async def test_the_log_records_which_secret_a_script_received(name: str) -> None:
     host = await asking()
     assert await host.refusal(name, {"scope": "profile", "key": "other"}) == "VAULT_DENIED"
     await host.value(name, **OWN)
-    (given,) = [each for each in await host.bench.events() if isinstance(each, SecretGiven)]
-    assert given.key == "token"
+    (passed,) = [each for each in await host.bench.events() if isinstance(each, SecretGiven)]
+    assert passed.key == "token"
 
 
 BAD_PATHS: list[Any] = [
@@ -251,7 +254,7 @@ BAD_PATHS: list[Any] = [
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
-async def test_a_path_of_no_form_is_a_mistake(path: Any) -> None:
+async def test_a_malformed_path_is_refused(path: Any) -> None:
     host = await asking()
     assert await host.refusal("fs.readBytes", {"path": path}) == "TypeError"
 
@@ -261,7 +264,7 @@ async def written(host: Asking, uri: str, content: bytes) -> None:
     await workspace.make(await workspace.write(parse_path(uri), content))
 
 
-async def test_a_file_is_read_and_in_a_later_entry_it_is_what_it_was() -> None:
+async def test_a_file_read_repeats_its_content_in_a_later_entry() -> None:
     host = await asking()
     await written(host, "task://a.bin", b"\x00\xff")
     assert await host.value("fs.readBytes", path="task://a.bin") == b"\x00\xff"
@@ -280,7 +283,7 @@ async def test_a_file_is_read_and_in_a_later_entry_it_is_what_it_was() -> None:
         ("task://d/big", "too_large"),
     ],
 )
-async def test_what_cannot_be_read_says_why_and_says_it_again(path: str, reason: str) -> None:
+async def test_a_refused_read_repeats_its_reason(path: str, reason: str) -> None:
     bench = await open_workbench(tool := Act("script"), limits=Limits(read_bytes=3))
     host = Asking(bench, tool, Bindings())
     await written(host, "task://d/big", b"1234")

@@ -1,4 +1,4 @@
-"""Steps, as the host keeps them."""
+"""Steps as the host stores them."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ BOOM = {"name": "Error", "message": "boom"}
 
 
 @pytest.mark.parametrize("wrong", BAD)
-async def test_a_step_of_no_form_is_a_mistake_and_leaves_none_open(wrong: dict[str, Any]) -> None:
+async def test_a_malformed_step_is_refused_and_opens_none(wrong: dict[str, Any]) -> None:
     host = await asking()
     assert await host.refusal(START, STEP | wrong) == "TypeError"
     assert (await host.value(START, **(STEP | {"key": "other"})))["status"] == "run"
@@ -51,7 +51,7 @@ async def test_a_step_is_settled_once() -> None:
     assert again.order is not None
 
 
-async def test_a_step_that_is_done_in_a_later_entry_is_no_divergence() -> None:
+async def test_a_step_settled_in_an_earlier_entry_is_no_divergence() -> None:
     host = await asking()
     await host.value("sleep", ms=0)
     host.begin()
@@ -62,7 +62,7 @@ async def test_a_step_that_is_done_in_a_later_entry_is_no_divergence() -> None:
     assert await host.notes("script.diverged") == []
 
 
-async def test_what_is_not_open_is_not_settled() -> None:
+async def test_a_step_that_is_not_open_cannot_be_settled() -> None:
     host = await asking()
     assert await host.refusal(SETTLE, STEP | {"output": 1}) == "TypeError"
     await host.value(START, **STEP)
@@ -72,14 +72,14 @@ async def test_what_is_not_open_is_not_settled() -> None:
 @pytest.mark.parametrize(
     "more", [{"input": 2}, {"retry": {"max_attempts": 2}}, {"output_schema": {}}]
 )
-async def test_a_name_means_one_thing(more: dict[str, Any]) -> None:
+async def test_a_step_with_other_arguments_is_refused(more: dict[str, Any]) -> None:
     host = await asking()
     await host.value(START, **STEP)
     await host.value(SETTLE, **STEP, output=1)
     settled = await host.ask(START, STEP | more)
     assert settled.refusal
-    said = 'step "k" version 1 was used with other arguments'
-    assert settled.refusal.detail.message == said
+    message = 'step "k" version 1 was used with other arguments'
+    assert settled.refusal.detail.message == message
 
 
 @pytest.mark.parametrize("other", [{"version": "1"}, {"version": 2}, {"key": "k@1"}])
@@ -97,15 +97,15 @@ async def failed_twice(host: Asking) -> None:
     assert await host.value(SETTLE, **STEP, error=BOOM) == {"status": "failed", "problem": None}
 
 
-async def test_what_failed_for_good_fails_the_same_in_a_later_entry() -> None:
+async def test_a_failed_step_fails_again_in_a_later_entry() -> None:
     host = await asking()
     await failed_twice(host)
     host.begin()
-    found = await host.value(START, **STEP, **TWICE)
-    assert found == {"status": "failed", "problem": "boom"}
+    result = await host.value(START, **STEP, **TWICE)
+    assert result == {"status": "failed", "problem": "boom"}
 
 
-async def test_what_failed_for_good_is_tried_again_in_a_further_attempt() -> None:
+async def test_a_failed_step_runs_again_in_a_further_attempt() -> None:
     host = await asking()
     await failed_twice(host)
     host.begin(attempt=2)
@@ -116,12 +116,12 @@ async def test_a_bad_output_counts_as_a_failure() -> None:
     host = await asking()
     schema = {"output_schema": {"type": "string"}}
     await host.value(START, **STEP, **schema)
-    found = await host.value(SETTLE, **STEP, output=1)
-    assert found["status"] == "failed"
-    assert "output of step" in found["problem"]
+    result = await host.value(SETTLE, **STEP, output=1)
+    assert result["status"] == "failed"
+    assert "output of step" in result["problem"]
 
 
-async def test_one_step_at_a_time_in_the_whole_task() -> None:
+async def test_a_task_runs_one_step_at_a_time() -> None:
     host = await asking()
     other = Asking(host.bench, Act("other"), host.bindings)
     await host.value(START, **STEP)
@@ -130,7 +130,7 @@ async def test_one_step_at_a_time_in_the_whole_task() -> None:
     assert (await other.value(START, **(STEP | {"key": "b"})))["status"] == "run"
 
 
-async def test_in_a_further_attempt_of_a_step_writes_are_taken_over() -> None:
+async def test_a_retry_of_a_step_reuses_successful_writes() -> None:
     """L9, of `step` retries: "everything else runs again"."""
     look, post = Act("look", echo), Act("post", echo, effect=Effect.WRITE)
     host = await asking(look, post)
@@ -143,17 +143,17 @@ async def test_in_a_further_attempt_of_a_step_writes_are_taken_over() -> None:
     assert (len(look.runs), len(post.runs)) == (2, 1)
 
 
-async def test_secrets_do_not_stay_in_a_step() -> None:
+async def test_secrets_are_not_stored_in_a_step() -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
     await host.value(START, key="k", version=1, input="s3cr3t-value")
-    found = await host.value(SETTLE, key="k", version=1, output="s3cr3t-value")
-    assert found["output"] == "[secret:token]"
+    result = await host.value(SETTLE, key="k", version=1, output="s3cr3t-value")
+    assert result["output"] == "[secret:token]"
     assert "s3cr3t-value" not in repr(await host.bench.events())
 
 
 @pytest.mark.parametrize("wrong", [{"key": "s3cr3t-value"}, {"version": "s3cr3t-value"}])
-async def test_no_name_of_a_step_holds_a_secret(wrong: dict[str, Any]) -> None:
+async def test_a_step_named_by_a_secret_is_refused(wrong: dict[str, Any]) -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
     step = {"key": "a", "version": 1, "input": {}} | wrong
@@ -161,7 +161,7 @@ async def test_no_name_of_a_step_holds_a_secret(wrong: dict[str, Any]) -> None:
     assert "s3cr3t-value" not in repr(await host.bench.events())
 
 
-async def test_a_mistake_names_the_step_as_its_author_does() -> None:
+async def test_an_error_names_the_step_by_key_and_version() -> None:
     host = await asking()
     named = {"key": 'in"voice', "version": "v2"}
     wrong = await host.ask(START, {**named, "input": 1, "input_schema": {"type": "string"}})
@@ -177,7 +177,7 @@ async def test_a_mistake_names_the_step_as_its_author_does() -> None:
     assert inside.refusal.detail.message == message
 
 
-async def test_what_was_asked_inside_a_settled_step_need_not_be_asked_again() -> None:
+async def test_host_calls_inside_a_settled_step_are_not_missed() -> None:
     host = await asking(Act("look"))
     await host.value(START, **STEP)
     await host.value("callTool", tool_id="look", input={})
@@ -190,7 +190,9 @@ async def test_what_was_asked_inside_a_settled_step_need_not_be_asked_again() ->
 
 
 @pytest.mark.parametrize(("length", "kept"), [(2_000, 2_000), (2_001, 2_000)])
-async def test_of_a_failure_two_thousand_characters_are_kept(length: int, kept: int) -> None:
+async def test_the_message_of_a_failure_is_cut_to_two_thousand_characters(
+    length: int, kept: int
+) -> None:
     host = await asking()
     await host.value(START, **STEP)
     await host.value(SETTLE, **STEP, error={"message": "x" * length})
@@ -199,7 +201,7 @@ async def test_of_a_failure_two_thousand_characters_are_kept(length: int, kept: 
     assert again == {"status": "failed", "problem": "x" * kept}
 
 
-async def test_a_failure_that_says_nothing_is_said_in_words() -> None:
+async def test_a_failure_without_a_message_gets_one() -> None:
     host = await asking()
     await host.value(START, **STEP)
     await host.value(SETTLE, **STEP, error={})

@@ -47,19 +47,19 @@ WRITES = ["task.putState", "task.putToolState"]
 
 @pytest.mark.parametrize("key", BAD_KEYS)
 @pytest.mark.parametrize("name", [*READS, *WRITES])
-async def test_a_key_of_no_form_is_a_mistake(name: str, key: Any) -> None:
+async def test_a_malformed_key_is_refused(name: str, key: Any) -> None:
     host = await asking()
     assert await host.refusal(name, {"key": key, "value": 1}) == "TypeError"
 
 
 @pytest.mark.parametrize("wrong", BAD_WRITES)
 @pytest.mark.parametrize("name", WRITES)
-async def test_a_write_of_no_form_is_a_mistake(name: str, wrong: dict[str, Any]) -> None:
+async def test_a_malformed_write_is_refused(name: str, wrong: dict[str, Any]) -> None:
     host = await asking()
     assert await host.refusal(name, {"key": "k", "value": 1} | wrong) == "TypeError"
 
 
-async def test_values_of_the_task_and_of_a_tool_are_apart() -> None:
+async def test_values_of_the_task_and_of_a_tool_are_separate() -> None:
     host = await asking()
     await host.value("task.putState", key="k", value="all")
     await host.value("task.putToolState", key="k", value="own")
@@ -69,7 +69,7 @@ async def test_values_of_the_task_and_of_a_tool_are_apart() -> None:
     assert await host.value("task.getToolState", key="k", tool_id="other") is None
 
 
-async def test_a_write_says_what_is_there_or_what_is_in_its_way() -> None:
+async def test_a_write_returns_the_entry_or_the_conflicting_revision() -> None:
     host = await asking()
     first = await host.value("task.putState", key="k", value=1, if_revision=None)
     assert first == {"ok": True, "entry": {"key": "k", "value": 1, "revision": "1"}}
@@ -79,7 +79,7 @@ async def test_a_write_says_what_is_there_or_what_is_in_its_way() -> None:
     assert gone == {"ok": False}
 
 
-async def test_a_value_whose_time_is_over_is_gone() -> None:
+async def test_an_expired_value_is_absent() -> None:
     host = await asking()
     clock = host.bench.world.clock
     assert isinstance(clock, FakeClock)
@@ -89,7 +89,7 @@ async def test_a_value_whose_time_is_over_is_gone() -> None:
     assert await host.value("task.getState", key="k") is None
 
 
-async def test_a_write_is_done_once_and_a_read_sees_what_it_saw() -> None:
+async def test_writes_happen_once_and_reads_repeat_their_result() -> None:
     host = await asking()
     before = await host.value("task.getState", key="k")
     await host.value("task.putState", key="k", value=1)
@@ -99,22 +99,22 @@ async def test_a_write_is_done_once_and_a_read_sees_what_it_saw() -> None:
     assert again["entry"]["revision"] == "1"
 
 
-async def test_a_secret_does_not_go_into_the_task() -> None:
+async def test_a_secret_is_refused_as_a_value_of_the_task() -> None:
     """V6: "`task.put*` refuse a value that contains a given-out secret"."""
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
     for name in WRITES:
-        found = await host.refusal(name, {"key": "k", "value": {"a": ["s3cr3t-value"]}})
-        assert found == "STATE_DENIED"
+        result = await host.refusal(name, {"key": "k", "value": {"a": ["s3cr3t-value"]}})
+        assert result == "STATE_DENIED"
 
 
 @pytest.mark.parametrize("wrong", BAD_NOTES)
-async def test_an_event_of_no_form_is_a_mistake(wrong: dict[str, Any]) -> None:
+async def test_a_malformed_event_is_refused(wrong: dict[str, Any]) -> None:
     host = await asking()
     assert await host.refusal("task.emitEvent", wrong) == "TypeError"
 
 
-async def test_an_event_is_told_once_without_secrets() -> None:
+async def test_an_event_is_written_once_without_secrets() -> None:
     host = await asking()
     for _ in range(2):
         await host.value("vault.get", scope="profile", key="token")
@@ -122,26 +122,26 @@ async def test_an_event_is_told_once_without_secrets() -> None:
             "task.emitEvent", event_type="a.b", title="", payload={"t": "s3cr3t-value"}
         )
         host.begin()
-    told = [each for each in await host.bench.events() if isinstance(each, NoteEmitted)]
-    assert told == [NoteEmitted(event_type="a.b", title="", payload={"t": "[secret:token]"})]
+    reported = [each for each in await host.bench.events() if isinstance(each, NoteEmitted)]
+    assert reported == [NoteEmitted(event_type="a.b", title="", payload={"t": "[secret:token]"})]
 
 
-async def test_past_the_limit_events_are_dropped_after_one_warning() -> None:
+async def test_events_over_the_limit_are_dropped_after_one_warning() -> None:
     bench = await open_workbench(tool := Act("script"), limits=Limits(events=2))
     host = Asking(bench, tool, Bindings())
     for number in range(5):
         await host.value("task.emitEvent", event_type="a", payload=number)
-    told = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
-    assert [each.event_type for each in told] == ["a", "a", "script.events"]
-    assert told[-1].message == "more than 2 events; the others are dropped"
+    reported = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
+    assert [each.event_type for each in reported] == ["a", "a", "script.events"]
+    assert reported[-1].message == "more than 2 events; the others are dropped"
     host.begin()
     for number in range(7):
         await host.value("task.emitEvent", event_type="b", payload=number)
-    assert len(await bench.events()) > len(told)
-    assert [each for each in await bench.events() if isinstance(each, NoteEmitted)] == told
+    assert len(await bench.events()) > len(reported)
+    assert [each for each in await bench.events() if isinstance(each, NoteEmitted)] == reported
 
 
-async def test_a_payload_counts_as_many_bytes_as_it_has() -> None:
+async def test_a_payload_is_measured_in_bytes() -> None:
     """`events`: payload 32 KiB; past it `TypeError`."""
     host = await asking()
     note = {"event_type": "a", "payload": "\N{SNOWMAN}" * 10_000}
@@ -153,19 +153,19 @@ async def test_a_payload_counts_as_many_bytes_as_it_has() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("region", "north"), (" region ", "north"), ("other", None)]
 )
-async def test_texts_of_the_operator(key: str, value: Any) -> None:
+async def test_a_runtime_config_returns_the_text_of_its_key(key: str, value: Any) -> None:
     host = await asking()
     assert await host.value("getRuntimeConfig", key=key) == value
 
 
 @pytest.mark.parametrize("key", [None, "", "  ", 1, []])
-async def test_a_blank_name_of_a_text_is_a_mistake(key: Any) -> None:
+async def test_a_blank_runtime_config_key_is_refused(key: Any) -> None:
     host = await asking()
     assert await host.refusal("getRuntimeConfig", {"key": key}) == "TypeError"
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_no_key_of_the_task_holds_a_secret(name: str) -> None:
+async def test_a_key_with_a_secret_is_refused(name: str) -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
     assert await host.refusal(name, {"key": "a.s3cr3t-value", "value": 1}) == "STATE_DENIED"
@@ -186,7 +186,7 @@ async def test_null_is_a_value(get: str, put: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_a_value_and_its_key_are_as_large_as_those_of_the_state(name: str) -> None:
+async def test_values_and_keys_of_a_task_have_the_limits_of_state(name: str) -> None:
     """`state_value_bytes` / key: 256 KiB / 512 B; `TypeError`."""
     host = await asking()
     assert (await host.value(name, key="k" * 512, value="x" * 262_142))["ok"]
@@ -221,7 +221,7 @@ async def parked(host: Asking, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wrong", BAD)
-async def test_a_wait_of_no_form_is_a_mistake_and_asks_nobody(wrong: dict[str, Any]) -> None:
+async def test_a_malformed_wait_is_refused_without_a_question(wrong: dict[str, Any]) -> None:
     host = await asking()
     assert await host.refusal(WAIT, {"user_message": "?"} | wrong) == "TypeError"
     assert host.bench.questions == []
@@ -230,15 +230,15 @@ async def test_a_wait_of_no_form_is_a_mistake_and_asks_nobody(wrong: dict[str, A
 @pytest.mark.parametrize(
     ("answer", "payload"), [({}, {"n": 1}), ({"resume_payload": {"n": 2}}, {"n": 2})]
 )
-async def test_the_payload_comes_back_as_it_was_given_or_as_it_was_replaced(
+async def test_the_payload_of_a_wait_is_returned_or_replaced(
     answer: dict[str, Any], payload: Any
 ) -> None:
     host = await asking()
     asked = await parked(host, resume_payload={"n": 1})
     await host.bench.answer({"text": "May"} | answer)
     host.begin()
-    said = {"resume_reason": "user_message", "user_message": "May", "resume_payload": payload}
-    assert await host.value(WAIT, **asked) == said
+    message = {"resume_reason": "user_message", "user_message": "May", "resume_payload": payload}
+    assert await host.value(WAIT, **asked) == message
     context = await host.value("task.getContext")
     assert context["resume_payload"] == {
         "kind": "user_message",
@@ -246,10 +246,10 @@ async def test_the_payload_comes_back_as_it_was_given_or_as_it_was_replaced(
         **payload,
     }
     host.begin()
-    assert await host.value(WAIT, **asked) == said
+    assert await host.value(WAIT, **asked) == message
 
 
-async def test_the_end_of_the_time_is_no_message() -> None:
+async def test_a_timeout_of_a_wait_returns_its_prompt() -> None:
     """`resume_payload`: `{kind: "timeout", …payload}` of the latest answer to this call."""
     host = await asking()
     asked = await parked(host, timeout=PROMPT, resume_payload={"n": 1})
@@ -271,7 +271,7 @@ async def test_the_end_of_the_time_is_no_message() -> None:
     assert context["resume_payload"] == {"kind": "timeout", "n": 1}
 
 
-async def test_the_answer_of_a_person_counts_in_a_further_attempt() -> None:
+async def test_an_answer_is_reused_in_a_further_attempt() -> None:
     """L9: "answers of people are reused"."""
     host = await asking()
     asked = await parked(host)
@@ -295,7 +295,7 @@ async def test_a_question_holds_no_secret() -> None:
     assert (await host.value(WAIT, **asked))["user_message"] == "it is [secret:token]"
 
 
-async def test_where_a_script_runs_is_fresh_in_each_entry() -> None:
+async def test_the_context_is_fresh_in_each_entry() -> None:
     host = await asking()
     context = await host.value("task.getContext")
     task_id = host.bench.ledger.task.task_id
@@ -315,31 +315,31 @@ async def test_where_a_script_runs_is_fresh_in_each_entry() -> None:
 
 
 @pytest.mark.parametrize("kind", ["user", "builtin"])
-async def test_who_asks(kind: str) -> None:
+async def test_the_profile_is_returned_with_its_permissions(kind: str) -> None:
     host = await asking()
     profile = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"b", "a"}), kind=kind)
     host.bench.model = replace(host.bench.model, profile=profile)
     host.begin()
-    found = await host.value("task.getProfile")
-    assert found == {"profile_id": "ann", "profile_kind": kind, "permissions": ["a", "b"]}
+    result = await host.value("task.getProfile")
+    assert result == {"profile_id": "ann", "profile_kind": kind, "permissions": ["a", "b"]}
 
 
-async def test_who_holds_everything_has_every_permission_that_is_named() -> None:
+async def test_a_profile_with_all_permissions_lists_the_named_ones() -> None:
     """Spec: of `local`, "all named in the bundle"."""
     host = await asking()
     host.bench.model = replace(host.bench.model, profile=LOCAL_PROFILE)
     host.begin()
-    found = await host.value("task.getProfile")
-    assert found["permissions"] == ["admin", "approve", "chat", "manage", "read"]
+    result = await host.value("task.getProfile")
+    assert result["permissions"] == ["admin", "approve", "chat", "manage", "read"]
 
 
-async def test_a_call_that_no_model_named_is_known_by_its_place() -> None:
+async def test_a_call_without_an_id_is_identified_by_its_path() -> None:
     host = await asking()
     call = (await host.value("task.getContext"))["call"]
     assert call["call_id"] == host.invocation.call.path
 
 
-async def test_where_nobody_may_be_asked_a_wait_is_refused_even_with_a_timeout() -> None:
+async def test_a_wait_is_refused_if_no_person_may_be_asked() -> None:
     host = await asking()
     host.bench.model = replace(host.bench.model, is_autonomous=True)
     host.begin()

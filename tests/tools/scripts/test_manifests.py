@@ -1,4 +1,4 @@
-"""The script tools of a bundle, whole and broken."""
+"""The script tools of a bundle, usable and broken."""
 
 import pytest
 from msgspec.structs import replace
@@ -32,11 +32,11 @@ GIVEN = {
 
 def tools_of(project: ProjectFolder) -> dict[str, ScriptTool]:
     """Return the script tools of a project."""
-    found = load_project(load(project.root)).tools
-    return {each.spec.tool_id: each for each in found if isinstance(each, ScriptTool)}
+    result = load_project(load(project.root)).tools
+    return {each.spec.tool_id: each for each in result if isinstance(each, ScriptTool)}
 
 
-def test_a_manifest_that_says_little(project: ProjectFolder) -> None:
+def test_a_minimal_manifest_gets_defaults(project: ProjectFolder) -> None:
     project.tool("a", RUN, direct_call="false")
     spec = tools_of(project)["a"].spec
     assert (spec.kind, spec.is_frame, spec.is_offered, spec.direct_call) == (
@@ -48,7 +48,7 @@ def test_a_manifest_that_says_little(project: ProjectFolder) -> None:
     assert (spec.effect, spec.timeout_ms, spec.retry.max_attempts) == (Effect.WRITE, 60_000, 1)
 
 
-def test_what_a_manifest_says_is_what_callers_know(project: ProjectFolder) -> None:
+def test_a_manifest_becomes_the_specification_of_its_tool(project: ProjectFolder) -> None:
     project.tool("b", RUN)
     project.tool("a", RUN, **GIVEN)
     spec = tools_of(project)["a"].spec
@@ -58,7 +58,7 @@ def test_what_a_manifest_says_is_what_callers_know(project: ProjectFolder) -> No
     assert spec.retry == RetryPolicy(max_attempts=3)
 
 
-def test_what_a_script_may_reach(project: ProjectFolder) -> None:
+def test_a_manifest_declares_the_bindings_of_its_script(project: ProjectFolder) -> None:
     project.tool("b", RUN)
     project.tool("a", RUN, **GIVEN)
     manifests = load_project(load(project.root)).bundle.tools
@@ -70,10 +70,10 @@ def test_what_a_script_may_reach(project: ProjectFolder) -> None:
 
 
 @pytest.mark.parametrize("script", ["import x from 'lodash';", "export const go = 1;", "const ="])
-def test_a_broken_tool_is_there_and_cannot_be_called(project: ProjectFolder, script: str) -> None:
+def test_a_broken_tool_exists_and_fails_when_called(project: ProjectFolder, script: str) -> None:
     project.tool("a", script)
-    found = tools_of(project)
-    assert found["a"].spec == replace(broken_spec("a"), direct_call=True)
+    result = tools_of(project)
+    assert result["a"].spec == replace(broken_spec("a"), direct_call=True)
     project.tool("a", script, direct_call="false", requires_permissions="[p.one]")
     spec = tools_of(project)["a"].spec
     assert not spec.direct_call
@@ -85,11 +85,11 @@ def test_a_manifest_without_a_timeout_has_that_of_the_project(project: ProjectFo
     project.tool("a", RUN)
     project.tool("b", RUN, timeout_ms="5")
     project.write("penstock.toml", "[limits]\ntimeout_ms = 1234\n")
-    found = tools_of(project)
-    assert [found[name].spec.timeout_ms for name in "ab"] == [1234, 5]
+    result = tools_of(project)
+    assert [result[name].spec.timeout_ms for name in "ab"] == [1234, 5]
 
 
-async def test_an_entrypoint_that_is_no_function_is_told_with_its_file(
+async def test_an_entrypoint_that_is_not_a_function_is_reported_with_its_file(
     project: ProjectFolder,
 ) -> None:
     """`SCRIPT_LOAD_ERROR`: `details.diagnostics`; `file` relative to the project with `/`."""
@@ -103,12 +103,12 @@ async def test_an_entrypoint_that_is_no_function_is_told_with_its_file(
         assert (error.code, error.details["diagnostics"][0]["file"]) == ("SCRIPT_LOAD_ERROR", file)
 
 
-def test_what_no_script_has_is_a_warning_and_the_tool_works(project: ProjectFolder) -> None:
+def test_a_missing_global_is_a_warning_and_the_tool_works(project: ProjectFolder) -> None:
     project.tool("a", "export const run = () => new Intl.NumberFormat('de').format(1);")
     project.tool("b", f"import 'lodash'; {RUN}")
-    found = load_project(load(project.root))
-    (warned, broken) = found.diagnostics
+    result = load_project(load(project.root))
+    (warned, broken) = result.diagnostics
     assert str(warned).startswith("tools/a.mts:1:30: warning absent-global: there is no")
     assert (warned.end_line, warned.end_column) == (1, 34)
     assert (broken.line, broken.column, broken.end_column) == (1, 8, 16)
-    assert set(found.bundle.broken_tools) == {"b"}
+    assert set(result.bundle.broken_tools) == {"b"}

@@ -1,4 +1,4 @@
-"""What a script asked of its host, over its entries."""
+"""The record of a script's host calls, over its entries."""
 
 import asyncio
 import dataclasses
@@ -34,7 +34,7 @@ def recording_of(host: Asking, version: str = "") -> Recording:
 
 
 @pytest.mark.parametrize("value", VALUES)
-async def test_what_settled_is_found_as_it_was(value: Any) -> None:
+async def test_a_recorded_result_is_found_unchanged(value: Any) -> None:
     host = await asking()
     recording = recording_of(host)
     path = recording.place("x", {}, Effect.READ)
@@ -43,32 +43,32 @@ async def test_what_settled_is_found_as_it_was(value: Any) -> None:
     assert recording.settle(path, "x", value).value == value
     again = recording_of(host)
     is_bytes = isinstance(value, bytes) or (isinstance(value, dict) and "body" in value)
-    found = again.find(again.place("x", {}, Effect.READ), has_bytes=is_bytes)
-    assert found is not None
-    assert found.value == value
+    result = again.find(again.place("x", {}, Effect.READ), has_bytes=is_bytes)
+    assert result is not None
+    assert result.value == value
     assert not again.is_live
 
 
 @pytest.mark.parametrize("error", [TypeError("wrong"), ToolFailed("no", "MY_CODE", retryable=True)])
-async def test_a_refusal_is_found_as_it_was(error: Any) -> None:
+async def test_a_recorded_refusal_is_found_unchanged(error: Any) -> None:
     host = await asking()
     recording = recording_of(host)
     path = recording.place("x", {}, Effect.READ)
     first = recording.refuse(path, "x", error)
-    found = recording_of(host).find(path)
-    assert found is not None
-    assert found.refusal == first.refusal == refused(error, 0).refusal
+    result = recording_of(host).find(path)
+    assert result is not None
+    assert result.refusal == first.refusal == refused(error, 0).refusal
     assert refusal_of(detail_of(error)).name == (
         "TypeError" if isinstance(error, TypeError) else "FloError"
     )
 
 
-def test_a_detail_tells_which_error_the_script_sees() -> None:
+def test_a_detail_determines_the_error_of_the_script() -> None:
     assert refusal_of(ErrorDetail(code="TYPE_ERROR", message="")).name == "TypeError"
     assert refusal_of(ErrorDetail(code="TypeError", message="")).name == "FloError"
 
 
-async def test_the_clock_shows_in_a_later_entry_what_it_showed() -> None:
+async def test_the_clock_repeats_in_a_later_entry() -> None:
     host = await asking()
     clock = host.bench.world.clock
     assert isinstance(clock, FakeClock)
@@ -80,26 +80,26 @@ async def test_the_clock_shows_in_a_later_entry_what_it_showed() -> None:
     at_ms = recording.settle(path, "x", 1).at_ms
     clock.advance(5)
     again = recording_of(host)
-    found = again.find(path)
-    assert found is not None
-    assert (again.begins_ms, found.at_ms, at_ms) == (began, began + 5000, began + 5000)
+    result = again.find(path)
+    assert result is not None
+    assert (again.begins_ms, result.at_ms, at_ms) == (began, began + 5000, began + 5000)
 
 
-async def test_the_order_is_that_in_which_they_settled() -> None:
+async def test_results_keep_the_order_in_which_they_settled() -> None:
     host = await asking()
     recording = recording_of(host)
     paths = [recording.place("x", n, Effect.READ) for n in range(3)]
     for number in (2, 0, 1):
         recording.settle(paths[number], "x", number)
-    found = [recording_of(host).find(path) for path in paths]
-    orders = [each.order for each in found if each and each.order is not None]
+    result = [recording_of(host).find(path) for path in paths]
+    orders = [each.order for each in result if each and each.order is not None]
     assert sorted(range(3), key=orders.__getitem__) == [2, 0, 1]
 
 
-async def test_what_settled_first_is_delivered_first() -> None:
+async def test_the_result_that_settled_first_is_delivered_first() -> None:
     """A write that waits for the disk is not overtaken by a read that settled after it."""
     host = await asking()
-    recording, told = recording_of(host), list[str]()
+    recording, reported = recording_of(host), list[str]()
     on_disk = asyncio.Event()
 
     async def work(path: CallPath, name: str) -> HostCallResult:
@@ -110,18 +110,18 @@ async def test_what_settled_first_is_delivered_first() -> None:
 
     async def delivered(name: str) -> None:
         path = recording.place(name, {}, Effect.READ)
-        told.append((await recording.live(path, work(path, name))).value)
+        reported.append((await recording.live(path, work(path, name))).value)
 
     running = [asyncio.ensure_future(delivered(name)) for name in ("write", "read", "other")]
     for _ in range(5):
         await host.bench.world.clock.sleep(0)
-    assert told == []
+    assert reported == []
     on_disk.set()
     await asyncio.gather(*running)
-    assert told == ["write", "read", "other"]
+    assert reported == ["write", "read", "other"]
 
 
-async def test_a_call_that_fails_does_not_hold_up_the_others() -> None:
+async def test_a_failed_call_does_not_block_the_others() -> None:
     host = await asking()
     recording = recording_of(host)
 
@@ -139,13 +139,13 @@ async def test_a_call_that_fails_does_not_hold_up_the_others() -> None:
     assert (await recording.live(other, works())).value == 1
 
 
-async def test_a_change_of_the_script_is_told_once() -> None:
+async def test_a_changed_script_is_reported_once() -> None:
     host = await asking()
     await host.value("sleep", ms=0)
-    for version, told in (("1", 0), ("2", 1), ("2", 1), ("3", 2), ("1", 3), ("1", 3)):
+    for version, reported in (("1", 0), ("2", 1), ("2", 1), ("3", 2), ("1", 3), ("1", 3)):
         host.version = version
         host.begin()
-        assert len(await host.notes("script.changed")) == told, version
+        assert len(await host.notes("script.changed")) == reported, version
 
 
 async def test_a_secret_is_not_recorded() -> None:
@@ -173,7 +173,7 @@ FULL = (
 )
 
 
-async def test_what_is_read_when_the_room_of_an_attempt_is_full_is_refused() -> None:
+async def test_a_read_over_the_limit_of_recorded_bytes_is_refused() -> None:
     host = await asking()
     await host.value("task.putState", key="a", value="x" * 500)
     a_room(host, 1024)
@@ -190,7 +190,7 @@ async def test_what_is_read_when_the_room_of_an_attempt_is_full_is_refused() -> 
         assert await host.value("getRuntimeConfig", key="region") == "north"
 
 
-async def test_what_other_tools_gave_counts_and_nothing_new_is_asked_then() -> None:
+async def test_outputs_of_tools_count_towards_the_recorded_bytes() -> None:
     async def much(input: Any, invocation: Any) -> Any:
         return {"text": "x" * 1024}
 
@@ -204,7 +204,7 @@ async def test_what_other_tools_gave_counts_and_nothing_new_is_asked_then() -> N
         assert await host.refusal("getRuntimeConfig", {"key": "other"}) == "BUDGET_EXCEEDED"
 
 
-async def test_what_steps_keep_counts_too() -> None:
+async def test_outputs_of_steps_count_towards_the_recorded_bytes() -> None:
     host = await asking()
     step = {"key": "s", "version": 1}
     a_room(host, 1024)
@@ -217,7 +217,7 @@ async def test_what_steps_keep_counts_too() -> None:
 
 
 @pytest.mark.parametrize("value", [b"\xff" * 999, {"status": 200, "body": b"\xff" * 999}])
-async def test_bytes_have_the_size_that_they_are_recorded_in(value: Any) -> None:
+async def test_bytes_count_by_their_recorded_size(value: Any) -> None:
     host = await asking()
     a_room(host, 1350)
     for name in ("fits", "fits not"):
@@ -229,7 +229,7 @@ async def test_bytes_have_the_size_that_they_are_recorded_in(value: Any) -> None
 
 
 @pytest.mark.parametrize(("size", "is_full"), [(1024, False), (1025, True)])
-async def test_a_room_that_is_exactly_full_takes_nothing_more_only_beyond_it(
+async def test_a_result_at_the_limit_of_recorded_bytes_is_accepted(
     size: int, is_full: bool
 ) -> None:
     host = await asking()
@@ -244,12 +244,12 @@ async def test_a_room_that_is_exactly_full_takes_nothing_more_only_beyond_it(
         recording.find(path)
 
 
-async def test_what_a_change_of_a_store_gave_counts_too() -> None:
+async def test_results_of_changes_count_towards_the_recorded_bytes() -> None:
     host = await asking()
     a_room(host, 1024)
     host.begin()
     put = {"scope_kind": "session", "key": "mine.k", "value": 1}
-    said = [(await host.ask("state.put", put)).refusal for _ in range(60)]
-    (code,) = {each.detail.code for each in said if each is not None}
+    message = [(await host.ask("state.put", put)).refusal for _ in range(60)]
+    (code,) = {each.detail.code for each in message if each is not None}
     assert code == "BUDGET_EXCEEDED"
-    assert said[0] is None
+    assert message[0] is None

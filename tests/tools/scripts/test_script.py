@@ -69,7 +69,7 @@ async def test_the_bounds_are_those_of_the_manifest_and_the_rest_of_the_time() -
     assert tool.preview({"n": 1}) is None
 
 
-async def test_where_a_manifest_is_silent_the_limits_of_the_project_hold() -> None:
+async def test_without_limits_in_the_manifest_those_of_the_project_hold() -> None:
     """§5: `limits.*`: the limits of §10 that size memory, time and output."""
     limits = Limits(script_memory_mb=20, script_cpu_ms=6, script_output_bytes=7, log_bytes=5)
     bench = await open_workbench(tool := tool_in(sandbox := Playing()), limits=limits)
@@ -79,7 +79,7 @@ async def test_where_a_manifest_is_silent_the_limits_of_the_project_hold() -> No
     assert bounds.log_bytes == 5
 
 
-async def test_an_entry_has_the_computing_time_that_those_before_left() -> None:
+async def test_an_entry_gets_the_remaining_computing_time() -> None:
     """`script_cpu_ms`: computing time of one attempt, of all its entries."""
     bench = await open_workbench(tool_in(sandbox := Playing(Suspend("q"))))
     for _ in range(3):
@@ -91,7 +91,7 @@ async def test_an_entry_has_the_computing_time_that_those_before_left() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ScriptError("no")])
-async def test_a_script_that_is_over_leaves_no_question(error: BaseException | None) -> None:
+async def test_an_ended_script_leaves_no_question(error: BaseException | None) -> None:
     bench = await open_workbench(tool := tool_in(Playing(error)))
     envelope = await bench.call("ask")
     assert envelope.ok == (error is None)
@@ -99,33 +99,33 @@ async def test_a_script_that_is_over_leaves_no_question(error: BaseException | N
     assert tool.spec.tool_id == "ask"
 
 
-async def test_a_script_that_waits_keeps_its_question() -> None:
+async def test_a_suspended_script_keeps_its_question() -> None:
     bench = await open_workbench(tool_in(Playing(Suspend("q"))))
     with pytest.raises(Suspend):
         await bench.call("ask")
     assert len(bench.questions) == 1
 
 
-async def test_a_broken_tool_says_what_is_wrong() -> None:
-    found = Diagnostic(
+async def test_a_broken_tool_fails_with_its_diagnostics() -> None:
+    result = Diagnostic(
         file="a.mts", line=1, column=8, severity=Severity.ERROR, code="import-bare", message="no"
     )
-    tool = ScriptTool(SPEC, [found], bindings=Bindings(), sandbox=Playing())
+    tool = ScriptTool(SPEC, [result], bindings=Bindings(), sandbox=Playing())
     with pytest.raises(ScriptLoadError, match=r'"ask" is broken: a\.mts:1:8') as broken:
         await tool.run({}, await invocation_for(tool))
-    assert broken.value.details == {"diagnostics": [found.to_wire()]}
+    assert broken.value.details == {"diagnostics": [result.to_wire()]}
 
 
-async def test_another_engine_is_another_script() -> None:
+async def test_a_change_of_engine_is_a_changed_script() -> None:
     """Wider §15: "the script is entered again there (`script.changed`)"."""
     bench = await open_workbench(tool_in(sandbox := Playing(Suspend("q"))))
-    for engine, told in (("wasm", 0), ("wasm", 0), ("deno", 1), ("deno", 1), ("wasm", 2)):
+    for engine, reported in (("wasm", 0), ("wasm", 0), ("deno", 1), ("deno", 1), ("wasm", 2)):
         sandbox.engine = engine
         with pytest.raises(Suspend):
             await bench.call("ask")
         bench.enter()
         events = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
-        assert [each.event_type for each in events] == ["script.changed"] * told
+        assert [each.event_type for each in events] == ["script.changed"] * reported
 
 
 class Starting(Playing):
@@ -149,9 +149,7 @@ class Starting(Playing):
         return 1
 
 
-async def test_a_script_that_is_over_leaves_no_step_open_and_has_asked_for_all_or_is_warned() -> (
-    None
-):
+async def test_an_ended_script_closes_its_step_and_reports_divergence() -> None:
     bench = await open_workbench(tool_in(Starting()))
     with pytest.raises(Suspend):
         await bench.call("ask")
@@ -163,7 +161,7 @@ async def test_a_script_that_is_over_leaves_no_step_open_and_has_asked_for_all_o
     assert [each.event_type for each in notes] == ["script.diverged"]
 
 
-async def test_a_script_that_fails_need_not_have_asked_for_all() -> None:
+async def test_a_failed_script_is_not_reported_as_diverged() -> None:
     bench = await open_workbench(tool_in(Starting(ScriptError("no"))))
     with pytest.raises(Suspend):
         await bench.call("ask")
@@ -182,7 +180,7 @@ def on_the_page() -> set[str]:
     return {row.split("`")[1] for row in rows}
 
 
-async def test_every_host_call_of_the_page_is_there() -> None:
+async def test_every_documented_host_call_exists() -> None:
     host = await asking(egress=way(1).egress)
     assert len(on_the_page()) > 20
     for name in on_the_page():
@@ -200,7 +198,7 @@ async def test_every_host_call_of_the_page_is_there() -> None:
         ("egress", "fetch"),
     ],
 )
-async def test_what_is_not_set_up_is_not_available(part: str, name: str) -> None:
+async def test_calls_without_their_resource_are_not_available(part: str, name: str) -> None:
     host = await asking(egress=way(1).egress)
     without: dict[str, Any] = {part: None}
     host.bench.resources = replace(host.bench.resources, **without)

@@ -51,13 +51,13 @@ def typings(tmp_path: Path) -> Typings:
         ("far", {"t_listed", "t_helper", "t_inline", "t_req"}),
     ],
 )
-def test_a_folder_has_the_tools_in_reach_of_its_manifests(
+def test_a_folder_declares_the_tools_that_its_scripts_reach(
     typings: Typings, folder: str, reached: set[str]
 ) -> None:
     """Skill `tools`, `script_tools`, inline tools, required skills, own `script_tools`."""
     text = typings.of([folder])
-    found = {each for each in (*ALWAYS, *KNOWN) if f"\n  {each}: {{\n" in text}
-    assert found == ALWAYS | reached
+    result = {each for each in (*ALWAYS, *KNOWN) if f"\n  {each}: {{\n" in text}
+    assert result == ALWAYS | reached
 
 
 KNOWN = ("t_listed", "t_helper", "t_inline", "t_req", "t_other", "t_own", "t_lone")
@@ -87,7 +87,7 @@ def test_a_tool_has_its_input_and_its_output() -> None:
     )
 
 
-def test_a_tool_with_a_mistake_elsewhere_keeps_its_types(tmp_path: Path) -> None:
+def test_a_broken_tool_keeps_its_types(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"a.tool.yaml": tool("direct_call: true\ntimeout: 5")})
     assert "\n  a: {\n" in Typings(bundle, {}, [], "1.0").of(["."])
 
@@ -103,7 +103,7 @@ def shown(schema: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("schema", "wanted"),
+    ("schema", "expected"),
     [
         ({"type": "string"}, "string"),
         ({"type": "integer"}, "number"),
@@ -131,12 +131,12 @@ def shown(schema: Any) -> str:
         ({"type": "nothing such"}, ANY),
     ],
 )
-def test_a_schema_is_a_type(schema: Any, wanted: str) -> None:
+def test_a_schema_becomes_a_type(schema: Any, expected: str) -> None:
     """Schema → type: as in §21; anything else is FloJsonValue."""
-    assert shown(schema) == wanted
+    assert shown(schema) == expected
 
 
-def test_an_object_has_marks_comments_and_an_index_unless_it_is_closed() -> None:
+def test_an_object_type_has_optional_marks_comments_and_an_index() -> None:
     """`object` with `?` and an index signature unless `additionalProperties: false`."""
     open_one = {
         "properties": {"a": {"type": "string", "description": "One\n line */"}, "b-c": {}},
@@ -151,7 +151,7 @@ def test_an_object_has_marks_comments_and_an_index_unless_it_is_closed() -> None
 
 
 @pytest.mark.parametrize(
-    ("schema", "wanted"),
+    ("schema", "expected"),
     [
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
@@ -186,19 +186,19 @@ def test_an_object_has_marks_comments_and_an_index_unless_it_is_closed() -> None
         ({"$ref": "#/anyOf/0", "anyOf": [{"const": 1}]}, "type Flo_t_0 = 1; Flo_t_0 & 1"),
     ],
 )
-def test_references_inside_a_schema_have_names(schema: Any, wanted: str) -> None:
+def test_references_inside_a_schema_have_names(schema: Any, expected: str) -> None:
     """Local `$ref` → named type."""
-    assert shown(schema) == wanted
+    assert shown(schema) == expected
 
 
-def test_names_are_told_apart() -> None:
+def test_names_of_types_are_unique() -> None:
     types = SchemaTypes()
     for name in ("a.b", "a-b"):
         types.of({"$ref": "#/$defs/c", "$defs": {"c": {"const": name}}}, name)
     assert types.declarations() == 'type Flo_a_b_c = "a.b";\ntype Flo_a_b_c_2 = "a-b";\n'
 
 
-def test_what_lies_deeper_than_twelve_is_any_value() -> None:
+def test_types_deeper_than_twelve_levels_are_any_json() -> None:
     """Below depth 12 → `FloJsonValue`."""
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(12):
@@ -220,27 +220,27 @@ def test_what_lies_deeper_than_twelve_is_any_value() -> None:
     ],
     ids=["items", "a tuple", "the rest", "a member", "other members", "either", "both"],
 )
-def test_every_way_down_ends_at_twelve(wrap: Any) -> None:
+def test_every_kind_of_nesting_ends_at_twelve_levels(wrap: Any) -> None:
     schema: Any = {"const": "the end"}
     for depth in range(1, 20):
         schema = wrap(schema)
         assert ("the end" in shown(schema)) is (depth <= 12), depth
 
 
-def test_types_that_are_made_of_each_other_are_any_value() -> None:
+def test_circular_types_are_any_json() -> None:
     chain = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{(at + 1) % 3}"}] * 2} for at in range(3)}
     assert shown({"$ref": "#/$defs/d0", "$defs": chain}) == ANY
     beside = {**chain, "e": {"anyOf": [{"$ref": "#/$defs/d0"}, {"const": 1}]}}
     assert shown({"$ref": "#/$defs/e", "$defs": beside}) == f"type Flo_t_e = {ANY}; Flo_t_e"
 
 
-def test_a_long_chain_of_references_is_no_trouble() -> None:
+def test_a_long_chain_of_references_is_declared() -> None:
     chain = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(400)}
     schema = {"$ref": "#/$defs/d0", "$defs": {**chain, "d400": {"const": 1}}}
     assert "type Flo_t_d400 = 1;" in shown(schema)
 
 
-def test_only_names_of_the_language_stand_without_quotes() -> None:
+def test_only_identifiers_are_unquoted() -> None:
     assert [member(each) for each in ("a_1", "a.b", "1a", "é", "")] == [
         "a_1",
         '"a.b"',
@@ -250,7 +250,7 @@ def test_only_names_of_the_language_stand_without_quotes() -> None:
     ]
 
 
-def test_a_description_that_says_nothing_is_no_comment() -> None:
+def test_a_blank_description_is_no_comment() -> None:
     assert (doc_comment("  ", ""), doc_comment(None, ""), doc_comment("x", "  ")) == (
         "",
         "",
