@@ -1,4 +1,8 @@
-"""The limits that operators can set, with their defaults."""
+"""The limits that operators can set, with their defaults.
+
+A limit is here if it sizes the runtime to a machine, a bill or a policy. A bound that only guards
+an algorithm is a constant beside its reader.
+"""
 
 from dataclasses import dataclass
 
