@@ -2,8 +2,8 @@
 
 A pattern is matched name by name: a set of positions in the pattern advances with each name of the
 path, so the time is bounded by their product, however many `**` the pattern has. One regular
-expression for the whole path, as `fnmatch` and `glob.translate` make it, backtracks: thirty `**`
-that nearly match take minutes. Inside a name, atomic groups do the same for many `*`.
+expression for a path backtracks: `pathspec` took over 20 s for a rule with 14 stars (decision 038).
+Inside a name, atomic groups keep many `*` fast.
 Proof: tests/resources/project/test_globs.py.
 """
 
@@ -88,6 +88,11 @@ def name_pattern(text: str, *, classes: bool = False) -> re.Pattern[str]:
 
 def fits_somewhere(way: tuple[Name, ...], path: str) -> bool:
     """Whether a compiled pattern matches the whole path."""
+    # `**/NAME` is the usual line of a `.gitignore`: only the last name counts. A walk of 10,000
+    # files with 30 such lines took 240 ms without this case.
+    match way:
+        case (None, re.Pattern() as last):
+            return last.fullmatch(path[path.rfind("/") + 1 :]) is not None
     return len(way) in _reached(way, path.split("/"))
 
 
