@@ -8,18 +8,18 @@ TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "durability.md"
 TITLE = "## Every moment there is"
 KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
-CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_table"
+CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_crash_table_holds"
 FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
 BLOCKED = "journeys/test_blocked.py"
 FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
 SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
 SHOWN = {
     "`kill -9` while a model answers": [
-        "journeys/test_killed.py::test_a_reply_that_was_cut_begins_again_and_its_log_says_so",
+        "journeys/test_killed.py::test_a_cut_reply_starts_again_and_its_log_records_it",
         "server/streams/test_wire.py::test_a_restarted_reply_is_retracted",
     ],
     "`kill -9` in a tool whose effect is `none` or `read`": [
-        "journeys/test_poison.py::test_a_call_that_kills_the_process_fails_its_task_in_the_end"
+        "journeys/test_poison.py::test_a_call_that_kills_the_process_eventually_fails_its_task"
     ],
     "`kill -9` in a tool whose effect is `write`": [KILLED, CUT],
     "the same, and the tool is `idempotent`": [CUT],
@@ -33,8 +33,8 @@ SHOWN = {
         "server/routes/test_tasks.py::test_an_answer_after_a_cancel_is_refused",
     ],
     "a row of the database is lost or does not read back": [
-        "journeys/test_damaged_logs.py::test_a_damaged_conversation_hurts_itself_alone",
-        "journeys/test_damaged_logs.py::test_a_damaged_run_hurts_itself_alone",
+        "journeys/test_damaged_logs.py::test_a_damaged_conversation_affects_no_other",
+        "journeys/test_damaged_logs.py::test_a_damaged_run_affects_no_other",
     ],
     "the power goes": [
         "store/test_database.py::test_a_commit_waits_for_the_disk_as_far_as_it_is_told"
@@ -45,7 +45,7 @@ SHOWN = {
     ],
     "no file descriptor or thread is left": [
         "engine/test_activation.py::test_a_lack_of_resources_is_no_fault_of_the_task",
-        "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_instead_of_failing",
+        "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_descriptor_instead_of_failing",
         "chaos/test_burst.py::test_a_burst_beyond_the_files_of_the_process_is_answered",
     ],
     "`kill -9` while a shell command runs, or its call is cancelled": [
@@ -57,12 +57,12 @@ SHOWN = {
         "promises/test_killed_takeover.py::test_a_kill_leaves_each_file_as_it_was_or_as_it_will_be",
     ],
     "a client goes away": [
-        "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",
-        "journeys/test_transcripts.py::test_coming_back_after_any_frame",
+        "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
+        "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",
     ],
     "a task crashes its process again and again": [
         "chaos/test_poison.py::test_a_process_that_dies_at_the_same_place_again_and_again",
-        "journeys/test_poison.py::test_the_next_message_is_answered_after_a_task_that_failed_so",
+        "journeys/test_poison.py::test_the_next_message_is_answered_after_such_a_failed_task",
     ],
     "the same, beside other tasks": [
         "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
@@ -73,20 +73,20 @@ SHOWN = {
     ],
     "another process takes over a task and lacks its agent, its model or a tool it calls": [
         "chat/test_task_bodies.py::test_what_is_missing",
-        f"{BLOCKED}::test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is_missing",
+        f"{BLOCKED}::test_a_task_killed_in_a_tool_does_not_fail_where_its_agent_is_missing",
     ],
     "a question of such a task is answered in such a process": [
-        f"{BLOCKED}::test_an_answer_is_kept_until_a_process_has_what_the_task_needs",
+        f"{BLOCKED}::test_an_answer_is_stored_until_a_process_has_the_missing_part",
     ],
     "another process takes over a flow and lacks an agent of its next steps, or a model or tool "
     "in use": [
         f"{FLOWS_BLOCKED}::test_a_run_waits_for_the_agent_of_its_next_step",
-        f"{FLOWS_BLOCKED}::test_an_agent_of_a_flow_that_was_killed_in_a_tool_waits_for",
-        f"{FLOWS_BLOCKED}::test_what_needs_nothing_that_is_missing_goes_on_beside_a_blocked_step",
+        f"{FLOWS_BLOCKED}::test_an_agent_of_a_flow_killed_in_a_tool_waits_for_that_tool",
+        f"{FLOWS_BLOCKED}::test_other_steps_continue_beside_a_blocked_step",
     ],
     "`kill -9` between two steps of a flow, or in one": [
         FLOWS,
-        "journeys/test_flow_killed.py::test_killed_at_any_write_the_run_ends_the_same",
+        "journeys/test_flow_killed.py::test_a_run_killed_at_any_write_ends_the_same",
     ],
     "the same, in a shell step": [
         FLOWS,
@@ -94,7 +94,7 @@ SHOWN = {
     ],
     "the same, in a code step": [
         FLOWS,
-        "journeys/test_flow_code_killed.py::test_killed_at_any_write_the_run_ends_the_same",
+        "journeys/test_flow_code_killed.py::test_a_run_killed_at_any_write_ends_the_same",
     ],
 }
 

@@ -10,7 +10,7 @@ cancel it for the others. Once a key was seen, no further query is needed: revok
 database (`Keys.exist`).
 
 Tests: tests/server/test_key_presence.py, and
-tests/server/test_auth.py::test_keyless_requests_wait_for_the_first_look.
+tests/server/test_auth.py::test_keyless_requests_wait_for_the_first_query.
 """
 
 import asyncio

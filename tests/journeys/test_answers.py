@@ -58,7 +58,7 @@ async def test_the_first_answer_wins() -> None:
         {"text": "yes"},
     ],
 )
-async def test_a_wrong_answer_leaves_the_question_open(body: dict[str, Any]) -> None:
+async def test_an_invalid_answer_leaves_the_question_open(body: dict[str, Any]) -> None:
     tool = mail()
     model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
@@ -69,7 +69,7 @@ async def test_a_wrong_answer_leaves_the_question_open(body: dict[str, Any]) -> 
     assert len(tool.runs) == 1
 
 
-async def test_who_may_answer() -> None:
+async def test_an_answer_needs_its_permission_and_the_right_profile() -> None:
     ann, bob = (
         Profile(profile_id=ProfileId(name), permissions=frozenset({CHAT}))
         for name in ("ann", "bob")
@@ -121,7 +121,7 @@ SELECT = {"type": "select", "options": ["Red", "Blue"]}
         (SELECT | {"multiSelect": True}, "1, blue", ["Red", "Blue"]),
     ],
 )
-async def test_in_a_chat_a_question_with_a_type_is_answered_in_words(
+async def test_a_typed_question_is_answered_in_words_in_a_chat(
     form: dict[str, Any], said: str, answer: Any
 ) -> None:
     """14.2: "In chats and terminals `yes no y n` answer confirm, and numbers choose options"."""
@@ -133,7 +133,7 @@ async def test_in_a_chat_a_question_with_a_type_is_answered_in_words(
     assert outcome.envelope.output == {"answer": answer}
 
 
-async def test_a_message_that_does_not_fit_leaves_a_question_with_a_type_open() -> None:
+async def test_an_invalid_message_leaves_a_typed_question_open() -> None:
     model = ScriptedModel([call("ask_user", question="So?", type="confirm"), say("Noted.")])
     async with memory_runtime(model=model, tools=ASK_USER) as runtime:
         parked = await runtime.chat("Paint it")
@@ -184,7 +184,7 @@ class LastCancelLate(MemoryLog):
         return await super().send(log_id, entries, head=head, on_way=on_way)
 
 
-async def test_a_task_that_two_messages_want_to_end_refuses_neither() -> None:
+async def test_two_messages_that_cancel_the_same_task_are_both_accepted() -> None:
     """9: "with `cancelOpen: true` the waiting task is cancelled first": it may be over by then."""
     clock = FakeClock()
     place = MemoryStorage(clock=clock, log=LastCancelLate(clock))
@@ -249,7 +249,7 @@ async def test_a_queued_task_can_be_cancelled_while_the_one_before_it_is_parked(
     assert (reply.content, len(tool.runs)) == ("Sent.", 1)
 
 
-async def test_a_direct_call_waits_for_a_person_too() -> None:
+async def test_a_direct_call_waits_for_a_person() -> None:
     tool = mail(direct_call=True)
     async with memory_runtime(tools=[tool]) as runtime:
         envelope = await runtime.call("mail", {"to": "ann"})

@@ -61,7 +61,7 @@ def _told(model: ScriptedModel) -> list[Any]:
 
 
 @pytest.mark.slow("designs a flow, keeps it, checks it and runs it")
-async def test_a_flow_is_designed_mended_dry_run_kept_and_run(project: ProjectFolder) -> None:
+async def test_a_flow_is_designed_repaired_dry_run_stored_and_run(project: ProjectFolder) -> None:
     """The architect, on the scripted model, writes an agent and a flow that check clean and run.
 
     agent_write/flow_write validate first; a dry run before it is offered: every branch and loop
@@ -117,7 +117,7 @@ async def _reviewed(runtime: Runtime, run: NewRun, *answers: dict[str, str]) -> 
 
 
 @pytest.mark.slow("designs a flow twice")
-async def test_a_note_at_the_review_reaches_the_design(project: ProjectFolder) -> None:
+async def test_a_note_at_the_review_reaches_the_designer(project: ProjectFolder) -> None:
     """§21: "A person's note at `review` reaches `design` through the fork section"."""
     model = ScriptedModel(_changing)
     change, keep = {"value": "Change", "notes": NOTE}, {"value": "Keep"}

@@ -64,7 +64,9 @@ def _narrow(request: ModelRequest) -> ToolDefinition:
     return ToolDefinition(name=name, description="Do it.", parameters=narrowed)
 
 
-async def test_what_it_writes_checks_clean_and_runs(project: ProjectFolder, server: str) -> None:
+async def test_a_flow_of_the_architect_has_no_errors_and_runs(
+    project: ProjectFolder, server: str
+) -> None:
     """The architect, on the llama.cpp peer's constrained tool calls, writes an agent and a flow."""
     config = ModelConfig(
         name="peer",

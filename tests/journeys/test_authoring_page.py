@@ -44,7 +44,7 @@ def test_every_command_of_the_page_runs(
     assert codes == [0] * commands
 
 
-def test_every_function_of_flo_is_told_with_what_it_does() -> None:
+def test_every_function_of_flo_is_described() -> None:
     told = {each.name: each.meaning for each in functions()}
     assert {"callTool", "task.step", "state.get", "browser.run"} <= set(told)
     assert [name for name, meaning in told.items() if not meaning] == []

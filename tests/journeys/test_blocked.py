@@ -69,7 +69,7 @@ ROWS: dict[str, tuple[dict[str, Any], set[Missing]]] = {
 
 
 @pytest.mark.parametrize(("brought", "missing"), ROWS.values(), ids=list(ROWS))
-async def test_an_answer_is_kept_until_a_process_has_what_the_task_needs(
+async def test_an_answer_is_stored_until_a_process_has_the_missing_part(
     brought: dict[str, Any], missing: set[Missing]
 ) -> None:
     place = MemoryStorage(limits=Limits(poll_seconds=0.01, sweep_seconds=0.05))
@@ -155,7 +155,7 @@ async def blocked(runtime: Runtime, task_id: TaskId) -> list[Missing]:
     return list(reply.blocked_on)
 
 
-async def test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is_missing() -> None:
+async def test_a_task_killed_in_a_tool_does_not_fail_where_its_agent_is_missing() -> None:
     """Three processes in a row lack the agent; one note of it is written, and no crash counted."""
     killed = Killed()
     task = await killed.begin(chatting)
@@ -171,7 +171,7 @@ async def test_a_task_that_was_killed_in_a_tool_is_not_failed_where_its_agent_is
     assert found == [TaskBlocked(blocked_on=(AGENT,)), TaskResumed(crashed=True)]
 
 
-async def test_a_direct_call_that_was_killed_waits_for_its_tool() -> None:
+async def test_a_killed_direct_call_waits_for_its_tool() -> None:
     killed = Killed()
     task = await killed.begin(calling)
     async with memory_runtime(place=killed.place) as runtime:
@@ -187,7 +187,7 @@ async def test_a_direct_call_that_was_killed_waits_for_its_tool() -> None:
         assert reply.status is TaskStatus.SUCCEEDED
 
 
-async def test_a_message_behind_a_blocked_task_is_blocked_with_it_and_answered_after_it() -> None:
+async def test_a_message_after_a_blocked_task_is_blocked_and_answered_later() -> None:
     killed = Killed()
     task = await killed.begin(chatting)
     session_id = SessionId(task.log_id)
@@ -250,7 +250,7 @@ async def test_crashes_are_counted_over_processes_that_lack_the_agent() -> None:
         )
 
 
-async def test_a_name_that_a_model_made_up_blocks_nothing() -> None:
+async def test_a_tool_name_that_a_model_invented_blocks_no_task() -> None:
     model = ScriptedModel([call("nothing_like_it"), say("I was wrong.")])
     async with memory_runtime(model=model, agents=[clerk()]) as runtime:
         assert (await runtime.chat("Go", agent="clerk")).content == "I was wrong."

@@ -97,7 +97,7 @@ async def test_a_run_waits_for_the_agent_of_its_next_step(text: str, sub: dict[s
         assert (await awaited(runtime)).status is TaskStatus.SUCCEEDED
 
 
-async def test_a_blocked_run_is_noted_once_by_processes_that_lack_the_same() -> None:
+async def test_processes_that_lack_the_same_part_note_a_blocked_run_once() -> None:
     place = place_of(LATER)
     await asking(place, [SCOUT, WRITER])
     async with memory_runtime(model=model(), agents=[SCOUT], place=place) as runtime:
@@ -121,7 +121,7 @@ async def test_a_run_resumes_as_soon_as_its_process_gets_the_agent() -> None:
         assert (await waiting).status is TaskStatus.SUCCEEDED
 
 
-async def test_what_needs_nothing_that_is_missing_goes_on_beside_a_blocked_step() -> None:
+async def test_other_steps_continue_beside_a_blocked_step() -> None:
     """One step lacks its agent; its neighbour is done, and the question after them is not asked."""
     place = place_of(BESIDE)
     await asking(place, [SCOUT, WRITER])
@@ -150,7 +150,7 @@ async def test_a_step_whose_model_is_missing_blocks_a_run_that_was_resumed() -> 
         assert (await awaited(runtime)).status is TaskStatus.CANCELLED
 
 
-async def test_a_mistake_in_a_model_still_fails_the_step_of_a_run_that_never_stopped() -> None:
+async def test_a_wrong_model_fails_the_step_of_a_run_that_was_not_resumed() -> None:
     place = place_of(ELSEWHERE)
     async with memory_runtime(model=model(), agents=[SCOUT, WRITER], place=place) as runtime:
         await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
@@ -211,7 +211,7 @@ MISSING: dict[str, tuple[tuple[str, ...], dict[str, Any], Missing]] = {
 
 
 @pytest.mark.parametrize(("tools", "more", "missing"), MISSING.values(), ids=list(MISSING))
-async def test_an_agent_of_a_flow_that_was_killed_in_a_tool_waits_for(
+async def test_an_agent_of_a_flow_killed_in_a_tool_waits_for_that_tool(
     tools: tuple[str, ...], more: dict[str, Any], missing: Missing
 ) -> None:
     killed = KilledInATool()
@@ -223,7 +223,7 @@ async def test_an_agent_of_a_flow_that_was_killed_in_a_tool_waits_for(
         assert (await awaited(runtime)).status is TaskStatus.SUCCEEDED
 
 
-async def test_an_agent_that_has_begun_needs_its_file_no_more() -> None:
+async def test_a_started_agent_does_not_need_its_file_again() -> None:
     """The log keeps what the file said, so a file that is removed meanwhile stops nothing."""
     killed = KilledInATool()
     await killed.begin()

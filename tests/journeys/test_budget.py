@@ -32,7 +32,7 @@ from tests.kit.model_server import Canned, delta, events, fake_server
 from tests.kit.tools import Act, Gate
 
 
-async def test_three_calls_are_left_and_five_asked_for_the_first_three_run() -> None:
+async def test_of_five_requested_calls_the_three_within_the_budget_run() -> None:
     look = Act("look")
     asked = ScriptedReply()
     for number in range(5):
@@ -48,7 +48,7 @@ async def test_three_calls_are_left_and_five_asked_for_the_first_three_run() -> 
     assert model.requests[1].closing
 
 
-async def test_no_model_call_is_left_for_a_closing_call() -> None:
+async def test_a_task_without_a_model_call_left_ends_without_a_closing_call() -> None:
     model = ScriptedModel([call("look")])
     agents = [agent(budget_model_calls=1)]
     async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
@@ -75,7 +75,7 @@ async def test_a_closing_call_writes_less_when_the_budget_is_short(
 PRICED = replace(SCRIPTED, input_price=1.0, output_price=10.0)
 
 
-async def test_a_budget_that_is_used_up_closes_before_anything_else_is_asked_for() -> None:
+async def test_a_used_up_budget_ends_with_a_closing_call() -> None:
     """The page: "all settled: two calls blocked, or budget used up" → closing."""
     model = ScriptedModel([call("look"), say("That is all I saw.")])
     agents = [agent(budget_tool_calls=1)]
@@ -85,7 +85,7 @@ async def test_a_budget_that_is_used_up_closes_before_anything_else_is_asked_for
     assert model.requests[-1].closing
 
 
-async def test_money_is_reserved_before_the_work() -> None:
+async def test_cost_is_reserved_before_a_call() -> None:
     """The page: "a model call reserves the estimated input plus `llm_max_tokens`", 0.02 here."""
     model = ScriptedModel([spend(10, 10, 0.006) + call("look"), say("Short.")], card=PRICED)
     agents = [agent(budget_cost_usd=0.021)]
@@ -95,7 +95,7 @@ async def test_money_is_reserved_before_the_work() -> None:
     assert [each.max_tokens for each in model.requests] == [2048, 512]
 
 
-async def test_money_cannot_be_bounded_for_a_model_without_a_price() -> None:
+async def test_a_cost_limit_is_refused_for_a_model_without_a_price() -> None:
     """The page: "price of the calls; a model without a price refuses this setting"."""
     model = ScriptedModel([say("never")])
     async with memory_runtime(model=model, agents=[agent(budget_cost_usd=1.0)]) as runtime:
@@ -105,7 +105,7 @@ async def test_money_cannot_be_bounded_for_a_model_without_a_price() -> None:
     assert model.requests == []
 
 
-async def test_money_is_counted() -> None:
+async def test_cost_is_counted() -> None:
     replies = [spend(10, 10, 0.6) + call("look"), spend(10, 10, 0.6) + call("look")]
     model = ScriptedModel(replies, card=PRICED)
     agents = [agent(budget_cost_usd=1.0)]
@@ -117,9 +117,7 @@ async def test_money_is_counted() -> None:
 @pytest.mark.parametrize(
     ("effect", "expected"), [(Effect.READ, "BUDGET_EXCEEDED"), (Effect.WRITE, "INTERRUPTED")]
 )
-async def test_seconds_that_run_out_in_the_middle_stop_the_call(
-    effect: Effect, expected: str
-) -> None:
+async def test_a_call_is_stopped_when_its_seconds_run_out(effect: Effect, expected: str) -> None:
     tools = [Act("hang", Gate(), effect=effect)]
     model = ScriptedModel([call("hang")])
     agents = [agent(budget_seconds=0.05)]
@@ -139,7 +137,7 @@ async def watched(runtime: Runtime, content: str) -> list[dict[str, Any]]:
 SHORT = [agent(budget_seconds=0.3)]
 
 
-async def test_seconds_that_run_out_in_the_middle_of_a_reply_stop_it() -> None:
+async def test_a_reply_is_stopped_when_its_seconds_run_out() -> None:
     """What was shown of it is taken back, and the task ends in good order."""
     model = ScriptedModel([say("Hel") + wait(Hold())])
     async with memory_runtime(model=model, agents=SHORT) as runtime:
@@ -154,7 +152,7 @@ async def test_seconds_that_run_out_in_the_middle_of_a_reply_stop_it() -> None:
     assert (last["finishReason"], last["iterations"]) == ("budget_exceeded", 0)
 
 
-async def test_the_reply_to_calls_is_stopped_like_the_first_one() -> None:
+async def test_the_reply_after_calls_is_stopped_like_the_first_one() -> None:
     model = ScriptedModel([say("Let me look.") + call("look"), wait(Hold())])
     async with memory_runtime(model=model, tools=[Act("look")], agents=SHORT) as runtime:
         frames = await watched(runtime, "Hi")
@@ -165,7 +163,7 @@ async def test_the_reply_to_calls_is_stopped_like_the_first_one() -> None:
     assert (frames[-1]["content"], frames[-1]["iterations"]) == (BUDGET_NOTICE, 1)
 
 
-async def test_a_closing_call_is_stopped_too() -> None:
+async def test_a_closing_call_is_stopped_when_its_seconds_run_out() -> None:
     model = ScriptedModel([call("look"), wait(Hold())])
     agents = [agent(budget_seconds=0.3, max_iterations=1)]
     async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
@@ -174,14 +172,14 @@ async def test_a_closing_call_is_stopped_too() -> None:
     assert frames[-1]["content"] == BUDGET_NOTICE
 
 
-async def test_the_wait_before_another_try_counts() -> None:
+async def test_the_wait_before_a_retry_counts_as_time() -> None:
     model = ScriptedModel([fail(503, retry_after=30)])
     async with memory_runtime(model=model, agents=SHORT) as runtime:
         reply = await runtime.chat("Hi")
     assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
 
 
-async def test_a_reply_that_is_stopped_loses_its_connection() -> None:
+async def test_a_stopped_reply_closes_its_connection() -> None:
     endless = Canned(events(delta(content="Hel"), done=False), hang=True)
     async with fake_server(endless) as server:
         config = ModelConfig(name="mine", provider="openai", model="m", base_url=server.url)

@@ -41,7 +41,7 @@ async def test_a_script_reads_and_writes_files_through_tools(project: ProjectFol
     assert (found["content"], count, reason) == ("first", 4, "not_found")
 
 
-async def test_a_script_leaves_a_format_to_a_tool(project: ProjectFolder) -> None:
+async def test_a_script_converts_a_format_through_a_tool(project: ProjectFolder) -> None:
     """N43: "delegating format-specific work to a built-in tool"."""
     project.tool("table", TABLE, script_tools="[csv_create, csv_read]")
     async with project.opened() as runtime:

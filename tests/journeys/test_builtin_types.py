@@ -163,7 +163,7 @@ async def answer(desk: Desk, body: dict[str, Any], **form: Any) -> Any:
 
 
 @pytest.mark.slow("starts deno, which reads the declarations of its language first")
-async def test_what_every_built_in_returns_is_of_its_type(project: ProjectFolder) -> None:
+async def test_every_built_in_tool_returns_its_declared_type(project: ProjectFolder) -> None:
     """§21: `FloToolMap` holds all built-ins; §17: their outputs."""
     outputs = [*await of_scripts(project), *await of_others()]
     lines = [

@@ -27,7 +27,7 @@ from tests.kit.logs import code, settled
 from tests.kit.tools import Act, Gate
 
 
-async def test_cancel_while_the_model_writes() -> None:
+async def test_a_cancel_stops_the_model() -> None:
     hold = Hold()
     model = ScriptedModel([say("Once upon") + wait(hold), say("Next.")])
     async with memory_runtime(model=model) as runtime:
@@ -46,7 +46,7 @@ async def test_cancel_while_the_model_writes() -> None:
 @pytest.mark.parametrize(
     ("effect", "expected"), [(Effect.READ, "CANCELLED"), (Effect.WRITE, "INTERRUPTED")]
 )
-async def test_cancel_while_a_tool_runs(effect: Effect, expected: str) -> None:
+async def test_a_cancel_stops_a_running_tool(effect: Effect, expected: str) -> None:
     gate = Gate()
     tools = [Act("act", gate, effect=effect), Act("look")]
     model = ScriptedModel([call("look") + call("act"), say("I see.")])
@@ -74,7 +74,7 @@ class CancelledAtTheStart(MemoryLog):
 
 
 @pytest.mark.parametrize("beside", [say(), call("look")], ids=["alone", "beside another"])
-async def test_cancel_that_comes_with_the_start_of_a_write(beside: ScriptedReply) -> None:
+async def test_a_cancel_at_the_start_of_a_write_prevents_it(beside: ScriptedReply) -> None:
     """2.3: "open ones settle `CANCELLED` (a `write` that had begun: `INTERRUPTED`)"."""
     clock = FakeClock()
     place = MemoryStorage(clock=clock, log=CancelledAtTheStart(clock))
@@ -87,7 +87,7 @@ async def test_cancel_that_comes_with_the_start_of_a_write(beside: ScriptedReply
     assert {each.tool_id: code(each) for each in outcomes}["act"] == "INTERRUPTED"
 
 
-async def test_cancel_reaches_a_tool_that_swallows_it() -> None:
+async def test_a_cancel_ends_a_tool_that_swallows_it() -> None:
     here = asyncio.Event()
 
     async def stubborn(input: Any, invocation: Any) -> str:
@@ -111,7 +111,7 @@ async def test_cancel_reaches_a_tool_that_swallows_it() -> None:
     assert len(model.requests) == 1
 
 
-async def test_cancel_of_a_task_that_waits_its_turn_leaves_the_one_before_alone() -> None:
+async def test_a_cancel_of_a_queued_task_leaves_the_running_one_alone() -> None:
     hold = Hold()
     model = ScriptedModel({"first": wait(hold) + say("1"), "third": say("3")})
     async with memory_runtime(model=model) as runtime:

@@ -42,12 +42,14 @@ def run(say: Say, weight: float) -> dict[str, Any]:
     return result
 
 
-def test_the_flow_of_the_page_has_nothing_wrong(say: Say) -> None:
+def test_the_flow_of_the_page_has_no_findings(say: Say) -> None:
     assert say("flow", "check", "shipping", "--strict")[0] == 0
 
 
 @pytest.mark.parametrize(("weight", "cents", "way"), [(3, 860, "post"), (30, 4100, "freight")])
-def test_it_prices_and_chooses(say: Say, weight: float, cents: int, way: str) -> None:
+def test_the_flow_of_the_page_prices_and_chooses(
+    say: Say, weight: float, cents: int, way: str
+) -> None:
     results = run(say, weight)["results"]
     assert results["price"]["outputs"] == {"cents": cents}
     assert results["price"]["summary"] == f"It costs {cents / 100:g}."
@@ -60,7 +62,7 @@ def test_a_hard_error_ends_the_flow(say: Say) -> None:
     assert "too heavy for any carrier" in result["reason"]
 
 
-def test_drafts_are_written_for_what_is_missing(say: Say, tmp_path: Path) -> None:
+def test_drafts_are_written_for_missing_modules(say: Say, tmp_path: Path) -> None:
     (tmp_path / "flows/handlers/shipping/price.ts").unlink()
     assert "handler-missing" in say("flow", "check", "shipping")[1]
     assert say("flow", "generate", "shipping")[0] == 0

@@ -46,7 +46,7 @@ def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.mark.parametrize(
     ("noun", "folder", "tool"), [("tool", "tools", "wave"), ("skill", "skills/wave", "wave_greet")]
 )
-def test_what_is_begun_works_at_once(
+def test_new_tools_and_skills_work_at_once(
     run: Run, project: Path, noun: str, folder: str, tool: str
 ) -> None:
     code, out, told = run("new", noun, "wave")
@@ -61,7 +61,7 @@ def test_what_is_begun_works_at_once(
     assert check_types(load_project(load(project))) == []
 
 
-def test_types_are_checked_when_they_are_asked_for(run: Run, project: Path) -> None:
+def test_types_are_checked_on_request(run: Run, project: Path) -> None:
     """`--types`: also the type checker; its findings have code `type-error`."""
     script = 'script: "export const run = (): string => 1;"'
     write(project, {"a.tool.yaml": tool().replace('script: "export function run() {}"', script)})
@@ -74,7 +74,7 @@ def test_types_are_checked_when_they_are_asked_for(run: Run, project: Path) -> N
     )
 
 
-def test_one_line_puts_the_command_on_the_path(tmp_path: Path) -> None:
+def test_one_line_of_the_shell_puts_the_command_on_the_path(tmp_path: Path) -> None:
     """README: `make install`, then its first commands, in a shell without anything."""
     bare = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/.local/bin:/usr/bin:/bin"}
 

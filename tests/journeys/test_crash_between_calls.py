@@ -31,7 +31,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("write", "before", "idempotent", "output", "stock", "card"), ROWS)
-async def test_each_row_of_the_table(
+async def test_each_row_of_the_crash_table_holds(
     write: int, before: bool, idempotent: bool, output: list[str], stock: int, card: int
 ) -> None:
     """`before` that write was on disk or after it; how often each tool ran, and what it said."""

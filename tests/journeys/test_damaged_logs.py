@@ -97,7 +97,7 @@ def opened(url: str) -> Any:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_a_damaged_conversation_hurts_itself_alone(name: str, tmp_path: Path) -> None:
+async def test_a_damaged_conversation_affects_no_other(name: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
     async with opened(url) as server:
         found = []
@@ -141,7 +141,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-async def test_a_history_in_which_an_event_is_missing_is_not_shown(
+async def test_a_history_with_a_missing_event_is_not_shown(
     lost: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
@@ -179,7 +179,7 @@ LOSE_BETWEEN = [
 
 
 @pytest.mark.parametrize("lose", LOSE_BETWEEN, ids=["its request", "its end"])
-async def test_an_event_that_is_lost_between_the_tasks_of_a_history_is_missed(
+async def test_a_lost_event_between_two_tasks_of_a_history_is_noticed(
     lose: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A history shows no direct calls, so it never reads their events."""
@@ -199,7 +199,7 @@ TASK_ROUTES = ["", "/events"]
 
 @pytest.mark.parametrize("path", TASK_ROUTES)
 @pytest.mark.parametrize("lost", ["the last but one", "the last"])
-async def test_a_task_of_which_an_event_is_missing_says_so(
+async def test_a_task_with_a_missing_event_is_reported(
     path: str, lost: str, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
@@ -219,9 +219,7 @@ async def test_a_task_of_which_an_event_is_missing_says_so(
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-async def test_a_task_in_a_damaged_log_is_not_said_to_be_cancelled(
-    lost: str, tmp_path: Path
-) -> None:
+async def test_cancelling_a_task_in_a_damaged_log_is_refused(lost: str, tmp_path: Path) -> None:
     """It was 202, and nothing came of it. The log can be deleted."""
     url = f"sqlite:///{tmp_path}/a.db"
     async with opened(url) as server:
@@ -240,7 +238,7 @@ async def test_a_task_in_a_damaged_log_is_not_said_to_be_cancelled(
 
 
 @pytest.mark.slow("opens a project twice")
-async def test_a_run_in_a_damaged_log_is_not_said_to_be_aborted(tmp_path: Path) -> None:
+async def test_aborting_a_run_in_a_damaged_log_is_refused(tmp_path: Path) -> None:
     runs = "/api/flows/dom:asks/runs"
     async with flow_server(tmp_path) as server:
         run = (await server.client.post(f"{runs}?wait=60", json={})).headers["x-task-id"]
@@ -255,7 +253,7 @@ async def test_a_run_in_a_damaged_log_is_not_said_to_be_aborted(tmp_path: Path) 
 
 @pytest.mark.slow("opens a project twice")
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_a_damaged_run_hurts_itself_alone(name: str, tmp_path: Path) -> None:
+async def test_a_damaged_run_affects_no_other(name: str, tmp_path: Path) -> None:
     asks, looks = "/api/flows/dom:asks/runs", "/api/flows/look/runs"
     async with flow_server(tmp_path) as server:
         runs = [
@@ -280,7 +278,7 @@ async def test_a_damaged_run_hurts_itself_alone(name: str, tmp_path: Path) -> No
         assert done["status"] == "success"
 
 
-async def test_a_list_says_what_it_leaves_out(
+async def test_a_list_reports_what_it_omits(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Operators see a warning; a task whose outcome is lost is listed as such."""
@@ -300,7 +298,7 @@ async def test_a_list_says_what_it_leaves_out(
 
 
 @pytest.mark.slow("opens a project twice")
-async def test_a_run_whose_beginning_is_listed_under_another_task_says_so(tmp_path: Path) -> None:
+async def test_a_run_whose_start_belongs_to_another_task_is_reported(tmp_path: Path) -> None:
     runs = "/api/flows/look/runs"
     async with flow_server(tmp_path) as server:
         run = (await server.client.post(f"{runs}?wait=60", json={})).headers["x-task-id"]

@@ -52,7 +52,7 @@ async def test_the_log_of_a_call_is_its_own() -> None:
         ("hangs", {}, Status.TIMEOUT, "TIMEOUT"),
     ],
 )
-async def test_every_end_is_an_envelope(
+async def test_every_end_of_a_call_is_an_envelope(
     tool_id: str, given: dict[str, Any], status: Status, code: str | None
 ) -> None:
     tools = [
@@ -70,7 +70,7 @@ async def test_every_end_is_an_envelope(
 
 
 @pytest.mark.parametrize("value", ["x" * 2**20, ["é" * 1000] * 600, {"k" * 2**20: 1}])
-async def test_an_input_over_a_mebibyte_is_refused_at_the_door(value: Any) -> None:
+async def test_an_input_over_a_mebibyte_is_refused(value: Any) -> None:
     look = Act("look", direct_call=True)
     async with memory_runtime(tools=[look]) as runtime:
         envelope = await runtime.call("look", {"value": value})
@@ -81,14 +81,14 @@ async def test_an_input_over_a_mebibyte_is_refused_at_the_door(value: Any) -> No
     assert len(look.runs) == 1
 
 
-async def test_whoever_asked_keeps_the_permissions_of_that_moment() -> None:
+async def test_a_call_keeps_the_permissions_of_its_request() -> None:
     locked = Act("locked", direct_call=True, requires_permissions=frozenset({"chat"}))
     async with memory_runtime(tools=[locked]) as runtime:
         assert (await runtime.call("locked", {}, profile=CLERK)).ok
         assert (await runtime.call("locked", {})).ok
 
 
-async def test_a_call_that_was_cut_by_a_stop_is_not_run_again() -> None:
+async def test_a_call_cut_by_a_stop_does_not_run_again() -> None:
     place, gate = MemoryStorage(limits=Limits(shutdown_seconds=0)), Gate()
     write = Act("write", gate, effect=Effect.WRITE, direct_call=True)
     async with memory_runtime(tools=[write], place=place) as first:
@@ -110,7 +110,7 @@ async def _until_reached(work: Any, gate: Gate) -> None:
     await asyncio.wait({task})
 
 
-async def test_a_tool_may_call_itself_and_what_it_lists_as_its_script_s() -> None:
+async def test_a_tool_can_call_itself_and_its_script_tools() -> None:
     inner = Act("inner")
     outer = Act(
         "outer", calling("inner", "other"), direct_call=True, script_tools=frozenset({"inner"})

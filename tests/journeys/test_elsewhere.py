@@ -111,7 +111,7 @@ def rows(url: str) -> int:
         return int(connection.execute("SELECT count(*) FROM deltas").fetchone()[0])
 
 
-async def test_a_reply_is_streamed_by_another_process_while_it_is_said(url: str) -> None:
+async def test_a_reply_is_streamed_by_another_process_while_it_arrives(url: str) -> None:
     """A reconnect streams the reply in flight, also when another process writes it."""
     holds = Hold(), Hold()
     reply = think("Hm. ") + say("Hel") + wait(holds[0]) + say("lo, ") + wait(holds[1]) + say("Ann.")
@@ -137,7 +137,9 @@ async def test_a_reply_is_streamed_by_another_process_while_it_is_said(url: str)
 
 
 @pytest.mark.parametrize("units", [0, 2, 3, 7])
-async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, units: int) -> None:
+async def test_a_reader_resumes_in_the_middle_without_gap_or_repetition(
+    url: str, units: int
+) -> None:
     hold = Hold()
     async with far(url, [think("Hm.") + say("Hello") + wait(hold) + say(" again.")]) as server:
         await server.send()
@@ -152,7 +154,7 @@ async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, unit
     assert seen[-1][1]["content"] == "Hello again."
 
 
-async def test_one_comes_back_after_the_reply_was_whole(url: str) -> None:
+async def test_a_reader_resumes_after_the_reply_is_complete(url: str) -> None:
     hold = Hold()
     async with far(url, [say("Hel") + wait(hold) + say("lo.")]) as server:
         await server.send()
@@ -167,7 +169,7 @@ async def test_one_comes_back_after_the_reply_was_whole(url: str) -> None:
     assert [data.get("delta") for _, data in rest] == ["lo.", None]
 
 
-async def test_a_reply_that_was_taken_back_is_taken_back_elsewhere_too(url: str) -> None:
+async def test_a_retracted_reply_is_retracted_in_other_processes(url: str) -> None:
     hold = Hold()
     script = [say("Wro") + wait(hold) + fail(503), say("Right.")]
     async with far(url, script) as server:
@@ -184,7 +186,7 @@ async def test_a_reply_that_was_taken_back_is_taken_back_elsewhere_too(url: str)
     assert places(seen) == sorted(set(places(seen)))
 
 
-async def test_reply_after_reply_is_followed_over_a_call_that_takes_its_time(url: str) -> None:
+async def test_several_replies_are_followed_across_a_slow_call(url: str) -> None:
     gate, hold = Gate(), Hold()
     script = [say("Let me look.") + call("look"), say("Well, ") + wait(hold) + say("no.")]
     async with far(url, script, tools=[Act("look", gate)]) as server:
@@ -203,7 +205,7 @@ async def test_reply_after_reply_is_followed_over_a_call_that_takes_its_time(url
     assert places(seen) == sorted(set(places(seen)))
 
 
-async def test_nothing_of_it_stays_in_the_store_and_nothing_is_there_for_nobody(url: str) -> None:
+async def test_live_text_is_stored_only_while_another_process_reads_it(url: str) -> None:
     hold, alone = Hold(), Hold()
     script = [say("Alone. ") + wait(alone) + call("look"), say("Hel") + wait(hold) + say("lo.")]
     counts = []

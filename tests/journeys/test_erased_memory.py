@@ -113,13 +113,13 @@ async def opened(root: Path) -> AsyncIterator[Talk]:
             yield talk
 
 
-async def test_the_word_is_in_memory_before(tmp_path: Path) -> None:
+async def test_the_word_is_in_memory_before_erasing(tmp_path: Path) -> None:
     """Else nothing below could fail."""
     async with opened(tmp_path) as talk:
         assert any("TaskState" in each for each in await talk.left())
 
 
-async def test_both_messages_take_it(tmp_path: Path) -> None:
+async def test_erasing_both_messages_removes_the_word(tmp_path: Path) -> None:
     """The state and the file of the conversation are on disk alone."""
     async with opened(tmp_path) as talk:
         for message_id in talk.messages:
@@ -128,13 +128,13 @@ async def test_both_messages_take_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["conversation", "agent"])
-async def test_deleted_conversations_take_it(tmp_path: Path, way: str) -> None:
+async def test_deleting_conversations_removes_the_word(tmp_path: Path, way: str) -> None:
     async with opened(tmp_path) as talk:
         await talk.delete(f"/conversations/{talk.conversation}" if way == "conversation" else "")
         assert await talk.left() == []
 
 
-async def test_a_profile_takes_the_names_of_its_secrets(tmp_path: Path) -> None:
+async def test_erasing_a_profile_removes_the_names_of_its_secrets(tmp_path: Path) -> None:
     """A compiled statement keeps the values that it was first used with."""
     async with opened(tmp_path) as talk:
         await talk.delete("")
@@ -146,7 +146,7 @@ async def test_a_profile_takes_the_names_of_its_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["messages", "conversation", "profile"])
-async def test_what_another_process_erased_is_gone_after_a_sweep(tmp_path: Path, way: str) -> None:
+async def test_a_sweep_removes_what_another_process_erased(tmp_path: Path, way: str) -> None:
     """As by `penstock erase` beside a server."""
     async with opened(tmp_path) as talk, opened(tmp_path) as other:
         if way == "profile":

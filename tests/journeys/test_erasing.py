@@ -133,13 +133,13 @@ async def opened(root: Path, url: str | None) -> AsyncIterator[Place]:
 pytestmark = pytest.mark.slow("opens a project")
 
 
-async def test_the_words_are_there_before(place: Place) -> None:
+async def test_the_words_are_stored_before_erasing(place: Place) -> None:
     """Else nothing below could fail."""
     await place.talk()
     assert place.words() == {SAID, SESSION, PROFILE}
 
 
-async def test_both_messages_take_all_that_was_said_and_kept_for_the_task(place: Place) -> None:
+async def test_erasing_both_messages_removes_everything_of_the_task(place: Place) -> None:
     """What tools keep for the conversation or the profile is not the message's."""
     talk = await place.talk()
     for message_id in talk["messages"]:
@@ -147,7 +147,7 @@ async def test_both_messages_take_all_that_was_said_and_kept_for_the_task(place:
     assert place.words() == {SESSION, PROFILE}
 
 
-async def test_answers_that_were_replaced_go_with_the_last_one(place: Place) -> None:
+async def test_superseded_answers_are_erased_with_the_last_one(place: Place) -> None:
     talk = await place.talk()
     again = f"{CHAT}/messages/{talk['messages'][1]}/regenerate"
     await place.client.post(again, json={})
@@ -160,7 +160,9 @@ async def test_answers_that_were_replaced_go_with_the_last_one(place: Place) -> 
     assert place.words() == {SESSION, PROFILE}
 
 
-async def test_the_message_of_a_cancelled_task_takes_all_of_the_task(place: Place) -> None:
+async def test_erasing_the_message_of_a_cancelled_task_removes_everything_of_the_task(
+    place: Place,
+) -> None:
     """There is no answer that could be named."""
     waiting = (await place.server.say(ASKED)).json()
     await place.server.runtime.cancel(waiting["taskId"])
@@ -171,20 +173,20 @@ async def test_the_message_of_a_cancelled_task_takes_all_of_the_task(place: Plac
     assert place.words() == {SESSION, PROFILE}
 
 
-async def test_a_conversation_takes_what_was_kept_in_it(place: Place) -> None:
+async def test_erasing_a_conversation_removes_everything_stored_in_it(place: Place) -> None:
     talk = await place.talk()
     await place.delete(f"/conversations/{talk['conversation']}")
     assert place.words() == {PROFILE}
 
 
-async def test_the_chat_with_an_agent_takes_all_conversations(place: Place) -> None:
+async def test_erasing_the_chat_with_an_agent_removes_all_conversations(place: Place) -> None:
     for _ in range(2):
         await place.talk()
     await place.delete("")
     assert place.words() == {PROFILE}
 
 
-async def test_a_profile_takes_everything_that_is_its_own(place: Place) -> None:
+async def test_erasing_a_profile_removes_everything_it_owns(place: Place) -> None:
     await place.talk()
     await place.server.runtime.call("refuse", {"word": SAID})
     await place.erasure.erase_profile(ProfileId("local"))

@@ -37,12 +37,12 @@ async def test_an_order_is_priced_numbered_and_shipped(desk: Runtime) -> None:
     assert outputs[0]["receipt"] == "session://receipts/A1.txt"
 
 
-async def test_what_it_takes_is_checked_before_the_script_runs(desk: Runtime) -> None:
+async def test_the_input_is_checked_before_the_script_runs(desk: Runtime) -> None:
     envelope = await order(desk, item="beer")
     assert envelope.status is Status.VALIDATION_ERROR
 
 
-async def test_a_large_order_goes_out_when_a_person_has_said_so(desk: Runtime) -> None:
+async def test_a_large_order_is_shipped_after_an_approval(desk: Runtime) -> None:
     parked = await order(desk, item="cocoa", quantity=100)
     assert parked.status is Status.SUSPENDED
     assert parked.error
@@ -56,7 +56,7 @@ async def test_a_large_order_goes_out_when_a_person_has_said_so(desk: Runtime) -
     assert (await order(desk, item="tea")).output["order"] == "A2"
 
 
-async def test_a_large_order_that_is_refused_is_not_shipped(desk: Runtime) -> None:
+async def test_a_rejected_large_order_is_not_shipped(desk: Runtime) -> None:
     parked = await order(desk, item="cocoa", quantity=100)
     assert parked.error
     assert parked.error.details
@@ -69,7 +69,7 @@ async def test_a_large_order_that_is_refused_is_not_shipped(desk: Runtime) -> No
     assert "too much" in reply.error.message
 
 
-async def test_the_seal_is_made_of_a_secret_that_nobody_sees(desk: Runtime) -> None:
+async def test_the_seal_uses_a_secret_that_appears_nowhere(desk: Runtime) -> None:
     database_parts = desk.parts.storage.database_parts
     assert database_parts
     await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "seal", SEAL)

@@ -29,18 +29,18 @@ def examples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if link and not (page.parent / link).exists()] == []
 
 
-def test_there_are_examples() -> None:
+def test_the_documentation_has_examples() -> None:
     assert len(examples()) > 5
 
 
 @pytest.mark.slow(reason="starts a process for each example")
 @pytest.mark.parametrize(("place", "code"), examples(), ids=[place for place, _ in examples()])
-def test_an_example_runs(place: str, code: str, tmp_path: Path) -> None:
+def test_every_example_runs(place: str, code: str, tmp_path: Path) -> None:
     init(tmp_path)
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],

@@ -18,7 +18,7 @@ STEP = "/api/direct-calls/step"
 
 
 @pytest.mark.parametrize("has_key", [True, False])
-async def test_keyless_requests_wait_for_the_first_look(tmp_path: Path, has_key: bool) -> None:
+async def test_keyless_requests_wait_for_the_first_query(tmp_path: Path, has_key: bool) -> None:
     """A slow first query admits no request; all concurrent requests share it."""
     step = Act("step", direct_call=True)
     async with database_at(tmp_path) as database, served(url=database, tools=[step]) as server:
@@ -101,7 +101,7 @@ async def test_readiness_answers_in_time_while_the_database_hangs(
     assert (response.status_code, response.json()) == (503, {"status": "failed"})
 
 
-async def test_a_project_that_is_not_open_yet_serves_health_alone() -> None:
+async def test_a_project_that_is_not_open_yet_serves_only_health() -> None:
     transport = httpx2.ASGITransport(create_application(in_memory))
     async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
         statuses = [(await client.get(each)).status_code for each in (AGENTS, "/", HEALTH)]
@@ -110,7 +110,7 @@ async def test_a_project_that_is_not_open_yet_serves_health_alone() -> None:
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-async def test_a_key_of_another_process_closes_the_door_within_a_second(tmp_path: Path) -> None:
+async def test_a_key_of_another_process_takes_effect_within_a_second(tmp_path: Path) -> None:
     clock = FakeClock()
     async with database_at(tmp_path) as database, served(url=database, clock=clock) as server:
         assert (await server.client.get(AGENTS)).status_code == 200
@@ -121,7 +121,7 @@ async def test_a_key_of_another_process_closes_the_door_within_a_second(tmp_path
         assert (await server.client.get(AGENTS)).status_code == 401
 
 
-async def test_the_door_stays_closed_when_the_last_key_is_revoked(tmp_path: Path) -> None:
+async def test_requests_need_a_key_even_after_the_last_one_is_revoked(tmp_path: Path) -> None:
     """In the process that saw it, and in one that starts afterwards."""
     clock = FakeClock()
     async with database_at(tmp_path) as database, served(url=database, clock=clock) as server:

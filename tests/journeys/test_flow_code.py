@@ -20,7 +20,7 @@ WORDS = """
 """
 
 
-async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(
+async def test_a_module_takes_typed_inputs_and_returns_typed_outputs(
     code_environment: CodeEnvironment,
 ) -> None:
     """Input: whole-value templates typed, others text; any JSON, kept typed."""
@@ -49,7 +49,7 @@ CONTEXT = """
 """
 
 
-async def test_a_module_knows_where_it_stands(code_environment: CodeEnvironment) -> None:
+async def test_a_module_knows_its_flow_and_step(code_environment: CodeEnvironment) -> None:
     text = "  - {id: count, type: code, outputs: [seen], inputs: {none: '${{result.x.y}}'}}"
     place = place_of(code_environment, text, {"count.mjs": CONTEXT})
     envelope = await run_code(code_environment, text, {}, place=place)
@@ -108,7 +108,7 @@ PACKAGE = "import type { Flow } from 'pi-any'; import { type A, FlowHardError } 
         (f"{DO} () => {{ new Function('1'); }}", "", "code_node"),
     ],
 )
-async def test_how_a_module_ends_is_how_its_step_does(
+async def test_a_step_ends_as_its_module_does(
     code_environment: CodeEnvironment, module: str, fields: str, source: str
 ) -> None:
     """Missing or extra key, wrong type, plain throw, load error: soft. FlowHardError: hard."""
@@ -129,7 +129,7 @@ async def test_how_a_module_ends_is_how_its_step_does(
         ("export const a = 1;", '"count.ts" must export a function, as default or as run'),
     ],
 )
-async def test_a_failure_says_what_was_wrong(
+async def test_a_failed_module_reports_the_cause(
     code_environment: CodeEnvironment, module: str, text: str
 ) -> None:
     assert text in (await visit(code_environment, module, fields=ONE)).text
@@ -157,7 +157,7 @@ DECIDE = """
         ("{ branch: 'c' }", "off_map_branch", None, []),
     ],
 )
-async def test_a_decision_goes_where_its_module_says(
+async def test_a_decision_goes_to_the_target_of_its_module(
     code_environment: CodeEnvironment,
     returned: str,
     source: str,
@@ -182,7 +182,7 @@ ROUND = """
 """
 
 
-async def test_a_decision_leads_back_as_often_as_it_may(code_environment: CodeEnvironment) -> None:
+async def test_a_decision_can_repeat_up_to_its_limit(code_environment: CodeEnvironment) -> None:
     modules = {
         "make.ts": f"{DO} () => {{}}",
         "count.ts": f"{DO} () => ({{ branch: 'again' }})",
@@ -210,7 +210,7 @@ async def test_a_decision_leads_back_as_often_as_it_may(code_environment: CodeEn
         (", target: a.ts", "flows/handlers/demo/count.ts", False),
     ],
 )
-async def test_where_a_module_is_found(
+async def test_a_module_is_found_in_its_folder(
     code_environment: CodeEnvironment, fields: str, file: str, is_found: bool
 ) -> None:
     """Target; directory form; flat form; `.pi/flows/handlers/COMMAND/ID.*`."""
@@ -222,7 +222,7 @@ async def test_where_a_module_is_found(
     assert event.source == ("" if is_found else "code_node")
 
 
-async def test_one_that_is_missing_is_told_with_what_was_expected(
+async def test_a_missing_module_is_reported_with_the_expected_paths(
     code_environment: CodeEnvironment,
 ) -> None:
     envelope = await run_code(code_environment, "  - {id: count, type: code}", {})
@@ -232,7 +232,7 @@ async def test_one_that_is_missing_is_told_with_what_was_expected(
     )
 
 
-async def test_what_stands_beside_a_module_can_be_imported(
+async def test_a_module_can_import_files_beside_it(
     code_environment: CodeEnvironment,
 ) -> None:
     """Import root: the handler's own directory."""
@@ -254,7 +254,7 @@ async def test_what_stands_beside_a_module_can_be_imported(
         ("flow.yaml", "count.js", "flow"),
     ],
 )
-async def test_a_flow_inside_a_flow_has_modules_of_its_own(
+async def test_a_nested_flow_has_its_own_modules(
     code_environment: CodeEnvironment, file: str, module: str, command: str
 ) -> None:
     """Directory form: `ID.{mts,ts,mjs,js}` beside `flow.yaml`; flat form: `handlers/STEM/ID.*`."""

@@ -41,7 +41,7 @@ LATE = """
         ("globalThis.clearTimeout = () => { throw 1 }; export default () => {}", "code_node", ""),
     ],
 )
-async def test_a_hostile_module_ends_its_step_alone(
+async def test_a_hostile_module_ends_only_its_step(
     code_environment: CodeEnvironment, module: str, source: str, text: str
 ) -> None:
     limit = 600 if module is LATE else 200 if source == "code_timeout" else 20_000
@@ -50,7 +50,7 @@ async def test_a_hostile_module_ends_its_step_alone(
     assert text in event.text
 
 
-async def test_a_step_that_ran_out_of_time_is_tried_again(
+async def test_a_step_that_timed_out_is_retried(
     code_environment: CodeEnvironment,
 ) -> None:
     """Soft failures are tried again; each try is a visit with an entry of its own."""

@@ -24,7 +24,7 @@ CALLS = """
 """
 
 
-async def test_a_module_reaches_global_tools_and_those_of_its_step(
+async def test_a_module_can_call_global_tools_and_those_of_its_step(
     code_environment: CodeEnvironment,
 ) -> None:
     """`callTool` reaches global runtime tools and `tools:`."""
@@ -44,7 +44,9 @@ async def test_a_module_reaches_global_tools_and_those_of_its_step(
     assert [len(each.runs) for each in tools] == [1, 1, 1, 0]
 
 
-async def test_a_module_reaches_the_hosts_of_its_step(code_environment: CodeEnvironment) -> None:
+async def test_a_module_can_fetch_from_the_hosts_of_its_step(
+    code_environment: CodeEnvironment,
+) -> None:
     async def say(heard: str, writer: asyncio.StreamWriter) -> None:
         writer.write(answer(b"hello"))
 
@@ -66,7 +68,7 @@ async def test_a_module_reaches_the_hosts_of_its_step(code_environment: CodeEnvi
     assert (count["said"], count["refused"]) == ("hello", "EGRESS_DENIED")
 
 
-async def test_a_module_may_wait_for_a_person(code_environment: CodeEnvironment) -> None:
+async def test_a_module_can_wait_for_a_person(code_environment: CodeEnvironment) -> None:
     module = f"""
         {DO} async () => {{
           const said = await flo.task.waitForUserMessage({{ user_message: "Go on?" }});
@@ -102,7 +104,7 @@ async def test_a_tool_that_needs_approval_asks_a_person(code_environment: CodeEn
     assert reply.envelope.output["results"]["count"]["s"] == "success"
 
 
-async def test_a_run_keeps_the_modules_that_it_began_with(
+async def test_a_run_keeps_the_modules_it_started_with(
     code_environment: CodeEnvironment,
 ) -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""

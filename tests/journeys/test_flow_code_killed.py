@@ -81,7 +81,7 @@ async def tell(
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
-async def test_killed_at_any_write_the_run_ends_the_same(
+async def test_a_run_killed_at_any_write_ends_the_same(
     code_environment: CodeEnvironment, writes: int, before: bool
 ) -> None:
     """The handler is entered again from the top; its settled host calls answer from the ledger."""

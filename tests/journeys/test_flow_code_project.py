@@ -41,7 +41,7 @@ async def test_a_flow_of_a_project_runs_its_modules(project: ProjectFolder) -> N
             assert envelope.output["results"]["count"]["words"] == f"{command} 3"
 
 
-def test_a_flow_comes_with_the_texts_of_its_modules(
+def test_a_flow_includes_the_texts_of_its_modules(
     project: ProjectFolder, modules: ModuleLoader
 ) -> None:
     write(project, "flows/handlers/demo", "flows/demo.yaml")
@@ -52,7 +52,7 @@ def test_a_flow_comes_with_the_texts_of_its_modules(
     assert source.errors == []
 
 
-def test_a_module_that_is_broken_keeps_its_flow_from_running(
+def test_a_broken_module_prevents_its_flow_from_running(
     project: ProjectFolder, modules: ModuleLoader
 ) -> None:
     """`handler-broken`: `{path}:{line}:{col}: {problem}`, error."""
@@ -64,7 +64,7 @@ def test_a_module_that_is_broken_keeps_its_flow_from_running(
     assert error.message == wanted
 
 
-def test_a_flow_made_of_code_alone_has_no_finding(
+def test_a_flow_of_code_steps_only_has_no_findings(
     project: ProjectFolder, modules: ModuleLoader
 ) -> None:
     write(project, "flows/handlers/demo", "flows/demo.yaml")

@@ -27,7 +27,7 @@ async def applying(steps: str) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def test_a_flow_without_the_inputs_that_it_needs_asks_for_them() -> None:
+async def test_a_flow_asks_for_missing_inputs() -> None:
     """§21: `flows:edit` has "a flow input `flow` (required)": `/flows:edit TEXT` asks for it."""
     inputs = (
         "inputs:\n"
@@ -52,7 +52,7 @@ async def test_a_flow_without_the_inputs_that_it_needs_asks_for_them() -> None:
 
 
 @pytest.mark.parametrize(("kind", "said"), [("string", "{cancel}"), ("number", "many")])
-async def test_without_its_inputs_nothing_is_started(kind: str, said: str) -> None:
+async def test_a_flow_without_its_inputs_is_not_started(kind: str, said: str) -> None:
     async with applying(f"inputs: {{n: {{type: {kind}, required: true}}}}\n{APPLY}") as runtime:
         asked = await runtime.chat("/dom:apply")
         answer = {"cancel": True} if said == "{cancel}" else {"value": said}

@@ -69,7 +69,7 @@ async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
-async def test_killed_at_any_write_the_run_ends_the_same(writes: int, before: bool) -> None:
+async def test_a_run_killed_at_any_write_ends_the_same(writes: int, before: bool) -> None:
     """Every resumed run ends as the uninterrupted one, with the same starts."""
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)

@@ -34,7 +34,7 @@ fast = "scripted"
 """
 
 
-async def test_a_project_says_what_its_flows_begin_with(project: ProjectFolder) -> None:
+async def test_the_settings_of_a_project_apply_to_its_flows(project: ProjectFolder) -> None:
     """`${{config.KEY}}`: step over flow over project; a role is the project's; forks decide."""
     project.write("agents/scout.md", SCOUT)
     project.write("flows/dom/research.yaml", FLOW)

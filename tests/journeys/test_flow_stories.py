@@ -278,7 +278,7 @@ async def test_a_build_that_exits_1_has_an_error_as_its_result(tmp_path: Path) -
     assert (build["status"], build["summary"], build["exitCode"]) == ("error", "exit code 1", 1)
 
 
-async def test_the_report_of_w4_is_of_the_quick_way_and_nothing_is_warned_of(
+async def test_w4_reports_the_quick_path_without_warnings(
     tmp_path: Path,
 ) -> None:
     """W4: the report's task is the summary of quick, without a warning (V8)."""
@@ -287,7 +287,7 @@ async def test_the_report_of_w4_is_of_the_quick_way_and_nothing_is_warned_of(
     assert told.result["warnings"] == []
 
 
-async def test_each_draft_of_w6_reads_what_there_was_by_then(tmp_path: Path) -> None:
+async def test_each_draft_of_w6_reads_the_earlier_results(tmp_path: Path) -> None:
     """W6: draft/1 has an empty review and one flow_warning, draft/2 has that of review/1."""
     told = await seen(EXAMPLES["W6"], tmp_path)
     assert told.tasks("draft") == ["gather said ", *["gather said review said"] * 2]

@@ -56,9 +56,7 @@ def forked() -> str:
 
 
 @pytest.mark.parametrize("text", [GUIDE, forked(), GUIDE + LOOP], ids=["guide", "fork", "loop"])
-def test_the_flows_of_the_page_have_nothing_wrong_and_run(
-    project: Path, say: Say, text: str
-) -> None:
+def test_the_flows_of_the_page_have_no_findings_and_run(project: Path, say: Say, text: str) -> None:
     (project / "flows/guide.yaml").write_text(text)
     code, out = say("flow", "check", "guide")
     assert (code, out) == (0, "1 flow, 0 errors, 0 warnings\n")
@@ -66,7 +64,7 @@ def test_the_flows_of_the_page_have_nothing_wrong_and_run(
     assert say("flow", "run", "guide", "Lisbon", "--auto")[0] == 0
 
 
-def test_what_the_offline_model_hands_over_is_what_the_page_shows(project: Path, say: Say) -> None:
+def test_the_offline_model_returns_what_the_page_shows(project: Path, say: Say) -> None:
     (project / "flows/guide.yaml").write_text(GUIDE)
     said = _timeless(say("flow", "run", "guide", "Lisbon")[1]).splitlines()
     shown = re.findall(r"^```console\n\$ penstock flow run guide Lisbon\n(.*?)^```", PAGE, SHOWN)
@@ -135,7 +133,7 @@ You greet the person that the task names, with the tool `hello`.
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_first_flow_of_any_shape_ends_well_and_no_result_names_a_tool(
+def test_a_first_flow_of_any_shape_succeeds_and_no_result_names_a_tool(
     project: Path, say: Say, shape: str
 ) -> None:
     """With the offline model, also where agents are offered tools that a text may name."""
@@ -164,7 +162,7 @@ def test_a_fork_is_answered_as_the_page_says(project: Path, say: Say) -> None:
     assert (code, '"answer": "Short"' in out) == (0, True)
 
 
-def test_the_flow_runs_in_a_chat_too(project: Path, say: Say) -> None:
+def test_the_flow_runs_in_a_chat(project: Path, say: Say) -> None:
     """In a chat `/guide Lisbon` runs the flow too, as a call of `execute_workflow`."""
     (project / "flows/guide.yaml").write_text(GUIDE)
     code, out = say("chat", "/guide Lisbon")
@@ -174,7 +172,7 @@ def test_the_flow_runs_in_a_chat_too(project: Path, say: Say) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(flow_pictures.pictures()))
-def test_the_pictures_are_what_is_drawn_now(name: str) -> None:
+def test_the_pictures_are_up_to_date(name: str) -> None:
     """The board is shown in docs as a picture made by the test."""
     made = flow_pictures.pictures()[name]()
     assert f"(pictures/{name})" in PAGE

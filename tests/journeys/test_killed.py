@@ -59,7 +59,7 @@ async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Outcome:
         clock.advance(place.limits.lease_seconds + 1)
 
 
-async def test_the_story_of_nobody_who_dies() -> None:
+async def test_the_story_without_a_crash() -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
     reply = await tell(cast, log, clock)
@@ -69,7 +69,7 @@ async def test_the_story_of_nobody_who_dies() -> None:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
-async def test_killed_at_any_write_it_ends_the_same(writes: int, before: bool) -> None:
+async def test_a_story_killed_at_any_write_ends_the_same(writes: int, before: bool) -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
     reply = await tell(cast, log, clock)
@@ -89,7 +89,7 @@ async def test_killed_at_any_write_it_ends_the_same(writes: int, before: bool) -
     assert 1 <= len(cast.pay.runs) <= 2
 
 
-async def test_a_reply_that_was_cut_begins_again_and_its_log_says_so() -> None:
+async def test_a_cut_reply_starts_again_and_its_log_records_it() -> None:
     """docs/durability.md: "the reply begins again; the stream says so"."""
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)

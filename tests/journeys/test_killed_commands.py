@@ -53,7 +53,7 @@ async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
         clock.advance(place.limits.lease_seconds + 1)
 
 
-async def test_the_command_of_nobody_who_dies() -> None:
+async def test_the_command_without_a_crash() -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
     reply = await tell(cast, log, clock)
@@ -63,9 +63,7 @@ async def test_the_command_of_nobody_who_dies() -> None:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
-async def test_killed_at_any_write_it_is_one_command_with_one_answer(
-    writes: int, before: bool
-) -> None:
+async def test_a_command_killed_at_any_write_has_one_answer(writes: int, before: bool) -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
     reply = await tell(cast, log, clock)

@@ -48,7 +48,7 @@ def codes(project: ProjectFolder) -> Callable[[str], list[str]]:
 
 
 @pytest.mark.parametrize(("refused", "instead"), rows("TypeScript that is refused"))
-def test_typescript_that_is_refused_has_another_form(
+def test_refused_typescript_has_an_accepted_form(
     codes: Callable[[str], list[str]], refused: str, instead: str
 ) -> None:
     assert codes(refused) == ["ts-not-erasable"]
@@ -64,7 +64,7 @@ def test_imports_are_allowed_or_refused_as_the_page_says(
     assert refusals or verdict.startswith("allowed")
 
 
-async def test_what_is_there_is_there_and_what_is_absent_is_absent(
+async def test_each_global_is_present_or_absent_as_the_page_says(
     project: ProjectFolder,
 ) -> None:
     script = """

@@ -34,7 +34,7 @@ def always_calling(request: ModelRequest) -> ScriptedReply:
     return say("That is all.") if request.closing else call("look", n=len(request.messages))
 
 
-async def test_eight_iterations_then_a_closing_call_without_tools() -> None:
+async def test_after_eight_iterations_comes_a_closing_call_without_tools() -> None:
     """At most 8 iterations; the calls of the eighth are run, and there is an answer."""
     model, look = ScriptedModel(always_calling), Act("look", echo)
     async with memory_runtime(model=model, tools=[look]) as runtime:
@@ -46,7 +46,7 @@ async def test_eight_iterations_then_a_closing_call_without_tools() -> None:
     assert model.requests[-1].system.endswith(CLOSING_NOTE)
 
 
-async def test_a_closing_reply_that_asks_for_tools_gets_none() -> None:
+async def test_a_closing_reply_that_calls_tools_runs_none() -> None:
     model = ScriptedModel([call("look"), say("Enough. ") + call("look", n=2)])
     look = Act("look")
     async with memory_runtime(
@@ -70,7 +70,7 @@ async def test_a_closing_reply_that_asks_for_tools_gets_none() -> None:
         ([say("I look.") + call("look"), say("Seen.")], "Seen.", "stop", 2),
     ],
 )
-async def test_how_a_reply_becomes_an_answer(
+async def test_a_reply_becomes_an_answer_as_the_table_says(
     replies: list[ScriptedReply], content: str, finish: str, iterations: int
 ) -> None:
     """An empty reply is followed by a closing call; an empty closing reply by a fixed notice."""
@@ -79,7 +79,7 @@ async def test_how_a_reply_becomes_an_answer(
     assert (reply.content, reply.finish_reason, reply.iterations) == (content, finish, iterations)
 
 
-async def test_the_log_of_one_message_with_one_tool() -> None:
+async def test_one_message_with_one_tool_has_this_log() -> None:
     async with memory_runtime(
         model=ScriptedModel([call("look"), say("Seen.")]), tools=[Act("look")]
     ) as runtime:
@@ -95,7 +95,7 @@ async def test_the_log_of_one_message_with_one_tool() -> None:
         ]
 
 
-async def test_the_next_call_of_the_model_holds_every_result_in_call_order() -> None:
+async def test_the_next_model_call_has_every_result_in_call_order() -> None:
     slow = Gate()
 
     async def open_slow(input: Any, invocation: Any) -> str:
@@ -154,7 +154,7 @@ STRICT = {
         (call("hangs"), "TIMEOUT"),
     ],
 )
-async def test_a_failed_tool_reports_its_error_and_the_loop_goes_on(
+async def test_a_failed_tool_reports_its_error_and_the_loop_continues(
     asked: ScriptedReply, expected: str
 ) -> None:
     tools = [
@@ -177,7 +177,7 @@ async def test_a_failed_tool_reports_its_error_and_the_loop_goes_on(
     assert said.get("code", "ok") == expected
 
 
-async def test_an_unknown_tool_is_answered_with_the_nearest_name_that_is_offered() -> None:
+async def test_an_unknown_tool_is_refused_with_the_nearest_offered_name() -> None:
     model = ScriptedModel([call("serch"), say("Ah.")])
     tools = [Act("search"), Act("serch_hidden")]
     agents = [agent(enabled_tools=("search",))]
@@ -246,7 +246,7 @@ async def test_two_blocked_calls_end_in_a_closing_call() -> None:
         ("9" * 5000, "99999999999999999999… is too large for a number"),
     ],
 )
-async def test_a_number_that_no_log_could_hold_is_a_mistake_that_the_model_sees(
+async def test_a_number_that_no_log_can_store_is_an_error_for_the_model(
     number: str, why: str
 ) -> None:
     """It was infinity in the state at work, and null in the state that is folded from the log."""

@@ -52,7 +52,7 @@ async def answered(server: InMemoryServer, task: str, question: str) -> None:
     assert [each.to_wire() for each in reply.blocked_on] == BLOCKED_ON
 
 
-async def test_an_answer_is_taken_and_the_stream_says_what_is_missing(tmp_path: Path) -> None:
+async def test_an_answer_is_accepted_and_the_stream_reports_what_is_missing(tmp_path: Path) -> None:
     conversation, task, question = await parked(tmp_path)
     async with opened(tmp_path) as server:
         await answered(server, task, question)
@@ -71,7 +71,7 @@ READS = ["", "/conversations", "/stream"]
 
 
 @pytest.mark.parametrize("path", READS)
-async def test_what_was_said_to_it_can_be_read(path: str, tmp_path: Path) -> None:
+async def test_the_conversation_with_a_missing_agent_can_be_read(path: str, tmp_path: Path) -> None:
     conversation, task, question = await parked(tmp_path)
     async with opened(tmp_path) as server:
         await answered(server, task, question)
@@ -83,7 +83,9 @@ async def test_what_was_said_to_it_can_be_read(path: str, tmp_path: Path) -> Non
         assert (page.status_code, "Pay!" in page.text) == (200, True)
 
 
-async def test_its_task_is_cancelled_and_its_conversation_deleted(tmp_path: Path) -> None:
+async def test_a_task_of_a_missing_agent_can_be_cancelled_and_its_conversation_deleted(
+    tmp_path: Path,
+) -> None:
     conversation, task, question = await parked(tmp_path)
     async with opened(tmp_path) as server:
         await answered(server, task, question)
@@ -107,7 +109,7 @@ async def test_all_its_conversations_are_deleted_while_one_is_blocked(tmp_path: 
 
 
 @pytest.mark.parametrize("path", ["", "/conversations", "/tools", "/models", "/tools/metrics"])
-async def test_an_agent_that_nobody_ever_talked_to_is_not_found(path: str, tmp_path: Path) -> None:
+async def test_an_agent_without_conversations_is_not_found(path: str, tmp_path: Path) -> None:
     async with opened(tmp_path) as server:
         place = CLERK.removesuffix("/chat") if path == "/tools/metrics" else CLERK
         response = await server.client.get(f"{place}{path}")
@@ -115,7 +117,7 @@ async def test_an_agent_that_nobody_ever_talked_to_is_not_found(path: str, tmp_p
         assert "There is no agent 'clerk'" in response.json()["error"]["message"]
 
 
-async def test_a_message_to_it_is_refused(tmp_path: Path) -> None:
+async def test_a_message_to_a_missing_agent_is_refused(tmp_path: Path) -> None:
     conversation, *_ = await parked(tmp_path)
     async with opened(tmp_path) as server:
         body = {"content": "Pay!", "conversationId": conversation}

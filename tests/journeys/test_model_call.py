@@ -38,7 +38,7 @@ from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
-async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) -> None:
+async def test_a_transient_failure_is_retried_silently(status: int) -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(status), fail(status), say("Here.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
@@ -65,7 +65,7 @@ class ModelWithoutFiles(ScriptedModel):
             yield event
 
 
-async def test_a_try_that_lacked_a_file_does_not_count() -> None:
+async def test_a_try_without_a_file_descriptor_is_not_counted() -> None:
     clock, model = FakeClock(), ModelWithoutFiles([fail(503), fail(503), say("Here.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
@@ -76,7 +76,9 @@ async def test_a_try_that_lacked_a_file_does_not_count() -> None:
     assert reply.content == "Here."
 
 
-async def test_a_call_that_waits_for_a_file_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_that_waits_for_a_file_descriptor_warns_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Not every half second: a hundred tasks may wait for hours."""
     clock, model = FakeClock(), ModelWithoutFiles([say("Here."), say("There.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
@@ -91,7 +93,7 @@ async def test_a_call_that_waits_for_a_file_warns_once(caplog: pytest.LogCapture
             assert "Too many open files" in said[-1]
 
 
-async def test_a_model_call_waits_for_a_file_instead_of_failing() -> None:
+async def test_a_model_call_waits_for_a_file_descriptor_instead_of_failing() -> None:
     """What this process lacks says nothing about the model or the task."""
     clock = FakeClock()
     chunks = [delta(content="Here."), delta("stop")]
@@ -110,7 +112,7 @@ async def test_a_model_call_waits_for_a_file_instead_of_failing() -> None:
     assert (reply.content, reply.error) == ("Here.", None)
 
 
-async def test_a_reply_that_is_tried_again_in_silence_was_announced_once() -> None:
+async def test_a_silently_retried_reply_is_announced_once() -> None:
     """7.4: "each opened by exactly one bare `thinking` that no `content_reset` took back"."""
     clock, hold = FakeClock(), Hold()
     model = ScriptedModel([wait(hold) + fail(503), say("Here."), say("There.")])
@@ -128,7 +130,7 @@ async def _shown(runtime: Runtime, sent: SentMessage) -> list[str]:
     return [each["type"] async for each in frames(runtime, sent, ASSISTANT)]
 
 
-async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() -> None:
+async def test_the_shown_part_of_a_reply_is_retracted_when_it_restarts() -> None:
     clock = FakeClock()
     model = ScriptedModel([say("Hel") + fail(503), say("Hello.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
@@ -142,7 +144,7 @@ async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() ->
     assert [each.text for each in found if isinstance(each, ReplyReceived)] == ["Hello."]
 
 
-async def test_retry_after_is_honoured_up_to_its_bound() -> None:
+async def test_retry_after_is_respected_up_to_its_limit() -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(429, retry_after=20), fail(429, retry_after=900), say("Now.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
@@ -164,7 +166,7 @@ async def test_retry_after_is_honoured_up_to_its_bound() -> None:
         ([], "MODEL_REFUSED", 1),
     ],
 )
-async def test_any_other_failure_of_the_model_fails_the_task(
+async def test_a_permanent_failure_of_the_model_fails_the_task(
     replies: list[ScriptedReply], expected: str, asked: int
 ) -> None:
     clock = FakeClock()
@@ -181,7 +183,7 @@ async def test_any_other_failure_of_the_model_fails_the_task(
 
 
 @pytest.mark.slow("loads the library that knows the other providers")
-async def test_a_model_that_is_not_there_fails_the_task_after_it_has_begun() -> None:
+async def test_an_unknown_model_fails_the_started_task() -> None:
     lost = Agent("lost", model="nowhere:fast")
     async with memory_runtime(model=ScriptedModel([]), agents=[lost]) as runtime:
         reply = await runtime.chat("Hi", agent="lost")
@@ -198,7 +200,7 @@ async def test_the_offered_tools_do_not_change_within_a_task() -> None:
     assert offered == [["look", "act"], ["look", "act"]]
 
 
-async def test_a_conversation_that_is_too_long_for_the_model_ends_in_an_error() -> None:
+async def test_a_conversation_too_long_for_the_model_ends_in_an_error() -> None:
     agents = [agent(context_max_tokens=100)]
     async with memory_runtime(model=ScriptedModel([say("?")]), agents=agents) as runtime:
         reply = await runtime.chat("word " * 1000)

@@ -40,7 +40,7 @@ async def mounted(rates: RateSection | None = None) -> AsyncIterator[InMemorySer
             yield InMemoryServer(app, runtime, client)
 
 
-async def test_the_page_finds_all_that_it_is_made_of() -> None:
+async def test_the_page_loads_all_its_files() -> None:
     async with mounted() as server:
         page = await server.client.get(ROOT)
         assert str(page.url) == f"{HERE}{ROOT}/"
@@ -54,7 +54,7 @@ async def test_the_page_finds_all_that_it_is_made_of() -> None:
     assert agents.json()["agents"][0]["id"] == "assistant"
 
 
-async def test_a_link_to_bytes_leads_below_the_prefix() -> None:
+async def test_a_link_to_a_blob_starts_with_the_prefix() -> None:
     async with mounted() as server:
         said = await server.client.post(CHAT, json={"content": "Draw", "stream": True})
         name = said.headers["x-conversation-id"]
@@ -66,7 +66,7 @@ async def test_a_link_to_bytes_leads_below_the_prefix() -> None:
     assert (there.status_code, there.content) == (200, PNG)
 
 
-async def test_a_person_signs_in_and_the_cookie_is_for_the_prefix_alone() -> None:
+async def test_the_cookie_of_a_sign_in_is_limited_to_the_prefix() -> None:
     async with mounted() as server:
         key = await server.database_parts.keys.create("ann", permissions=("read", "chat"))
         assert (await server.client.get(f"{ROOT}/api/agents")).status_code == 401
@@ -81,7 +81,7 @@ async def test_a_person_signs_in_and_the_cookie_is_for_the_prefix_alone() -> Non
         assert (await server.client.get(f"{ROOT}/api/agents")).status_code == 200
 
 
-async def test_a_link_of_the_web_command_leads_to_its_conversation() -> None:
+async def test_a_link_of_the_web_command_opens_its_conversation() -> None:
     async with mounted() as server:
         said = (await server.client.post(CHAT, json={"content": "/web"})).json()
         token = said["assistantMessage"]["content"].partition("/link/")[2]
@@ -94,21 +94,21 @@ async def test_a_link_of_the_web_command_leads_to_its_conversation() -> None:
     assert str(there.url.join(live)) == f"{HERE}{ROOT}/#assistant/{conversation}"
 
 
-async def test_the_openapi_document_says_where_it_is_mounted() -> None:
+async def test_the_openapi_document_has_the_mount_path() -> None:
     async with mounted() as server:
         said = (await server.client.get(f"{ROOT}/openapi.json")).json()
     assert said["servers"] == [{"url": ROOT}]
 
 
 @pytest.mark.parametrize(("method", "path"), [("DELETE", "/api/health"), ("GET", "/api/session")])
-async def test_a_wrong_method_names_the_right_ones(method: str, path: str) -> None:
+async def test_a_wrong_method_gets_the_allowed_methods(method: str, path: str) -> None:
     async with mounted() as server:
         wrong = await server.client.request(method, ROOT + path)
     assert wrong.status_code == 405
     assert wrong.headers["allow"]
 
 
-async def test_messages_count_as_messages() -> None:
+async def test_messages_are_counted_in_the_chat_class() -> None:
     """Admission knows a request by its path below the prefix."""
     async with mounted(RateSection(chat=1, general=100)) as server:
         key = await server.database_parts.keys.create("ann", permissions=("read", "chat"))

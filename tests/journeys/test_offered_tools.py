@@ -45,14 +45,16 @@ def write_everything(folder: ProjectFolder) -> None:
     folder.write("flows/trip.yaml", FLOW)
 
 
-async def test_a_new_project_is_sent_its_own_tool_and_two_of_ours(fresh: ProjectFolder) -> None:
+async def test_a_new_project_offers_its_own_tool_and_two_built_in_ones(
+    fresh: ProjectFolder,
+) -> None:
     requests = await sent(fresh)
     names = [each.name for each in requests[0]]
     assert names == ["ask_user", "read_tool_result_artifact", "hello"]
     assert sum(map(tool_tokens, requests[0])) <= OURS // 2
 
 
-async def test_ours_are_at_most_1200_tokens_in_a_project_that_has_everything(
+async def test_built_in_definitions_take_at_most_1200_tokens(
     fresh: ProjectFolder,
 ) -> None:
     """`chat.md` §13: the core has at most 1,200 tokens in all."""
@@ -71,7 +73,7 @@ async def test_ours_are_at_most_1200_tokens_in_a_project_that_has_everything(
     assert sum(map(tool_tokens, ours)) <= OURS
 
 
-async def test_what_is_sent_stays_the_same_over_the_turns_of_a_conversation(
+async def test_the_offered_tools_stay_the_same_over_a_conversation(
     fresh: ProjectFolder,
 ) -> None:
     """Another list would cost the provider's cache of the prompt."""
@@ -81,12 +83,12 @@ async def test_what_is_sent_stays_the_same_over_the_turns_of_a_conversation(
     assert len(set(map(str, requests))) == 1
 
 
-async def test_a_family_comes_on_top_when_a_project_names_it(fresh: ProjectFolder) -> None:
+async def test_a_family_is_offered_when_the_project_names_it(fresh: ProjectFolder) -> None:
     names = [each.name for each in (await sent(fresh, tools={"builtin": ["archive"]}))[0]]
     assert names == ["ask_user", "read_tool_result_artifact", "zip", "unzip", "hello"]
 
 
-def test_the_line_in_the_new_settings_file_works_without_its_mark(fresh: ProjectFolder) -> None:
+def test_the_commented_line_in_the_new_settings_file_works(fresh: ProjectFolder) -> None:
     file = Path(fresh.root, "penstock.toml")
     text = file.read_text()
     assert '# [tools]\n# builtin = ["files", "sheets"]' in text
@@ -113,7 +115,7 @@ def test_the_line_in_the_new_settings_file_works_without_its_mark(fresh: Project
         ("skills/s/s.skill.yaml", "skill_id: s\n", "list_available_skills"),
     ],
 )
-async def test_what_is_empty_or_broken_brings_no_tool_along(
+async def test_an_empty_or_broken_part_offers_no_tool(
     fresh: ProjectFolder, name: str, text: str, tool_id: str
 ) -> None:
     fresh.write(name, text)

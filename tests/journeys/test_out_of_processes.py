@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 @pytest.mark.parametrize("starts", ["script", "taken", "free", "enclosed", "grep", "probe"])
-def test_what_needs_a_process_says_that_there_is_none(starts: str) -> None:
+def test_a_call_that_needs_a_process_reports_that_none_can_start(starts: str) -> None:
     """The kernel says EAGAIN, which counted as a fault of the tool; a lack may be tried again."""
     command = [sys.executable, "-c", PROGRAM, starts]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -83,7 +83,7 @@ async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answer
 
 
 @pytest.mark.slow("starts deno")
-async def test_below_an_answer_stands_what_its_run_of_a_flow_spent(tmp_path: Path) -> None:
+async def test_an_answer_shows_the_cost_of_its_flow_run(tmp_path: Path) -> None:
     """The chat itself asked no model: it showed 0 tokens."""
     async with flow_server(tmp_path / "project") as server:
         streamed = await server.client.post(CHAT, json={"content": "/look", "stream": True})
@@ -97,7 +97,7 @@ async def test_below_an_answer_stands_what_its_run_of_a_flow_spent(tmp_path: Pat
 
 
 @pytest.mark.slow("starts deno")
-def test_what_a_run_within_a_run_asks_is_asked_too(tmp_path: Path) -> None:
+def test_questions_of_nested_runs_are_shown(tmp_path: Path) -> None:
     said = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["outer"]}]]
     question = {"id": "q", "kind": "ask_user", "text": "Where to?", "status": "open"}
     answers = {
@@ -117,7 +117,7 @@ def test_what_a_run_within_a_run_asks_is_asked_too(tmp_path: Path) -> None:
         ({"type": "error", "code": "CANCELLED", "message": "stopped"}, "cancelled"),
     ],
 )
-def test_what_became_of_a_question_is_what_the_server_says(
+def test_the_page_shows_the_status_of_a_question_from_the_server(
     tmp_path: Path, end: dict[str, Any], became: str
 ) -> None:
     """Somebody else answered it, and the task went on before the page looked again."""
@@ -137,7 +137,7 @@ def test_what_became_of_a_question_is_what_the_server_says(
 
 
 @pytest.mark.slow("starts deno")
-def test_a_chat_that_is_blocked_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_blocked_chat_shows_what_is_missing(tmp_path: Path) -> None:
     why = blocked_part([Missing(MissingKind.AGENT, "clerk")])
     said = [["6", {"type": "suspended", "taskId": "t", "questions": []} | why]]
     seen = run(tmp_path, {"said": said, "looks": [{}]})

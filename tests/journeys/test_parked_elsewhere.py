@@ -30,7 +30,7 @@ async def ended(runtime: Runtime, content: str, other: Runtime) -> list[object]:
     return [each for each in happened if isinstance(each, RunEnded | TaskResumed)]
 
 
-async def test_what_ends_in_one_process_is_told_to_the_chat_of_another(
+async def test_a_run_that_ends_in_one_process_resumes_the_chat_of_another(
     project: ProjectFolder,
 ) -> None:
     laid(project.root, {"asks.yaml": f"name: asks\ndescription: d\n{ASKS}"})

@@ -44,7 +44,7 @@ async def until_free(runtime: Runtime, log_id: str) -> None:
     assert LogId(log_id) not in [each.log_id for each in await log.pending(limit=9)]
 
 
-async def test_the_chat_gives_its_log_back_and_goes_on_by_itself() -> None:
+async def test_a_parked_chat_releases_its_log_and_resumes_by_itself() -> None:
     """14.6: "Runs the flow as a child task and waits (parked)"."""
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
@@ -65,7 +65,7 @@ async def test_the_chat_gives_its_log_back_and_goes_on_by_itself() -> None:
     assert sum(isinstance(each, TaskResumed) for each in happened) == 1
 
 
-async def test_a_run_that_asks_nobody_is_waited_for() -> None:
+async def test_a_chat_waits_for_a_run_without_questions() -> None:
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         reply = await runtime.chat("plain")
         assert reply.content == "All done."
@@ -89,7 +89,7 @@ async def test_a_second_question_of_the_run_leaves_the_chat_parked() -> None:
     assert happened.count("TaskSuspended") == 1
 
 
-async def test_another_process_goes_on_where_the_first_one_stopped() -> None:
+async def test_another_process_continues_where_the_first_one_stopped() -> None:
     here = place()
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
@@ -101,7 +101,7 @@ async def test_another_process_goes_on_where_the_first_one_stopped() -> None:
     assert done.content == "All done."
 
 
-async def test_days_pass_and_the_call_finds_its_run_again() -> None:
+async def test_a_call_finds_its_run_again_after_days() -> None:
     """An Idempotency-Key is forgotten after a day; people may take longer."""
     clock = FakeClock()
     async with memory_runtime(model=model(), place=place(clock=clock), **RUNTIME) as runtime:
@@ -124,7 +124,7 @@ async def test_cancelling_the_parked_chat_cancels_the_run() -> None:
     assert [each and each.status for each in ended] == 3 * [TaskStatus.CANCELLED]
 
 
-async def test_cancelling_the_run_lets_the_chat_go_on() -> None:
+async def test_cancelling_the_run_resumes_the_chat() -> None:
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
         await runtime.cancel(reply.runs[0])
@@ -168,7 +168,7 @@ async def test_a_message_is_refused_while_the_run_asks_a_person(workflow: str) -
     assert all(each and each.status.is_final for each in ended)
 
 
-async def test_a_message_waits_in_line_while_the_run_is_at_work() -> None:
+async def test_a_message_is_queued_while_the_run_works() -> None:
     hold = Hold()
     said = model(wait(hold) + finish())
     async with memory_runtime(model=said, place=place(), **RUNTIME) as runtime:
@@ -181,7 +181,7 @@ async def test_a_message_waits_in_line_while_the_run_is_at_work() -> None:
     assert [each and each.status for each in replies] == 2 * [TaskStatus.SUCCEEDED]
 
 
-async def test_a_command_that_is_a_flow_parks_like_a_call_of_a_model() -> None:
+async def test_a_flow_command_parks_like_a_call_of_a_model() -> None:
     """19: `/dom:apply TEXT` starts the flow, shown as a call of `execute_workflow`."""
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime, "/asks me")
@@ -192,7 +192,7 @@ async def test_a_command_that_is_a_flow_parks_like_a_call_of_a_model() -> None:
     assert done.content == "done"
 
 
-async def test_runs_three_deep_need_one_place_only() -> None:
+async def test_three_nested_runs_need_one_slot() -> None:
     """A run that waits for another has lent its slot to that one."""
     here = place(limits=tight(workflow_max_concurrent=1, flow_runs=1))
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
@@ -201,7 +201,7 @@ async def test_runs_three_deep_need_one_place_only() -> None:
     assert (reply.content, len(found)) == ("All done.", 3)
 
 
-async def test_more_runs_than_may_work_are_queued() -> None:
+async def test_runs_over_the_limit_are_queued() -> None:
     """14.6: "Over `workflow_max_concurrent` the run queues"."""
     here = place(limits=tight(workflow_max_concurrent=1))
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
@@ -211,7 +211,7 @@ async def test_more_runs_than_may_work_are_queued() -> None:
 
 
 @pytest.mark.parametrize("workflow", ["asks", "outer"])
-async def test_a_run_that_waits_for_people_holds_no_place(workflow: str) -> None:
+async def test_a_run_that_waits_for_people_holds_no_slot(workflow: str) -> None:
     here = place(limits=tight(workflow_max_concurrent=1, flow_runs=1))
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
         sent, reply = await parked(runtime, workflow)

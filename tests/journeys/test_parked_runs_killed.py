@@ -38,7 +38,7 @@ async def tell(workflow: str, log: DyingLog, clock: FakeClock) -> tuple[Reply, i
 @pytest.mark.parametrize(
     ("workflow", "writes"), [(name, n + 1) for name, most in WRITES.items() for n in range(most)]
 )
-async def test_killed_at_any_write_it_ends_the_same(
+async def test_a_story_killed_at_any_write_ends_the_same(
     workflow: str, writes: int, before: bool
 ) -> None:
     clock = FakeClock()

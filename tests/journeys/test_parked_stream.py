@@ -18,7 +18,7 @@ async def asked(server: InMemoryServer) -> dict[str, Any]:
     return dict(found)
 
 
-async def test_a_stream_ends_when_a_run_asks_and_is_taken_up_again(tmp_path: Path) -> None:
+async def test_a_stream_ends_when_a_run_asks_and_can_be_resumed(tmp_path: Path) -> None:
     """The `suspended` frame names the runs beside the questions."""
     async with flow_server(tmp_path) as server:
         parked = await server.stream("/dom:asks now")
@@ -44,7 +44,7 @@ async def test_a_stream_ends_when_a_run_asks_and_is_taken_up_again(tmp_path: Pat
         assert (await server.client.get(f"/api/tasks/{task}")).json()["runs"] == []
 
 
-async def test_who_waits_for_the_answer_is_told_what_is_asked_in_the_run(tmp_path: Path) -> None:
+async def test_a_waiting_client_gets_the_questions_of_the_run(tmp_path: Path) -> None:
     async with flow_server(tmp_path) as server:
         parked = await server.say("/dom:asks now")
         question = await asked(server)

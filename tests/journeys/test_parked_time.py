@@ -35,7 +35,7 @@ class Form:
 
 
 @pytest.mark.parametrize("effect", [Effect.READ, Effect.WRITE])
-async def test_a_call_that_waited_goes_on_with_the_rest_of_its_time(effect: Effect) -> None:
+async def test_a_call_that_waited_continues_with_its_remaining_time(effect: Effect) -> None:
     """`timeout_ms` counts the active time of all entries of one attempt; parked time is free."""
     place = MemoryStorage(clock=(clock := FakeClock()))
     deed = Form(clock, 20.0, 0.0, 30.0)
@@ -51,7 +51,7 @@ async def test_a_call_that_waited_goes_on_with_the_rest_of_its_time(effect: Effe
     assert outcome.duration_ms == 50_000
 
 
-async def test_another_process_knows_how_much_time_is_left() -> None:
+async def test_another_process_knows_the_remaining_time() -> None:
     place = MemoryStorage(clock=(clock := FakeClock()))
     deed = Form(clock, 20.0)
     forms = [Act("form", deed, timeout_ms=60_000)]
@@ -64,7 +64,7 @@ async def test_another_process_knows_how_much_time_is_left() -> None:
     assert deed.given == [60, 40]
 
 
-async def test_a_call_with_no_time_left_is_not_entered_again() -> None:
+async def test_a_call_without_remaining_time_does_not_run_again() -> None:
     place = MemoryStorage(clock=(clock := FakeClock()))
     deed = Form(clock, 61.0)
     model = ScriptedModel([call("form"), say("Too slow.")])
@@ -101,7 +101,7 @@ async def test_a_further_attempt_has_its_own_time() -> None:
     assert given == [(1, 60), (2, 60), (2, 40)]
 
 
-async def test_the_frame_around_a_call_that_waits_has_its_time_counted_too() -> None:
+async def test_the_working_time_around_a_waiting_call_is_counted() -> None:
     place = MemoryStorage(clock=(clock := FakeClock()))
     given = list[float]()
 

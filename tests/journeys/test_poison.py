@@ -40,7 +40,7 @@ async def lives(log: DyingLog, clock: FakeClock, **runtime: Any) -> tuple[Reply,
 
 @pytest.mark.parametrize("spec", TOOLS.values(), ids=list(TOOLS))
 @pytest.mark.parametrize("notes", [False, True], ids=["at once", "after it was on disk"])
-async def test_a_call_that_kills_the_process_fails_its_task_in_the_end(
+async def test_a_call_that_kills_the_process_eventually_fails_its_task(
     spec: dict[str, Any], notes: bool
 ) -> None:
     clock = FakeClock()
@@ -77,14 +77,14 @@ class Killing:
         pass
 
 
-async def test_a_reply_in_which_the_process_dies_fails_its_task_in_the_end() -> None:
+async def test_a_reply_in_which_the_process_dies_eventually_fails_its_task() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
     reply, deaths = await lives(log, clock, model=Killing(log))
     assert (deaths, reply.status) == (5, TaskStatus.FAILED)
 
 
-async def test_a_write_that_kills_the_process_is_told_to_the_model_and_not_repeated() -> None:
+async def test_a_write_that_kills_the_process_is_reported_to_the_model_and_not_repeated() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
 
@@ -98,7 +98,7 @@ async def test_a_write_that_kills_the_process_is_told_to_the_model_and_not_repea
     assert (deaths, len(tool.runs), reply.content) == (1, 1, "It was cut.")
 
 
-async def test_the_next_message_is_answered_after_a_task_that_failed_so() -> None:
+async def test_the_next_message_is_answered_after_such_a_failed_task() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
 

@@ -33,7 +33,9 @@ async def results(project: ProjectFolder, model: ScriptedModel) -> list[str]:
     return [str(message) for message in model.requests[-1].messages]
 
 
-async def test_a_chat_of_a_project_that_names_their_family_has_them(project: ProjectFolder) -> None:
+async def test_a_chat_is_offered_the_families_that_its_project_names(
+    project: ProjectFolder,
+) -> None:
     """`chat.md` §13: families, off until `[tools] builtin` names them; `bash` where it is on."""
     project.write("penstock.toml", f'{UNASKED}[tools]\nbuiltin = ["files", "shell"]\n')
     project.write("src/a.py", "x = 1\n")
@@ -53,7 +55,7 @@ async def test_a_chat_of_a_project_that_names_their_family_has_them(project: Pro
     assert "is protected." in found
 
 
-async def test_an_agent_that_names_bash_reads_why_it_does_not_run(project: ProjectFolder) -> None:
+async def test_an_agent_that_names_bash_reads_why_it_is_refused(project: ProjectFolder) -> None:
     model = ScriptedModel([call("bash", command="ls"), say("Done")])
     settings = ChatSettings(enabled_tools=("bash",))
     async with project.opened(agents=[Agent(model=model, settings=settings)]) as runtime:
@@ -90,7 +92,7 @@ async def test_a_chat_asks_a_person_before_a_file_changes(
     assert (there != "old\n") is (decision == "approve")
 
 
-async def test_what_no_approval_would_allow_is_refused_without_a_question(
+async def test_a_change_that_no_approval_allows_is_refused_without_a_question(
     project: ProjectFolder,
 ) -> None:
     project.write("penstock.toml", FAMILIES)
@@ -102,7 +104,7 @@ async def test_what_no_approval_would_allow_is_refused_without_a_question(
 
 
 @pytest.mark.parametrize(("rules", "is_written"), [(UNASKED, False), ("", True)])
-async def test_authored_files_are_written_for_a_chat_with_an_approval_of_that_call_alone(
+async def test_an_authored_file_needs_an_approval_of_that_call(
     project: ProjectFolder, rules: str, *, is_written: bool
 ) -> None:
     """§12.2: "and never by a chat without a person's approval"; whatever the project's rules."""
@@ -117,7 +119,7 @@ async def test_authored_files_are_written_for_a_chat_with_an_approval_of_that_ca
     assert (project.root / "tools/x.py").exists() is is_written
 
 
-async def test_a_project_may_switch_commands_on(project: ProjectFolder) -> None:
+async def test_a_project_can_enable_commands(project: ProjectFolder) -> None:
     project.write("penstock.toml", f"{UNASKED}{FAMILIES}")
     project.write("notes.txt", "found\n")
     model = ScriptedModel([call("bash", command="cat notes.txt .penstock/*"), say("Done")])
@@ -126,7 +128,7 @@ async def test_a_project_may_switch_commands_on(project: ProjectFolder) -> None:
     assert "No such file or directory" in found
 
 
-async def test_a_script_may_be_allowed_to_search(project: ProjectFolder) -> None:
+async def test_a_script_can_be_allowed_to_search(project: ProjectFolder) -> None:
     project.write("src/a.py", "x = 1  # TODO\n")
     project.write(".gitignore", "tools/\n")
     project.tool("todos", SCRIPT, script_tools="[grep]")

@@ -20,7 +20,7 @@ from tests.kit.questions import SCHEMA, go_on, mail, question_of
 from tests.kit.tools import Act, Gate, calling, together
 
 
-async def test_an_approved_call_runs_once_with_exactly_what_was_shown() -> None:
+async def test_an_approved_call_runs_once_with_exactly_the_shown_input() -> None:
     """Transcript 8.5: the events of an approval, in their order."""
     tool, model = mail(), ScriptedModel([call("mail", to="ann"), say("Done: Ann has the mail.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
@@ -42,7 +42,7 @@ async def test_an_approved_call_runs_once_with_exactly_what_was_shown() -> None:
         ]
 
 
-async def test_an_edited_input_is_what_runs() -> None:
+async def test_a_call_runs_with_the_edited_input() -> None:
     tool, model = mail(input_schema=SCHEMA), ScriptedModel([call("mail", to="ann"), say("Ok.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
         parked = await runtime.chat("Mail Ann")
@@ -71,7 +71,7 @@ async def test_a_rejection_reaches_the_model_with_its_note() -> None:
     ],
     ids=["ask_user", "ctx.ask"],
 )
-async def test_no_question_waits_for_a_person_longer_than_the_agent_says(
+async def test_a_question_expires_after_the_time_of_its_agent(
     tool: Tool, given: dict[str, Any]
 ) -> None:
     """The page: "It may wait for ever (`question_ttl_seconds` null) or settle"."""
@@ -86,7 +86,7 @@ async def test_no_question_waits_for_a_person_longer_than_the_agent_says(
     assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "No answer.")
 
 
-async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
+async def test_an_expired_question_is_a_rejection() -> None:
     clock, tool = FakeClock(), mail()
     model = ScriptedModel([call("mail", to="ann"), say("No approval.")])
     agents = [agent(question_ttl_seconds=60)]
@@ -109,7 +109,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
     assert "not answered in time" in outcome.envelope.error.message
 
 
-async def test_siblings_run_on_and_settle_before_the_task_is_parked() -> None:
+async def test_sibling_calls_settle_before_the_task_is_parked() -> None:
     gate, tool = Gate(), mail()
     look = Act("look", gate)
     model = ScriptedModel([call("mail", to="ann") + call("look"), say("Both.")])
@@ -125,7 +125,7 @@ async def test_siblings_run_on_and_settle_before_the_task_is_parked() -> None:
     assert_whole(model.requests[-1])
 
 
-async def test_an_answer_that_comes_while_a_sibling_runs_is_not_lost() -> None:
+async def test_an_answer_during_a_sibling_call_is_not_lost() -> None:
     gate, tool = Gate(), mail()
     model = ScriptedModel([call("mail", to="ann") + call("look"), say("Both.")])
     async with memory_runtime(model=model, tools=[tool, Act("look", gate)]) as runtime:
@@ -160,7 +160,7 @@ async def test_each_answer_runs_its_call_at_once_even_while_another_waits() -> N
 
 @pytest.mark.parametrize("effect", list(Effect))
 @pytest.mark.parametrize("is_frame", [False, True])
-async def test_depth_does_not_matter(effect: Effect, is_frame: bool) -> None:
+async def test_a_question_at_any_depth_is_answered(effect: Effect, is_frame: bool) -> None:
     """A tool that calls a tool that calls a tool that a person must approve."""
     tool, look = mail(direct_call=True), Act("look", direct_call=True)
     spec: dict[str, Any] = {"effect": effect, "is_frame": is_frame, "direct_call": True}
@@ -181,7 +181,7 @@ async def test_depth_does_not_matter(effect: Effect, is_frame: bool) -> None:
     assert (len(tool.runs), len(look.runs), len(inner.runs)) == (1, 3, 2)
 
 
-async def test_calls_made_at_once_inside_a_tool_settle_before_it_parks() -> None:
+async def test_concurrent_calls_inside_a_tool_settle_before_it_parks() -> None:
     """E2: `look` and `post` run once; `send` waits, then runs once."""
     look, post = Act("look", direct_call=True), Act("post", effect=Effect.WRITE, direct_call=True)
     send = Act("send", effect=Effect.WRITE, requires_approval=True, direct_call=True)
@@ -197,7 +197,7 @@ async def test_calls_made_at_once_inside_a_tool_settle_before_it_parks() -> None
     assert (len(look.runs), len(post.runs), len(send.runs)) == (1, 1, 1)
 
 
-async def test_two_questions_at_once_inside_one_write_tool() -> None:
+async def test_one_write_tool_can_ask_two_questions_at_once() -> None:
     """Each answer enters the tool again; it is a frame by its questions, not cut by a crash."""
     send = Act("send", effect=Effect.WRITE, requires_approval=True, direct_call=True)
     outer = Act("outer", together("send", "send"), effect=Effect.WRITE)
@@ -213,7 +213,7 @@ async def test_two_questions_at_once_inside_one_write_tool() -> None:
     assert len(send.runs) == 2
 
 
-async def test_a_deny_that_was_set_meanwhile_holds() -> None:
+async def test_a_deny_rule_that_was_added_meanwhile_applies() -> None:
     tool, settings = mail(), agent()
     model = ScriptedModel([call("mail", to="ann"), say("Not allowed.")])
     place = MemoryStorage()
@@ -226,7 +226,7 @@ async def test_a_deny_that_was_set_meanwhile_holds() -> None:
     assert (code(outcome), tool.runs) == ("NOT_PERMITTED", [])
 
 
-async def test_a_rejection_holds_when_the_rule_that_asked_is_gone() -> None:
+async def test_a_rejection_applies_even_if_its_rule_is_gone() -> None:
     tool, place = mail(), MemoryStorage()
     model = ScriptedModel([call("mail", to="ann"), say("I did not.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:
@@ -238,7 +238,7 @@ async def test_a_rejection_holds_when_the_rule_that_asked_is_gone() -> None:
     assert (code(outcome), tool.runs) == ("REJECTED", [])
 
 
-async def test_bad_input_never_becomes_a_question() -> None:
+async def test_an_invalid_input_is_refused_without_a_question() -> None:
     model = ScriptedModel([call("mail", to=7), say("Ah.")])
     async with memory_runtime(model=model, tools=[mail(input_schema=SCHEMA)]) as runtime:
         reply = await runtime.chat("Mail")

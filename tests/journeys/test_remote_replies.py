@@ -46,7 +46,7 @@ def record(event: Event) -> Record:
     return Record(LOG, 3, Moment(0), TASK, None, event)
 
 
-async def test_a_reply_begins_and_goes_on_piece_by_piece() -> None:
+async def test_a_remote_reply_arrives_piece_by_piece() -> None:
     said = Said()
     echo = RemoteReplies(said, LOG)
     assert (await echo.listen(), echo.is_on) == ([], False)
@@ -60,7 +60,7 @@ async def test_a_reply_begins_and_goes_on_piece_by_piece() -> None:
     assert await echo.listen() == []
 
 
-async def test_the_next_reply_begins_anew() -> None:
+async def test_the_next_remote_reply_starts_from_its_beginning() -> None:
     said = Said()
     echo = RemoteReplies(said, LOG)
     said.say(2, "Hi")
@@ -71,7 +71,7 @@ async def test_the_next_reply_begins_anew() -> None:
     assert shown(await echo.listen()) == [5, (DeltaKind.TEXT, "Y", 1)]
 
 
-async def test_a_piece_without_those_before_it_is_left_to_the_whole_reply() -> None:
+async def test_a_piece_after_a_gap_is_left_to_the_stored_reply() -> None:
     said = Said()
     echo = RemoteReplies(said, LOG)
     said.say(9, "lo")
@@ -94,7 +94,7 @@ async def test_an_event_that_ends_the_reply_ends_the_echo() -> None:
     assert not echo.is_on
 
 
-async def test_what_is_heard_otherwise_is_passed_over() -> None:
+async def test_other_notifications_are_ignored() -> None:
     said = Said()
     echo = RemoteReplies(said, LOG)
     said.say(2, "Hi")

@@ -85,7 +85,7 @@ STATE = "[{name: s, key_prefix: s., scope_kind: session}]"
 
 
 @pytest.mark.parametrize("group", MISTAKES)
-async def test_a_mistake_is_a_type_error_and_the_script_goes_on(
+async def test_a_wrong_argument_is_a_type_error_and_the_script_continues(
     project: ProjectFolder, group: str
 ) -> None:
     tries = ",\n".join(f"await told(() => {each})" for each in MISTAKES[group])
@@ -116,7 +116,7 @@ async def test_a_refusal_is_an_error_with_a_code(project: ProjectFolder) -> None
     assert dict(zip(REFUSALS, found, strict=True)) == REFUSALS
 
 
-async def test_a_refusal_that_nobody_catches_is_the_outcome(project: ProjectFolder) -> None:
+async def test_an_uncaught_refusal_is_the_outcome(project: ProjectFolder) -> None:
     script = "export const run = () => flo.vault.get({ scope: 'profile', key: 'other' });"
     project.tool("ask", script)
     envelope = await Stage(project).call("ask")
@@ -156,7 +156,7 @@ VALUES = """
 """
 
 
-async def test_durable_values(project: ProjectFolder) -> None:
+async def test_values_of_scripts_are_durable(project: ProjectFolder) -> None:
     """T4 to T10."""
     project.tool("ask", VALUES, state=STATE)
     assert await Stage(project).output("ask") == {
@@ -177,7 +177,7 @@ async def test_durable_values(project: ProjectFolder) -> None:
     }
 
 
-async def test_t11_of_two_equal_writes_one_is_made(project: ProjectFolder) -> None:
+async def test_t11_two_equal_writes_happen_once(project: ProjectFolder) -> None:
     """T11: "of two `put` with the same `if_revision` exactly one is ok"."""
     script = """
         export const run = async () => (await Promise.all([1, 2].map((value) => flo.state.put({
@@ -187,7 +187,7 @@ async def test_t11_of_two_equal_writes_one_is_made(project: ProjectFolder) -> No
     assert await Stage(project).output("ask") == [True, False]
 
 
-async def test_a_member_that_a_write_does_not_know_is_named_with_the_nearest(
+async def test_an_unknown_member_of_a_write_is_named_with_the_nearest(
     project: ProjectFolder,
 ) -> None:
     script = """
@@ -200,7 +200,9 @@ async def test_a_member_that_a_write_does_not_know_is_named_with_the_nearest(
     assert said == 'flo.state.put takes no "ttl_second"; did you mean "ttl_seconds"?'
 
 
-async def test_where_and_for_whom_a_script_runs(project: ProjectFolder) -> None:
+async def test_a_script_knows_its_task_its_profile_and_the_configuration(
+    project: ProjectFolder,
+) -> None:
     script = """
         export const run = async () => [
           await flo.task.getContext<any>(), await flo.task.getProfile(),
@@ -232,7 +234,7 @@ async def test_where_and_for_whom_a_script_runs(project: ProjectFolder) -> None:
         ),
     ],
 )
-async def test_the_newest_answer_is_in_the_context(
+async def test_the_context_has_the_newest_answer(
     project: ProjectFolder, answer: dict[str, Any], resumed: dict[str, Any]
 ) -> None:
     script = """
@@ -252,7 +254,7 @@ async def test_the_newest_answer_is_in_the_context(
     assert reply.envelope.output == [resumed, 2, resumed]
 
 
-async def test_an_approval_is_in_the_context_too(project: ProjectFolder) -> None:
+async def test_the_context_has_an_approval(project: ProjectFolder) -> None:
     script = """
         export async function run() {
           await flo.callTool({ tool_id: "send", input: {} });
@@ -267,7 +269,7 @@ async def test_an_approval_is_in_the_context_too(project: ProjectFolder) -> None
     assert reply.envelope.output == "approval"
 
 
-async def test_bytes_of_a_file(project: ProjectFolder) -> None:
+async def test_a_script_reads_the_bytes_of_a_file(project: ProjectFolder) -> None:
     writes = """
         export async function run() {
           const input = { path: "session://a/b.txt", content: "h\\u00e9" };
@@ -282,7 +284,7 @@ async def test_bytes_of_a_file(project: ProjectFolder) -> None:
     assert await Stage(project).output("ask") == [[0x68, 0xC3, 0xA9], "b.txt", True]
 
 
-async def test_an_error_of_an_authors_own(project: ProjectFolder) -> None:
+async def test_an_author_can_throw_an_error_with_a_code(project: ProjectFolder) -> None:
     script = """
         export const run = () => { throw new flo.ToolError({ code: "MY_CODE", message: "no",
           retryable: true, continuable: false, details: { n: 1 } }); };

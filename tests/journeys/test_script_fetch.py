@@ -61,7 +61,9 @@ async def everything(stage: Stage) -> str:
     return repr(await stage.events())
 
 
-async def test_what_a_script_gets_to_see(project: ProjectFolder, server: Origin) -> None:
+async def test_a_script_sees_status_headers_and_body(
+    project: ProjectFolder, server: Origin
+) -> None:
     script = """
         export async function run() {
           const r = await fetch(new URL("/a?b=1", url), { headers: { "X-Own": "2" } });
@@ -85,7 +87,7 @@ async def test_what_a_script_gets_to_see(project: ProjectFolder, server: Origin)
     }
 
 
-async def test_redirects(project: ProjectFolder, server: Origin) -> None:
+async def test_redirects_are_followed_as_declared(project: ProjectFolder, server: Origin) -> None:
     script = """
         export async function run() {
           const followed = await fetch(url + "/moved");
@@ -98,7 +100,7 @@ async def test_redirects(project: ProjectFolder, server: Origin) -> None:
     assert found == [True, 302, "UPSTREAM_UNAVAILABLE"]
 
 
-async def test_hosts_that_are_not_declared(project: ProjectFolder, server: Origin) -> None:
+async def test_an_undeclared_host_is_refused(project: ProjectFolder, server: Origin) -> None:
     script = """
         const told = (where: string) => fetch(where).catch((e) => [e.code, e.message]);
         export const run = async () => [
@@ -124,7 +126,7 @@ async def test_an_abort_ends_the_request(project: ProjectFolder, server: Origin)
 
 
 @pytest.mark.parametrize(("record", "times"), [("true", 1), ("false", 2)])
-async def test_a_recorded_answer_is_not_asked_for_again(
+async def test_a_recorded_response_is_not_requested_again(
     project: ProjectFolder, server: Origin, record: str, times: int
 ) -> None:
     script = f"""
@@ -153,7 +155,7 @@ CUT = [
 
 
 @pytest.mark.parametrize("row", CUT)
-async def test_a_request_that_a_crash_cut(
+async def test_a_request_cut_by_a_crash_follows_its_effect(
     project: ProjectFolder, server: Origin, row: tuple[str, str, str, Any, int]
 ) -> None:
     effect, idempotent, method, found, times = row
@@ -171,7 +173,7 @@ async def test_a_request_that_a_crash_cut(
     assert len(server.heard) == times
 
 
-async def test_a_secret_is_in_no_place_that_is_written_down(
+async def test_a_secret_is_in_nothing_that_is_recorded(
     project: ProjectFolder, server: Origin, caplog: pytest.LogCaptureFixture
 ) -> None:
     """V5: outputs, nested ones too, errors, stacks, console, events, questions, fetch answers."""
@@ -219,7 +221,7 @@ async def test_an_uncaught_error_shows_no_secret(project: ProjectFolder, server:
     assert WORD not in await everything(stage)
 
 
-async def test_a_handle_is_opened_on_its_way_to_a_named_host_alone(
+async def test_a_secret_handle_is_resolved_only_for_a_declared_host(
     project: ProjectFolder, server: Origin
 ) -> None:
     """V7: "`fetch` puts the secret in its place"; "Anywhere else it is inert text"."""

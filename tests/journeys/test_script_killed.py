@@ -53,7 +53,7 @@ def told(project: ProjectFolder, writes: int, *, before: bool) -> tuple[Stage, d
     return Stage(project, *cast.values(), place=place), cast
 
 
-async def test_the_story_of_nobody_who_dies(project: ProjectFolder) -> None:
+async def test_the_story_without_a_crash(project: ProjectFolder) -> None:
     stage, cast = told(project, -1, before=False)
     output = (await stage.survive("story", {})).output
     assert output == {
@@ -74,7 +74,7 @@ async def test_the_story_of_nobody_who_dies(project: ProjectFolder) -> None:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(2, WRITES + 1))
-async def test_killed_at_any_write_it_ends_the_same(
+async def test_a_story_killed_at_any_write_ends_the_same(
     project: ProjectFolder, writes: int, *, before: bool
 ) -> None:
     stage, cast = told(project, writes, before=before)

@@ -56,7 +56,7 @@ async def test_l4_the_same_call_wins_a_race_in_each_entry(project: ProjectFolder
     assert order == ["b", "c", "a"]
 
 
-async def test_l5_clock_and_chance_repeat(project: ProjectFolder) -> None:
+async def test_l5_time_and_randomness_repeat(project: ProjectFolder) -> None:
     """L5: "stand still between host calls and repeat their values"."""
     script = f"""
         export async function run() {{
@@ -76,7 +76,7 @@ async def test_l5_clock_and_chance_repeat(project: ProjectFolder) -> None:
     assert told.payload == seen
 
 
-async def test_l6_all_questions_that_can_be_asked_are_open_at_once(project: ProjectFolder) -> None:
+async def test_l6_all_possible_questions_are_open_at_once(project: ProjectFolder) -> None:
     """L6: "driven on while a host call is in flight, a timer is set or a result is undelivered"."""
     script = """
         const wait = (user_message: string) => flo.task.waitForUserMessage({ user_message });
@@ -93,7 +93,7 @@ async def test_l6_all_questions_that_can_be_asked_are_open_at_once(project: Proj
     assert len(await stage.questions()) == 4
 
 
-async def test_l8_parked_time_is_free(project: ProjectFolder) -> None:
+async def test_l8_waiting_time_is_not_counted(project: ProjectFolder) -> None:
     """L8: "`timeout_ms` counts the active time of all entries of one attempt"."""
     project.tool(
         "ask", f"export const run = async () => {{ {GO_ON} return 1; }};", timeout_ms="5000"
@@ -135,7 +135,7 @@ async def test_l9_a_further_attempt_takes_over_writes_and_answers(project: Proje
     assert (len(look.runs), len(post.runs), len(send.runs)) == (3, 1, 1)
 
 
-async def test_l9_an_approval_is_not_asked_again_when_its_call_is_tried_again(
+async def test_l9_a_retried_call_does_not_ask_for_its_approval_again(
     project: ProjectFolder,
 ) -> None:
     async def fails_once(input: Any, invocation: Any) -> str:
@@ -159,7 +159,7 @@ async def test_l9_an_approval_is_not_asked_again_when_its_call_is_tried_again(
     assert reply.envelope.output == "sent"
 
 
-async def test_l11_another_path_is_legal_and_is_told(project: ProjectFolder) -> None:
+async def test_l11_another_path_is_allowed_and_reported(project: ProjectFolder) -> None:
     """L11: "one warning event that names them"."""
     script = f"""
         export async function run() {{
@@ -179,7 +179,7 @@ async def test_l11_another_path_is_legal_and_is_told(project: ProjectFolder) -> 
     )
 
 
-async def test_l11_what_a_settled_step_did_is_no_divergence(project: ProjectFolder) -> None:
+async def test_l11_the_calls_of_a_settled_step_are_no_divergence(project: ProjectFolder) -> None:
     script = f"""
         export async function run() {{
           const made = await flo.task.step({{ key: "k", version: 1, input: null }},
@@ -195,7 +195,7 @@ async def test_l11_what_a_settled_step_did_is_no_divergence(project: ProjectFold
     assert len(look.runs) == 1
 
 
-async def test_l12_a_script_that_was_changed_goes_on_as_the_new_one(project: ProjectFolder) -> None:
+async def test_l12_a_changed_script_continues_as_the_new_one(project: ProjectFolder) -> None:
     """L12: "the new code is entered, with a warning event `script.changed`"."""
     script = "export const run = async () => {{ const done = {}; {} return done; }};"
     project.tool("ask", script.format('"old"', GO_ON))
@@ -252,7 +252,7 @@ async def test_l14_an_approval_belongs_to_its_call(project: ProjectFolder) -> No
     assert (reply.envelope.output, len(send.runs)) == ("success", 1)
 
 
-async def test_a_question_that_nobody_waits_for_is_withdrawn(project: ProjectFolder) -> None:
+async def test_a_question_without_a_waiting_call_is_withdrawn(project: ProjectFolder) -> None:
     script = """
         export async function run() {
           flo.callTool({ tool_id: "send", input: {} });
@@ -272,7 +272,7 @@ async def test_a_question_that_nobody_waits_for_is_withdrawn(project: ProjectFol
 
 
 @pytest.mark.parametrize("is_command", [False, True])
-async def test_the_end_of_a_task_withdraws_what_a_call_left_open(
+async def test_the_end_of_a_task_withdraws_the_open_questions_of_its_calls(
     project: ProjectFolder, *, is_command: bool
 ) -> None:
     """E5: "A task that ends withdraws such questions (event `question_withdrawn`)"."""
@@ -301,7 +301,7 @@ async def test_the_end_of_a_task_withdraws_what_a_call_left_open(
 
 # Writes to the log: 1 the request, 2 the task's start, 3 the clock with the change, 4 the end.
 @pytest.mark.parametrize(("write", "before"), [(3, True), (3, False), (4, True), (4, False)])
-async def test_t11_a_change_is_made_once_whenever_the_process_dies(
+async def test_t11_a_change_happens_once_wherever_the_process_dies(
     project: ProjectFolder, write: int, *, before: bool
 ) -> None:
     """The result is recorded "in the same transaction as the write: exactly once"."""
@@ -322,7 +322,7 @@ async def test_t11_a_change_is_made_once_whenever_the_process_dies(
     assert (await stage.survive("ask", {})).output == [1]
 
 
-async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
+async def test_a_wait_for_a_message_times_out(project: ProjectFolder) -> None:
     """§12: "`timeout` is a durable timer"; the context has "`{kind, …payload}`"."""
     script = """
         export const run = async () => [
@@ -352,7 +352,7 @@ async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
     ]
 
 
-async def test_what_was_echoed_is_equal(project: ProjectFolder) -> None:
+async def test_equal_inputs_in_another_spelling_are_the_same_call(project: ProjectFolder) -> None:
     """L1: canonical input: "sorted keys, no spaces, numbers normalised"."""
     script = f"""
         const call = (input: any) => flo.callTool({{ tool_id: "look", input }});

@@ -63,7 +63,7 @@ class NotedClock(FakeClock):
         await super().sleep(0 if is_short else seconds)
 
 
-async def test_e4_a_step_is_tried_again_under_one_key_and_its_output_is_kept(
+async def test_e4_a_step_is_retried_under_one_key_and_its_output_is_stored(
     project: ProjectFolder,
 ) -> None:
     """E4: "attempts 1, 2, 3, one key, waits of 100 and 200 ms, output stored"."""
@@ -76,7 +76,7 @@ async def test_e4_a_step_is_tried_again_under_one_key_and_its_output_is_kept(
     assert [each for each in clock.slept if each in {0.1, 0.2}] == [0.1, 0.2]
 
 
-async def test_e4_killed_inside_attempt_2_attempt_2_comes_again(project: ProjectFolder) -> None:
+async def test_e4_a_step_killed_in_attempt_2_repeats_attempt_2(project: ProjectFolder) -> None:
     """E4: "Killed inside attempt 2 → entry again, attempt 2 again, same key"."""
     tried: list[Any] = []
 
@@ -132,7 +132,7 @@ async def wait(_input: Any, _invocation: Any) -> None:
     await settle()
 
 
-async def test_e4_a_step_in_a_step_and_two_at_once_are_mistakes(project: ProjectFolder) -> None:
+async def test_e4_nested_and_concurrent_steps_are_errors(project: ProjectFolder) -> None:
     """E4: "A step inside a step, or two at once in one task: `TypeError`"."""
     script = """
         const step = (key: string, work: () => Promise<any>) =>

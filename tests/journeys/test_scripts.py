@@ -17,7 +17,7 @@ async def send(to: str) -> str:
     return f"sent to {to}"
 
 
-async def test_a_script_gets_its_input_and_gives_its_output(project: ProjectFolder) -> None:
+async def test_a_script_takes_its_input_and_returns_its_output(project: ProjectFolder) -> None:
     project.tool("hello", "export const run = ({ name }: { name: string }) => `hello ${name}`;")
     async with project.opened() as runtime:
         envelope = await runtime.call("hello", {"name": "Ann"})
@@ -40,7 +40,7 @@ async def test_a_script_calls_another_tool_and_gets_its_envelope(project: Projec
     assert "suggestion" not in envelope.output["error"]
 
 
-async def test_a_script_without_a_grant_is_told_what_would_have_done(
+async def test_a_refused_script_call_names_the_missing_grant(
     project: ProjectFolder,
 ) -> None:
     script = 'export const run = () => flo.callTool({ tool_id: "add", input: { a: 1, b: 2 } });'
@@ -51,7 +51,7 @@ async def test_a_script_without_a_grant_is_told_what_would_have_done(
     assert envelope.output["error"]["message"].startswith('script of "sum" may not call "add"')
 
 
-async def test_a_script_that_waits_for_an_approval_is_entered_again_with_what_it_did(
+async def test_a_script_that_waited_for_an_approval_replays_its_calls(
     project: ProjectFolder,
 ) -> None:
     script = """
@@ -82,7 +82,7 @@ async def test_a_script_that_waits_for_an_approval_is_entered_again_with_what_it
     assert (output["first"], output["sent"], output["entry"]) == (3, "sent to Ann", 2)
 
 
-async def test_a_broken_tool_says_so_when_it_is_called(project: ProjectFolder) -> None:
+async def test_a_broken_tool_reports_its_errors_when_called(project: ProjectFolder) -> None:
     """D10: "a call that reaches it answers `SCRIPT_LOAD_ERROR` with `details.diagnostics`"."""
     project.tool("wrong", "import x from 'lodash';\nexport const run = () => x;")
     project.tool("use", 'export const run = () => flo.callTool({ tool_id: "wrong", input: {} });')
@@ -95,7 +95,7 @@ async def test_a_broken_tool_says_so_when_it_is_called(project: ProjectFolder) -
     assert direct.error.details["diagnostics"][0]["code"] == "import-bare"
 
 
-async def test_an_input_that_is_nested_too_deeply_is_refused_and_the_script_goes_on(
+async def test_a_too_deeply_nested_input_is_refused_and_the_script_continues(
     project: ProjectFolder,
 ) -> None:
     script = """

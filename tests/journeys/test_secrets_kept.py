@@ -76,7 +76,7 @@ async def begin(runtime: Runtime, door: str) -> tuple[LogId, TaskId]:
 
 @pytest.mark.slow("a whole project, opened twice")
 @pytest.mark.parametrize("door", DOORS)
-async def test_a_secret_is_known_again_when_a_task_goes_on_elsewhere(
+async def test_a_secret_is_redacted_after_a_task_resumes_in_another_process(
     project: ProjectFolder, door: str
 ) -> None:
     """V5: "From the moment a secret is given out, in that task every place that is recorded"."""
@@ -109,7 +109,7 @@ def dying(project: ProjectFolder, writes: int, *, before: bool) -> Stage:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(2, 13))
-async def test_killed_at_any_write_the_secret_is_taken_out_all_the_same(
+async def test_a_secret_is_redacted_wherever_the_process_dies(
     project: ProjectFolder, writes: int, *, before: bool
 ) -> None:
     """A settled call is not run again, so what it was given is known from its note alone."""

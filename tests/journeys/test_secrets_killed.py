@@ -73,7 +73,7 @@ def stage_of(
 
 @pytest.mark.parametrize("tell", [chat, flow])
 @pytest.mark.parametrize("writes", range(1, 15))
-async def test_who_goes_on_knows_what_the_one_that_died_was_given(
+async def test_the_next_process_redacts_the_secrets_that_the_dead_one_read(
     project: ProjectFolder, code_environment: CodeEnvironment, tell: Tell, writes: int
 ) -> None:
     """V5, in a conversation and in a run of a flow: the note of the key is in the log first."""

@@ -65,7 +65,7 @@ async def test_a_selection_belongs_to_the_session_and_survives_a_restart(
         ({"selected_skills": ("a",), "tool_permissions": {"t_req": "deny"}}, OF_A - {"t_req"}),
     ],
 )
-async def test_an_agent_may_have_skills_from_the_start(
+async def test_an_agent_can_start_with_skills(
     project: ProjectFolder, settings: dict[str, Any], tools: set[str]
 ) -> None:
     write_project(project)
@@ -76,7 +76,7 @@ async def test_an_agent_may_have_skills_from_the_start(
     assert tools_of(model) == [tools]
 
 
-async def test_a_broken_skill_is_not_there_and_a_broken_tool_is_not_offered(
+async def test_a_broken_skill_and_a_broken_tool_are_not_offered(
     project: ProjectFolder,
 ) -> None:
     """A broken skill cannot be selected; a broken tool is offered to no model."""

@@ -30,7 +30,7 @@ async def client_of(runtime: Runtime) -> AsyncIterator[tuple[FastAPI, httpx2.Asy
         yield app, client
 
 
-async def test_pieces_come_while_the_model_is_still_at_work() -> None:
+async def test_pieces_arrive_while_the_model_works() -> None:
     hold = Hold()
     model = ScriptedModel([say("Hel") + wait(hold) + say("lo.")])
     async with (
@@ -46,7 +46,7 @@ async def test_pieces_come_while_the_model_is_still_at_work() -> None:
         assert types("".join(rest)) == ["content_delta", "message_complete"]
 
 
-async def test_who_hangs_up_cancels_nothing() -> None:
+async def test_a_client_that_disconnects_cancels_no_task() -> None:
     """A client that hangs up cancels nothing; it comes back and reads the rest."""
     hold = Hold()
     model = ScriptedModel([say("Hel") + wait(hold) + say("lo.")])
@@ -62,7 +62,7 @@ async def test_who_hangs_up_cancels_nothing() -> None:
 
 
 @pytest.mark.slow("a real server, and streams to their limits")
-async def test_a_reader_that_does_not_read_is_dropped_and_comes_back() -> None:
+async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> None:
     """A slow reader is dropped with a resumable position, and nothing is kept without bound."""
     hold = Hold()
     long = "x" * 20_000
@@ -116,7 +116,7 @@ async def read_all(lazy: socket.socket) -> str:
 
 
 @pytest.mark.slow("a real server, and streams to their limits")
-async def test_a_stop_parks_the_work_and_the_next_start_goes_on(tmp_path: Path) -> None:
+async def test_a_stop_suspends_the_work_and_the_next_start_resumes_it(tmp_path: Path) -> None:
     """Server shutdown: the stream is cut without a last frame; the client reconnects."""
     url = f"sqlite:///{tmp_path}/penstock.db"
     model = ScriptedModel([say("Hel") + wait(Hold())])

@@ -40,7 +40,7 @@ async def looked(server: InMemoryServer) -> tuple[str, list[tuple[str, object]]]
     ]
 
 
-async def test_the_stream_shows_the_call_and_nothing_of_what_the_agent_says_and_calls() -> None:
+async def test_the_stream_shows_the_call_and_not_the_work_of_the_subagent() -> None:
     """T18: own transcript: the agent's messages are not in the chat's."""
     wanted = [
         ("thinking", 1),
@@ -61,7 +61,7 @@ async def test_the_stream_shows_the_call_and_nothing_of_what_the_agent_says_and_
         assert [each["name"] for each in whole["toolResults"]] == ["subagent"]
 
 
-async def test_the_history_has_the_messages_of_the_chat_alone() -> None:
+async def test_the_history_has_only_the_messages_of_the_chat() -> None:
     async with served(model=looking(), tools=[*SUBAGENT, Act("look")], agents=[LOOKER]) as server:
         session, _ = await looked(server)
         found = await server.client.get(CHAT, params={"conversationId": session, "view": "full"})
@@ -71,7 +71,7 @@ async def test_the_history_has_the_messages_of_the_chat_alone() -> None:
         assert "Inside." not in found.text
 
 
-async def test_an_answer_that_is_erased_takes_the_transcript_of_the_agent_along() -> None:
+async def test_erasing_an_answer_erases_the_transcript_of_its_subagent() -> None:
     async with served(model=looking(), tools=[*SUBAGENT, Act("look")], agents=[LOOKER]) as server:
         session, _ = await looked(server)
         history = await server.client.get(CHAT, params={"conversationId": session})

@@ -59,7 +59,7 @@ async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> Reply:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
-async def test_killed_at_any_write_it_ends_the_same(writes: int, before: bool) -> None:
+async def test_a_story_killed_at_any_write_ends_the_same(writes: int, before: bool) -> None:
     mail, clock = Act("mail", effect=Effect.WRITE), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
     reply = await tell(mail, log, clock)

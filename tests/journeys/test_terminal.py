@@ -99,7 +99,7 @@ REASON = "starts processes"
 
 
 @pytest.mark.slow(reason=REASON)
-def test_a_conversation_with_a_tool(project: Path) -> None:
+def test_a_conversation_at_a_terminal_calls_a_tool(project: Path) -> None:
     """`penstock chat` works with no server."""
     with Terminal("chat", cwd=project) as terminal:
         terminal.until("assistant> ")
@@ -122,7 +122,7 @@ def test_an_approval_is_asked_at_the_prompt(project: Path) -> None:
 
 
 @pytest.mark.slow(reason=REASON)
-def test_an_input_is_edited_where_it_is(project: Path) -> None:
+def test_an_input_is_edited_at_the_prompt(project: Path) -> None:
     """The line begins with the input, which the person changes, and not with nothing."""
     command = ("chat", 'send_letter {"to": "Ann"}')
     with Terminal(*command, cwd=project, echoes=True) as terminal:
@@ -162,7 +162,7 @@ def test_a_question_left_open_is_answered_by_another_process(project: Path) -> N
 
 
 @pytest.mark.slow(reason=REASON)
-def test_the_first_ctrl_c_cancels_the_task_and_the_second_leaves(project: Path) -> None:
+def test_the_first_ctrl_c_cancels_the_task_and_the_second_exits(project: Path) -> None:
     """Ctrl-C belongs to the task that runs, and only then to the terminal."""
     with Terminal("chat", cwd=project) as terminal:
         terminal.until("assistant> ")
@@ -209,7 +209,7 @@ def test_ctrl_c_cancels_a_direct_call(project: Path, tool: str) -> None:
 
 @pytest.mark.slow(reason=REASON)
 @pytest.mark.parametrize("words", [("call", "stay"), ("chat", "stay {}")], ids=["call", "chat"])
-def test_a_second_ctrl_c_leaves_at_once_and_says_what_becomes_of_it(
+def test_a_second_ctrl_c_exits_at_once_and_explains_the_state_of_the_task(
     project: Path, words: tuple[str, ...]
 ) -> None:
     with Terminal(*words, cwd=project) as terminal:
@@ -261,7 +261,7 @@ def test_a_direct_call_asks_at_the_terminal_and_suspends_in_a_pipe(project: Path
 
 
 @pytest.mark.slow(reason=REASON)
-def test_the_server_says_what_to_open_and_to_paste_and_both_work(project: Path) -> None:
+def test_the_address_and_the_command_that_the_server_prints_work(project: Path) -> None:
     with Terminal("serve", "--port", "0", cwd=project) as terminal:
         terminal.until("  Open ")
         assert opened(terminal.until(" in a browser")).startswith("<!doctype html>")

@@ -131,7 +131,7 @@ def names_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 @pytest.mark.slow("loads the libraries of two providers")
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_conversation_goes_on_whatever_its_tools_and_calls_are_called(wire: str) -> None:
+async def test_a_conversation_works_with_any_names_of_tools_and_calls(wire: str) -> None:
     found.clear()
     calls, text = WIRES[wire]
     async with fake_server(calls(), text(), calls(), text()) as server:

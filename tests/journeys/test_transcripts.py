@@ -23,14 +23,14 @@ TELL = [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
 
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_transcript(tell: Callable[[], Story]) -> None:
+def test_the_frames_equal_the_transcript(tell: Callable[[], Story]) -> None:
     """The frames of a conversation equal its transcript byte by byte."""
     told = "".join(f"{position} {compact(frame)}\n" for position, frame in frames_of(tell()))
     assert told == (ASSETS / f"{tell.__name__}.txt").read_text()
 
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_who_comes_later_reads_the_same(tell: Callable[[], Story]) -> None:
+def test_a_later_reader_gets_the_same_frames(tell: Callable[[], Story]) -> None:
     story = tell()
     live, later = frames_of(story), frames_of(story, [*story.stored])
     assert joined(frame for _, frame in live) == joined(frame for _, frame in later)
@@ -38,7 +38,7 @@ def test_who_comes_later_reads_the_same(tell: Callable[[], Story]) -> None:
 
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_coming_back_after_any_frame(tell: Callable[[], Story]) -> None:
+def test_a_reader_can_resume_after_any_frame(tell: Callable[[], Story]) -> None:
     """Frames up to id X, then the stream opened with X, are together the uninterrupted stream."""
     story = tell()
     whole = frames_of(story)
@@ -57,7 +57,7 @@ def test_ids_rise_strictly(tell: Callable[[], Story]) -> None:
 
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_one_start_and_one_end(tell: Callable[[], Story]) -> None:
+def test_a_task_has_one_start_and_one_end(tell: Callable[[], Story]) -> None:
     """Order rules 1 and 6: a task has one `message_start`, first, and one last frame."""
     types = [frame["type"] for _, frame in frames_of(tell())]
     assert types.count("message_start") == 1
@@ -76,7 +76,7 @@ def test_iterations_are_opened_one_by_one(tell: Callable[[], Story]) -> None:
 
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_inside_an_iteration(tell: Callable[[], Story]) -> None:
+def test_frames_of_an_iteration_are_in_order(tell: Callable[[], Story]) -> None:
     """Order rules 3 and 4: deltas, then calls, then one result each, before the next iteration."""
     order = {"thinking": 0, "content_delta": 1, "tool_call": 2, "tool_result": 4}
     order |= {"question": 3, "suspended": 3, "question_answered": 3}
@@ -94,7 +94,7 @@ def test_inside_an_iteration(tell: Callable[[], Story]) -> None:
             waiting.remove(frame["toolCallId"])
 
 
-def test_a_question_stands_between_its_call_and_its_result() -> None:
+def test_a_question_is_between_its_call_and_its_result() -> None:
     """Order rules 5 and 7."""
     assert kinds(frames_of(approval()))[2:7] == [
         "4 tool_call",

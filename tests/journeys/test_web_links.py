@@ -52,7 +52,7 @@ async def test_a_link_opens_its_conversation_once() -> None:
     assert said[403]["error"] == {"code": "LINK_EXPIRED", "message": OVER}
 
 
-async def test_a_link_says_nothing_of_what_it_opens_and_stands_nowhere() -> None:
+async def test_a_link_token_is_random_and_does_not_contain_the_conversation() -> None:
     """Spec: "32 random bytes; stored as SHA-256"."""
     async with served() as server:
         token, conversation = await link_of(server)
@@ -68,7 +68,7 @@ MAKERS = [
 
 
 @pytest.mark.parametrize(("held", "given"), MAKERS)
-async def test_the_key_of_a_link_reads_chats_and_approves_as_far_as_its_maker(
+async def test_the_key_of_a_link_has_at_most_the_permissions_of_its_maker(
     held: tuple[str, ...], given: frozenset[str]
 ) -> None:
     """Spec: "permissions `read, chat, approve` as far as the maker has them"."""
@@ -83,7 +83,7 @@ async def test_the_key_of_a_link_reads_chats_and_approves_as_far_as_its_maker(
     assert answer["expiresAt"].endswith("Z")
 
 
-async def test_the_key_of_a_link_opens_one_conversation_and_the_rest_is_not_there() -> None:
+async def test_the_key_of_a_link_reaches_only_its_conversation() -> None:
     """Spec: "only that conversation, its tasks, questions, artifacts, blobs; the rest 404"."""
     tried: list[tuple[str, str, dict[str, Any] | None]]
     tools = [Act("send", echo, direct_call=True, requires_permissions=frozenset({"p.send"}))]
@@ -127,7 +127,7 @@ async def test_the_key_of_a_link_opens_one_conversation_and_the_rest_is_not_ther
     assert len(after.json()["messages"]) == 2
 
 
-async def test_the_key_of_a_link_goes_on_with_its_conversation() -> None:
+async def test_the_key_of_a_link_can_continue_its_conversation() -> None:
     tools = [Act("send", echo, requires_approval=True)]
     model = ScriptedModel([call("send"), say("Sent.")])
     async with served(model=model, tools=tools, clock=FakeClock()) as server:
@@ -162,14 +162,14 @@ async def test_the_key_of_a_link_ends_with_its_conversation() -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "x.y", "é", "A" * 43])
-async def test_what_is_no_link_opens_nothing(token: str) -> None:
+async def test_an_invalid_link_is_refused(token: str) -> None:
     async with served() as server:
         await server.database_parts.keys.create("ann")
         refused = await server.client.post(f"{URL}/{token}")
     assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
 
 
-async def test_a_link_works_for_ten_minutes() -> None:
+async def test_a_link_expires_after_ten_minutes() -> None:
     clock = FakeClock()
     async with served(clock=clock) as server:
         (first, _), (second, _) = [await link_of(server) for _ in range(2)]
@@ -180,7 +180,7 @@ async def test_a_link_works_for_ten_minutes() -> None:
     assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
 
 
-async def test_a_link_to_what_was_deleted_opens_nothing() -> None:
+async def test_a_link_to_a_deleted_conversation_is_refused() -> None:
     async with served() as server:
         token, conversation = await link_of(server)
         await server.client.delete(f"{CHATTING}/conversations/{conversation}")
@@ -188,7 +188,7 @@ async def test_a_link_to_what_was_deleted_opens_nothing() -> None:
     assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
 
 
-async def test_the_page_of_a_link_uses_nothing_up() -> None:
+async def test_showing_the_page_of_a_link_does_not_use_it() -> None:
     """Spec: "a page with one button; consumes nothing (previews)"; "unknown token: the same"."""
     async with served() as server:
         token, _ = await link_of(server)
@@ -202,7 +202,7 @@ async def test_the_page_of_a_link_uses_nothing_up() -> None:
     assert "default-src 'none'" in shown[0].headers["content-security-policy"]
 
 
-async def test_the_button_of_a_link_leads_to_the_conversation() -> None:
+async def test_the_button_of_a_link_opens_the_conversation() -> None:
     """Spec: "a form post sets the cookie and redirects (303) to the conversation"."""
     async with served(clock=FakeClock()) as server:
         token, conversation = await link_of(server, **await key_of(server))
@@ -218,7 +218,7 @@ async def test_the_button_of_a_link_leads_to_the_conversation() -> None:
     assert (page.status_code, other.status_code) == (200, 404)
 
 
-async def test_the_button_of_a_link_needs_no_cookie_on_this_machine() -> None:
+async def test_the_button_of_a_link_sets_no_cookie_for_local_requests() -> None:
     async with served() as server:
         token, conversation = await link_of(server)
         there = await server.client.post(f"{URL}/{token}", headers=FORM | {"origin": "null"})
@@ -234,7 +234,7 @@ FOREIGN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
-async def test_a_page_of_others_opens_no_link(headers: dict[str, str]) -> None:
+async def test_a_foreign_page_cannot_open_a_link(headers: dict[str, str]) -> None:
     async with served() as server:
         token, _ = await link_of(server)
         refused = await server.client.post(f"{URL}/{token}", headers=FORM | headers)

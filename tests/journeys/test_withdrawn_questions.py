@@ -27,7 +27,7 @@ SENT = {"status": "success", "output": {"done": "send"}}
     ("work", "body", "output"),
     [(WAIT, {"text": "May"}, MAY), (SEND, {"decision": "approve"}, SENT)],
 )
-async def test_a_further_attempt_asks_anew_what_the_one_before_left(
+async def test_a_further_attempt_asks_the_open_questions_again(
     project: ProjectFolder, work: str, body: dict[str, str], output: dict[str, object]
 ) -> None:
     """L9: "answers of people are reused, everything else runs again"; a wait "never makes up"."""
@@ -46,7 +46,7 @@ async def test_a_further_attempt_asks_anew_what_the_one_before_left(
     assert [each.status for each in closed] == ["cancelled", "answered"]
 
 
-async def test_a_call_that_is_over_in_time_leaves_no_question(project: ProjectFolder) -> None:
+async def test_a_call_that_timed_out_leaves_no_question(project: ProjectFolder) -> None:
     """M14: "questions they opened are withdrawn", however the call ended."""
     late = f"export const run = () => Promise.all([{WAIT}, flo.sleep(60_000)]);"
     project.tool("late", late, timeout_ms="60")
