@@ -129,10 +129,10 @@ async def _outcome(runs: Runs, run_id: TaskId, ledger: Ledger) -> Envelope:
 
     It is awaited all the while: should the task end in the meantime, nobody wants it any more.
     """
-    ledger.task.awaited[run_id] = None
+    ledger.task.waits.awaited[run_id] = None
     while (envelope := await runs.end(run_id, ledger.task.task_id)) is None:
         await_run(ledger, run_id)
-    ledger.task.awaited.pop(run_id, None)
+    ledger.task.waits.awaited.pop(run_id, None)
     return envelope
 
 

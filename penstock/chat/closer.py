@@ -19,7 +19,6 @@ from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.suspend import withdraw
-from penstock.engine.task_body import usage_of
 from penstock.engine.task_state import TaskState
 
 
@@ -35,7 +34,7 @@ class TaskCloser:
             held.add(TaskStarted(), task.task_id)
         withdraw(held, task)
         self._settle_calls(held, task, ended)
-        held.add(replace(ended, usage=usage_of(task)), task.task_id)
+        held.add(replace(ended, usage=task.spent.usage()), task.task_id)
 
     def _settle_calls(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
         rounds = task.main.rounds

@@ -42,7 +42,6 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import ask, park, withdraw
-from penstock.engine.task_body import usage_of
 from penstock.engine.task_state import TaskState
 from penstock.tools.direct import DirectTools
 from penstock.tools.grants import SkillsOf, TaskSkills
@@ -71,7 +70,7 @@ class DirectCalls:
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self.caller(held.state, profile, brief.selected_skills)
         call = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
-        arrived = task.heard
+        arrived = task.waits.heard
         try:
             envelope = await self.make(held, task, call, caller)
         except Suspend:
@@ -80,7 +79,7 @@ class DirectCalls:
         withdraw(held, task)
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,
-            usage=usage_of(task),
+            usage=task.spent.usage(),
             error=envelope.error,
             envelope=envelope,
         )
@@ -98,7 +97,7 @@ class DirectCalls:
 
     def ledger(self, held: HeldLog, task: TaskState) -> Ledger:
         """Return the ledger of the task."""
-        return Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
+        return Ledger(held, task, Budget(DEFAULTS.allowance(), task.spent, self._clock), self._key)
 
     def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
         """Return the caller, with the skills of the session and the given ones."""
@@ -180,7 +179,7 @@ class CommandWork:
         """Run the command until it has an answer or waits."""
         if task.started is None and message is not None:
             held.add(self.start(message), task.task_id)
-        arrived = task.heard
+        arrived = task.waits.heard
         try:
             answered = await self._answered(held, task, message)
         except Suspend:
@@ -192,7 +191,7 @@ class CommandWork:
             message_id=MessageId(self._new_id("msg")),
             content=answered.text,
             finish_reason="stop",
-            usage=usage_of(task),
+            usage=task.spent.usage(),
             envelope=answered.envelope,
         )
         held.add(ended, task.task_id)

@@ -97,7 +97,7 @@ class RunNotifier:
         brief = task.brief
         if isinstance(brief, FlowRequested) and brief.waiter_log and brief.waiter:
             await self._send(brief.waiter_log, RunEnded(run_id=task.task_id), brief.waiter)
-        for run_id in sorted(task.awaited):
+        for run_id in sorted(task.waits.awaited):
             await self._send(LogId(run_id), CancelRequested(), run_id)
 
     async def _send(self, log_id: LogId, event: Event, task_id: TaskId) -> None:

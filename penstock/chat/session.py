@@ -44,7 +44,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
-from penstock.engine.task_body import failed, usage_of
+from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.grants import NO_SKILLS, Skills, TaskSkills
@@ -107,7 +107,7 @@ class ChatWork:
         """Run the task of one message until it ends or waits."""
         brief = task.brief
         message = brief if isinstance(brief, MessageReceived) else None
-        arrived = task.heard
+        arrived = task.waits.heard
         try:
             is_new = task.started is None
             agent = self._agent(held.state)
@@ -166,7 +166,7 @@ class ChatWork:
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
     ) -> Turns:
         settings, world = offers.agent.settings, self._world
-        budget = Budget(settings.allowance(), task, world.clock)
+        budget = Budget(settings.allowance(), task.spent, world.clock)
         ledger = Ledger(held, task, budget, self._key)
         invoker = self._participants.invoker(offers.agent)
         call_runner = CallRunner(invoker, ledger, settings)
@@ -204,7 +204,7 @@ class ChatWork:
             content=answer.text,
             finish_reason=answer.finish,
             iterations=task.main.iteration,
-            usage=usage_of(task),
+            usage=task.spent.usage(),
         )
 
 

@@ -200,7 +200,7 @@ def _begun(task: TaskState) -> Iterator[str]:
 
     The handler of a code step is found by its step, and its name has a colon.
     """
-    for path in chain(task.entered, task.parked, task.asked):
+    for path in chain(task.entered, task.waits.parked, task.waits.asked):
         if not _is_over(path, task.settled):
             names = tools_on(path)
             yield from (name for name in names if name not in _NO_TOOLS and ":" not in name)

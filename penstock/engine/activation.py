@@ -160,7 +160,7 @@ class Activations:
         """Return the runs that a cached log waits for; empty if the log is not cached."""
         state = self._states.find(log_id)
         current = None if state is None else state.current
-        return set() if current is None else {LogId(run_id) for run_id in current.awaited}
+        return set() if current is None else {LogId(run_id) for run_id in current.waits.awaited}
 
     def observe(self, records: Sequence[Record]) -> None:
         """Update cached states with events that this process committed."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import Spent
 
 NO_PRICE = (
     "budget_cost_usd limits what a task may cost, but its model has no price: set input_price and "
@@ -46,16 +46,16 @@ class Budget:
         "_clock",
         "_cost",
         "_models",
-        "_task",
+        "_spent",
         "_tokens",
         "rested",
     )
 
-    def __init__(self, allowance: Allowance, task: TaskState, clock: Clock) -> None:
+    def __init__(self, allowance: Allowance, spent: Spent, clock: Clock) -> None:
         self._allowance = allowance
-        self._task = task
+        self._spent = spent
         self._clock = clock
-        self._begun = clock.monotonic() - task.active_ms / 1000
+        self._begun = clock.monotonic() - spent.active_ms / 1000
         self._calls = 0
         self._models = 0
         self._tokens = 0
@@ -65,7 +65,7 @@ class Budget:
 
     def reserve_call(self) -> None:
         """Reserve one tool call, or raise BudgetExceeded."""
-        if self._task.tool_calls + self._calls >= self._allowance.tool_calls:
+        if self._spent.tool_calls + self._calls >= self._allowance.tool_calls:
             raise BudgetExceeded(
                 f"the budget of {self._allowance.tool_calls} tool calls is used up"
             )
@@ -79,13 +79,13 @@ class Budget:
 
     def spent(self) -> bool:
         """Return whether any limit is used up, so that no further call can follow."""
-        task, allowance = self._task, self._allowance
+        used, allowance = self._spent, self._allowance
         tokens, cost = allowance.tokens, allowance.cost_usd
         return (
-            task.tool_calls >= allowance.tool_calls
-            or task.model_calls >= allowance.model_calls
-            or (tokens is not None and task.input_tokens + task.output_tokens >= tokens)
-            or (cost is not None and (task.cost_usd or 0) >= cost)
+            used.tool_calls >= allowance.tool_calls
+            or used.model_calls >= allowance.model_calls
+            or (tokens is not None and used.input_tokens + used.output_tokens >= tokens)
+            or (cost is not None and (used.cost_usd or 0) >= cost)
             or self.seconds_left() <= 0
         )
 
@@ -94,17 +94,17 @@ class Budget:
 
         Raises ConfigError if the cost is limited and the model has no price.
         """
-        task, allowance = self._task, self._allowance
-        if task.model_calls + self._models >= allowance.model_calls or self.seconds_left() <= 0:
+        used, allowance = self._spent, self._allowance
+        if used.model_calls + self._models >= allowance.model_calls or self.seconds_left() <= 0:
             return False
-        spent = task.input_tokens + task.output_tokens + self._tokens
+        spent = used.input_tokens + used.output_tokens + self._tokens
         if allowance.tokens is not None and spent + tokens > allowance.tokens:
             return False
         cost = cost_usd or 0.0
         if allowance.cost_usd is not None:
             if cost_usd is None:
                 raise ConfigError(NO_PRICE)
-            if (task.cost_usd or 0) + self._cost + cost > allowance.cost_usd:
+            if (used.cost_usd or 0) + self._cost + cost > allowance.cost_usd:
                 return False
         self._models += 1
         self._tokens += tokens

@@ -174,7 +174,7 @@ class Ledger:
         Written when the task is suspended; a crash before that loses it.
         """
         active_ms = self.active_ms(path, attempt) + round(1000 * seconds)
-        self.task.parked[path] = ParkedCall(
+        self.task.waits.parked[path] = ParkedCall(
             path,
             active_ms,
             attempt,
@@ -184,31 +184,31 @@ class Ledger:
 
     def attempt(self, path: CallPath) -> int:
         """Return the number of the attempt to resume, counted from 1."""
-        parked = self.task.parked.get(path)
+        parked = self.task.waits.parked.get(path)
         return 1 if parked is None else parked.attempt
 
     def active_ms(self, path: CallPath, attempt: int) -> int:
         """Return the milliseconds that an attempt worked before it waited; 0 if it did not wait."""
-        parked = self.task.parked.get(path)
+        parked = self.task.waits.parked.get(path)
         return parked.active_ms if parked is not None and parked.attempt == attempt else 0
 
     def computed_ms(self, path: CallPath, attempt: int) -> int:
         """Return the milliseconds of script time that an attempt used before it waited."""
-        parked = self.task.parked.get(path)
+        parked = self.task.waits.parked.get(path)
         return parked.computed_ms if parked is not None and parked.attempt == attempt else 0
 
     def entry(self, path: CallPath) -> int:
         """Return the number of this entry, from 1. Crashed entries count only for writes."""
-        parked = self.task.parked.get(path)
+        parked = self.task.waits.parked.get(path)
         return max(1 if parked is None else parked.entries + 1, self.task.entries.get(path, 0))
 
     def newest_answer(self, path: CallPath) -> QuestionAnswered | None:
         """Return the newest answer to the call itself or to a question that its code asked."""
-        task = self.task
-        asked_here = [at for at in task.answers if at == path or at.rpartition("/")[0] == path]
+        waits = self.task.waits
+        asked_here = [at for at in waits.answers if at == path or at.rpartition("/")[0] == path]
         if not asked_here:
             return None
-        return task.answers[max(asked_here, key=lambda answered: task.asked[answered])]
+        return waits.answers[max(asked_here, key=waits.asked.__getitem__)]
 
     def answer_to(self, path: CallPath) -> QuestionAnswered | None:
         """Return the answer to the question that this call asked, if there is one.
@@ -217,17 +217,17 @@ class Ledger:
         not tell a write that still waited from one that continued with the answer and was cut.
         """
         task = self.task
-        if path not in task.answers:
+        if path not in task.waits.answers:
             return self._answer_before(path)
-        answered_at = task.asked[path]
+        answered_at = task.waits.asked[path]
         earlier = (frame for frame, tick in task.entered.items() if tick < answered_at)
         if any(is_below(path, frame) and frame not in task.settled for frame in earlier):
             return None
-        return task.answers[path]
+        return task.waits.answers[path]
 
     def is_asked(self, path: CallPath) -> bool:
         """Return whether the call has asked its question, answered or not."""
-        return path in self.task.asked
+        return path in self.task.waits.asked
 
     async def ask(self, question: Question) -> None:
         """Record a question. It is committed and open when this returns."""
@@ -240,7 +240,7 @@ class Ledger:
 
     def value(self, tool_id: str, key: str, now: Moment) -> StateWritten | None:
         """Return a value that a tool stored in this task, unless it has expired."""
-        written = self.task.values.get((tool_id, key))
+        written = self.task.records.values.get((tool_id, key))
         if written is None or (written.expires_at is not None and written.expires_at <= now):
             return None
         return written
@@ -256,9 +256,9 @@ class Ledger:
     def _answer_before(self, path: CallPath) -> QuestionAnswered | None:
         """Return the answer to the same question in an earlier attempt of the call."""
         plain = _ATTEMPT.sub("", path)
-        if plain == path or not self.task.answers:
+        if plain == path or not self.task.waits.answers:
             return None
-        for asked_at, answered in self.task.answers.items():
+        for asked_at, answered in self.task.waits.answers.items():
             is_answer = answered.status is QuestionStatus.ANSWERED
             if is_answer and _ATTEMPT.sub("", asked_at) == plain:
                 return answered
@@ -271,11 +271,11 @@ class Ledger:
         code of the call itself was not running then.
         """
         task = self.task
-        if any(is_below(question.path, path) for question in task.waiting.values()):
+        if any(is_below(question.path, path) for question in task.waits.waiting.values()):
             return True
         below = (
             inner
-            for ticks in (task.asked, task.entered)
+            for ticks in (task.waits.asked, task.entered)
             for inner, tick in ticks.items()
             if tick > last_entry and is_below(inner, path)
         )

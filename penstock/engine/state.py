@@ -128,7 +128,7 @@ class SessionState:
             case CallStarted() | CallRetried() if path:
                 task.enter(event, path, self.tick)
             case QuestionAsked(question=question):
-                task.ask(question, self.tick)
+                task.waits.ask(question, self.tick)
             case QuestionAnswered():
                 task.answer(event, self.tick)
             case SkillsSelected():
@@ -149,7 +149,7 @@ class SessionState:
                 self._end(task, event)
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
-                    task.notes[note] = task.notes.get(note, 0) + 1
+                    task.records.notes[note] = task.records.notes.get(note, 0) + 1
             case CallStarted() | CallRetried() | NoteEmitted() | AgentStarted() | AgentReminded():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
@@ -163,7 +163,7 @@ class SessionState:
         """Add the time since the last event to the task's active time, unless it waited."""
         waits = task.is_suspended or task.blocked_on
         if not (waits or type(event) in (TaskResumed, TaskBlocked)):
-            task.active_ms += at - self.last_at
+            task.spent.active_ms += at - self.last_at
         self.last_at = at
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:

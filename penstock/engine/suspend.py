@@ -12,7 +12,7 @@ from penstock.core.call import is_below
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import PenstockError, Suspend
 from penstock.core.events.events import QuestionAnswered, TaskSuspended
-from penstock.core.ids import QuestionId, TaskId
+from penstock.core.ids import TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
@@ -29,7 +29,9 @@ async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
         return answered
     if not ledger.is_asked(question.path):
         await ledger.ask(question)
-    raise Suspend(_open_at(ledger.task, question))
+    # An earlier entry of the call may have asked under another id.
+    asked = (each for each in ledger.task.waits.waiting.values() if each.path == question.path)
+    raise Suspend(next((each.question_id for each in asked), question.question_id))
 
 
 def await_run(ledger: Ledger, run_id: TaskId) -> None:
@@ -37,21 +39,15 @@ def await_run(ledger: Ledger, run_id: TaskId) -> None:
 
     Raises Suspend otherwise. The call is entered again when the run has ended.
     """
-    task = ledger.task
-    if run_id not in task.runs_over:
-        task.awaited[run_id] = None
+    waits = ledger.task.waits
+    if run_id not in waits.runs_over:
+        waits.awaited[run_id] = None
         raise Suspend(run_id)
-
-
-def _open_at(task: TaskState, question: Question) -> QuestionId:
-    """Return the id of the open question at a path, which an earlier entry may have asked."""
-    ids = (asked.question_id for asked in task.waiting.values() if asked.path == question.path)
-    return next(ids, question.question_id)
 
 
 def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
     """Close the open questions of the task, or only those below a path."""
-    for question_id, question in list(task.waiting.items()):
+    for question_id, question in list(task.waits.waiting.items()):
         if not below or is_below(question.path, below):
             event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
             held.add(event, task.task_id)
@@ -62,16 +58,17 @@ def park(held: HeldLog, task: TaskState, *, heard: int) -> None:
 
     It may arrive while other calls still run. Then the task has work to do and must not suspend.
     """
-    if task.heard > heard:
+    waits = task.waits
+    if waits.heard > heard:
         return
-    if not (task.waiting or task.awaited):
+    if not (waits.waiting or waits.awaited):
         raise PenstockError(
             "a tool suspended its call without a question, so no answer could resume it"
         )
     suspended = TaskSuspended(
-        questions=tuple(task.waiting),
-        runs=tuple(sorted(task.awaited)),
-        parked=tuple(task.parked.values()),
+        questions=tuple(waits.waiting),
+        runs=tuple(sorted(waits.awaited)),
+        parked=tuple(waits.parked.values()),
     )
     held.add(suspended, task.task_id)
 
@@ -79,10 +76,10 @@ def park(held: HeldLog, task: TaskState, *, heard: int) -> None:
 async def expire(held: HeldLog, clock: Clock) -> None:
     """Close open questions whose time is over; an answer that is already in the log wins."""
     task = held.state.current
-    if task is None or not task.waiting or task.is_ended:
+    if task is None or not task.waits.waiting or task.is_ended:
         return
     now = clock.now()
-    for question in list(task.waiting.values()):
+    for question in list(task.waits.waiting.values()):
         if question.expires_at is not None and question.expires_at <= now:
             event = QuestionAnswered(
                 question_id=question.question_id,
@@ -97,5 +94,5 @@ def next_expiry(state: SessionState) -> Moment | None:
     """Return when the first open question of the log expires; None if none does."""
     if state.current is None or state.current.is_ended:
         return None
-    times = [question.expires_at for question in state.current.waiting.values()]
+    times = [question.expires_at for question in state.current.waits.waiting.values()]
     return min((time for time in times if time is not None), default=None)

@@ -21,7 +21,6 @@ from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import PenstockError
 from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId, TaskId
-from penstock.core.messages import Usage
 from penstock.core.task import Missing, TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
@@ -123,7 +122,7 @@ def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
     return TaskEnded(
         status=TaskStatus.FAILED,
         iterations=task.main.iteration,
-        usage=usage_of(task),
+        usage=task.spent.usage(),
         error=error,
     )
 
@@ -133,19 +132,8 @@ def cancelled(task: TaskState) -> TaskEnded:
     return TaskEnded(
         status=TaskStatus.CANCELLED,
         iterations=task.main.iteration,
-        usage=usage_of(task),
+        usage=task.spent.usage(),
         error=ErrorDetail(code=Cancelled.code, message="the task was cancelled", continuable=False),
-    )
-
-
-def usage_of(task: TaskState) -> Usage:
-    """Return the tokens, calls and cost of the task so far."""
-    return Usage(
-        input_tokens=task.input_tokens,
-        output_tokens=task.output_tokens,
-        model_calls=task.model_calls,
-        tool_calls=task.tool_calls,
-        cost_usd=task.cost_usd if task.model_calls else None,
     )
 
 

@@ -1,15 +1,16 @@
 """The state of one task: the fold of its events.
 
-It holds the agents' dialogues, calls, questions, awaited runs, and spent amounts. SessionState
-routes events here; each method applies one kind of event at a cost that does not grow with the
-history. `tick` numbers order what has no place in the log yet.
+It holds the agents' dialogues and calls; `waits` has questions and awaited runs (read by ledger and
+suspend), `spent` the amounts (read by the budget), `records` what tools left (read by tools).
+SessionState routes events here; each method applies one kind of event at a cost that does not grow
+with the history. `tick` numbers order what has no place in the log yet.
 
 A process holds thousands of waiting tasks, so fields that few tasks need are created on first
-access (`_first_use`): a thousand waiting tasks then take a megabyte less. Answers and ends of runs
-may arrive before the event that says the task waits for them, so both are remembered and `wait`
-compares. Shown by tests/engine/test_task_state.py and test_state.py.
+access (`_first_use`): a thousand waiting tasks then take a megabyte less. Shown by
+tests/engine/test_task_state.py and test_state.py.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -37,20 +38,134 @@ from penstock.core.events.flow_events import (
     FlowRequested,
 )
 from penstock.core.ids import ProfileId, QuestionId, TaskId
-from penstock.core.messages import UserMessage, is_informational
+from penstock.core.messages import Usage, UserMessage, is_informational
 from penstock.core.task import Missing, Question, is_withdrawn
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 
 Brief = MessageReceived | CallRequested | FlowRequested
 
 
-def _first_use(task: "TaskState", name: str) -> dict[Any, Any] | list[Any]:
+def _first_use(owner: object, name: str) -> Any:
     """Create a rarely used field on first access."""
-    if name not in _SELDOM:
-        raise AttributeError(name, name=name, obj=task)
-    made: dict[Any, Any] | list[Any] = [] if name == "story" else {}
-    setattr(task, name, made)
+    if (make := _SELDOM.get(name)) is None:
+        raise AttributeError(name, name=name, obj=owner)
+    made = make()
+    setattr(owner, name, made)
     return made
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a task has spent so far. The budget compares it with the allowance."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = 0.0
+    """None after a reply of a model without a price."""
+    active_ms: int = 0
+    """Time in which the task did not wait for people, runs or missing parts."""
+
+    def add(self, usage: Usage) -> None:
+        """Add one reply of a model."""
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.model_calls += 1
+        if self.cost_usd is not None:
+            self.cost_usd = None if usage.cost_usd is None else self.cost_usd + usage.cost_usd
+
+    def usage(self) -> Usage:
+        """Return the tokens, calls and cost so far."""
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            model_calls=self.model_calls,
+            tool_calls=self.tool_calls,
+            cost_usd=self.cost_usd if self.model_calls else None,
+        )
+
+
+@dataclass(slots=True)
+class Waits:
+    """What the calls of a task wait for: answers of people, ends of flow runs, next attempts.
+
+    Answers and ends of runs may arrive before the event that says the task waits for them, so both
+    are remembered and compared with what is awaited.
+    """
+
+    asked: dict[CallPath, int] = field(init=False)
+    """Calls with a question, with the session's tick at which it was asked or answered."""
+    waiting: dict[QuestionId, Question] = field(init=False)
+    answers: dict[CallPath, QuestionAnswered] = field(init=False)
+    questions: dict[QuestionId, CallPath] = field(init=False)
+    parked: dict[CallPath, ParkedCall] = field(init=False)
+    """Calls that wait or will be retried, including those not written to the log yet."""
+    awaited: dict[TaskId, None] = field(init=False)
+    """Flow runs that calls wait for, including those not written to the log yet."""
+    runs_over: dict[TaskId, None] = field(init=False)
+    """Runs that have ended."""
+    runs_ended: int = 0
+    """How many runs were awaited when their end arrived."""
+
+    __getattr__ = _first_use
+
+    @property
+    def heard(self) -> int:
+        """How many answers and ends of runs have arrived; `park` compares two readings."""
+        return len(self.answers) + self.runs_ended
+
+    def awaits(self, awaited: str) -> bool:
+        """Return whether this id is an open question or an unfinished run that a call awaits."""
+        return awaited in self.waiting or awaited in self.awaited
+
+    def ask(self, question: Question, tick: int) -> None:
+        """Record an open question."""
+        self.waiting[question.question_id] = question
+        self.questions[question.question_id] = question.path
+        self.asked[question.path] = tick
+
+    def answer(self, event: QuestionAnswered, tick: int) -> None:
+        """Record the answer to a question, or that it was closed without one."""
+        self.waiting.pop(event.question_id, None)
+        path = self.questions.get(event.question_id)
+        if path and path not in self.answers and is_withdrawn(event.status, event.answer):
+            self.asked.pop(path, None)  # a call that still needs the answer asks again
+        # The first answer of a person wins over an expiry that this process added at the same time.
+        elif path and (event.by is not None or path not in self.answers):
+            self.answers[path] = event
+            self.asked[path] = tick
+
+    def suspend(self, event: TaskSuspended) -> bool:
+        """Record what the calls wait for. Return False if some of it has already arrived."""
+        self.parked.update((call.path, call) for call in event.parked)
+        self.awaited.update((run, None) for run in event.runs if run not in self.runs_over)
+        return all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
+
+    def end_run(self, run_id: TaskId) -> bool:
+        """Record the end of a run. Return whether a call waited for it."""
+        self.runs_over[run_id] = None
+        if run_id not in self.awaited:
+            return False
+        del self.awaited[run_id]
+        self.runs_ended += 1
+        return True
+
+
+@dataclass(slots=True)
+class ToolRecords:
+    """What tools and scripts of a task left in the log, besides the outcomes of their calls."""
+
+    delivered: dict[CallPath, tuple[int, int]] = field(init=False)
+    """Calls of scripts: the tick at which they settled, and the script's clock then."""
+    notes: dict[tuple[CallPath, str], int] = field(init=False)
+    """How many author's events each call emitted, by type and by line."""
+    values: dict[tuple[str, str], StateWritten] = field(init=False)
+    """Values in the state of tools, by tool and key."""
+    secrets: dict[SecretGiven, None] = field(init=False)
+    """Secrets that tools received, in order of first use."""
+
+    __getattr__ = _first_use
 
 
 @dataclass(slots=True)
@@ -73,19 +188,9 @@ class TaskState:
     entered: dict[CallPath, int] = field(init=False)
     """Write calls, with the session's tick of their last entry."""
     entries: dict[CallPath, int] = field(init=False)
-    asked: dict[CallPath, int] = field(init=False)
-    """Calls with a question, with the session's tick at which it was asked or answered."""
-    waiting: dict[QuestionId, Question] = field(default_factory=dict)
-    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
-    questions: dict[QuestionId, CallPath] = field(init=False)
-    parked: dict[CallPath, ParkedCall] = field(init=False)
-    """Calls that wait or will be retried, including those not written to the log yet."""
-    awaited: dict[TaskId, None] = field(init=False)
-    """Flow runs that calls wait for, including those not written to the log yet."""
-    runs_over: dict[TaskId, None] = field(init=False)
-    """Runs that have ended. RunEnded may arrive before the event that says they are awaited."""
-    runs_ended: int = 0
-    """How many runs were awaited when their end arrived."""
+    waits: Waits = field(default_factory=Waits)
+    spent: Spent = field(default_factory=Spent)
+    records: ToolRecords = field(init=False)
     is_suspended: bool = False
     blocked_on: tuple[Missing, ...] = ()
     """What the last process that tried to resume the task lacked."""
@@ -93,20 +198,6 @@ class TaskState:
     cancelled_by: ProfileId | None = None
     """Who requested the cancel; None if there was no request or it came from the runtime."""
     is_ended: bool = False
-    input_tokens: int = 0
-    output_tokens: int = 0
-    model_calls: int = 0
-    tool_calls: int = 0
-    cost_usd: float | None = 0.0
-    active_ms: int = 0
-    delivered: dict[CallPath, tuple[int, int]] = field(init=False)
-    """Calls of scripts: the tick at which they settled, and the script's clock then."""
-    notes: dict[tuple[CallPath, str], int] = field(init=False)
-    """How many author's events each call emitted, by type and by line."""
-    values: dict[tuple[str, str], StateWritten] = field(init=False)
-    """Values in the state of tools, by tool and key."""
-    secrets: dict[SecretGiven, None] = field(init=False)
-    """Secrets that tools received, in order of first use."""
     prompt_prefix: str | None = None
     """Text of the project's prompt script; None until it has run."""
 
@@ -121,15 +212,6 @@ class TaskState:
         if not self.agents or path is None:
             return self.main
         return self.agents.get(frame_above(path), self.main)
-
-    @property
-    def heard(self) -> int:
-        """How many answers and ends of runs have arrived; `park` compares two readings."""
-        return len(self.answers) + self.runs_ended
-
-    def awaits(self, awaited: str) -> bool:
-        """Return whether this id is an open question or an unfinished run that a call awaits."""
-        return awaited in self.waiting or awaited in self.awaited
 
     @property
     def may_pass(self) -> bool:
@@ -164,12 +246,7 @@ class TaskState:
         if self.is_command:
             self.main.rounds.append(Round(reply, selected=selected))
             return
-        usage = reply.usage
-        self.input_tokens += usage.input_tokens
-        self.output_tokens += usage.output_tokens
-        self.model_calls += 1
-        if self.cost_usd is not None:
-            self.cost_usd = None if usage.cost_usd is None else self.cost_usd + usage.cost_usd
+        self.spent.add(reply.usage)
         self.dialogue_at(frame).add_reply(reply, selected)
 
     def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath) -> None:
@@ -187,46 +264,33 @@ class TaskState:
             self.entered[path], self.entries[path] = tick, self.entries.get(path, 0) + 1
             return
         # After a crash the attempt that was cut is resumed, not an earlier one.
-        entries = before.entries if (before := self.parked.get(path)) else 0
-        self.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
+        entries = before.entries if (before := self.waits.parked.get(path)) else 0
+        self.waits.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
 
     def settle(self, settled: CallSettled, path: CallPath | None, tick: int) -> None:
         """Record the outcome of a call."""
         if path is not None:
             self.settled[path] = settled
             if settled.clock_ms is not None:
-                self.delivered[path] = (tick, settled.clock_ms)
-            if self.parked:
-                self.parked.pop(path, None)
+                self.records.delivered[path] = (tick, settled.clock_ms)
+            if self.waits.parked:
+                self.waits.parked.pop(path, None)
         if settled.ran:
-            self.tool_calls += 1
+            self.spent.tool_calls += 1
         if settled.call_id is not None:
             self.dialogue_of(path).settle(settled.call_id, settled)
-
-    def ask(self, question: Question, tick: int) -> None:
-        """Record an open question."""
-        self.waiting[question.question_id] = question
-        self.questions[question.question_id] = question.path
-        self.asked[question.path] = tick
 
     def answer(self, event: QuestionAnswered, tick: int) -> None:
         """Record the answer to a question, or that it was closed without one."""
         self.is_suspended = False
-        self.waiting.pop(event.question_id, None)
-        path = self.questions.get(event.question_id)
-        if path and path not in self.answers and is_withdrawn(event.status, event.answer):
-            self.asked.pop(path, None)  # a call that still needs the answer asks again
-        # The first answer of a person wins over an expiry that this process added at the same time.
-        elif path and (event.by is not None or path not in self.answers):
-            self.answers[path] = event
-            self.asked[path] = tick
+        self.waits.answer(event, tick)
 
     def keep(self, event: PromptResolved | SecretGiven | StateWritten) -> None:
         """Record a stored value, a secret that was used, or the prompt prefix."""
         if isinstance(event, StateWritten):
-            self.values[event.tool_id, event.key] = event
+            self.records.values[event.tool_id, event.key] = event
         elif isinstance(event, SecretGiven):
-            self.secrets[event] = None
+            self.records.secrets[event] = None
         else:
             self.prompt_prefix = event.text
 
@@ -235,18 +299,22 @@ class TaskState:
         if isinstance(event, TaskBlocked):
             self.blocked_on = event.blocked_on
             return
-        self.parked.update((call.path, call) for call in event.parked)
-        self.awaited.update((run, None) for run in event.runs if run not in self.runs_over)
-        waits = all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
-        self.is_suspended = waits and not self.cancel_requested
+        # Everything may have arrived before this event was written: then the task does not wait.
+        self.is_suspended = self.waits.suspend(event) and not self.cancel_requested
 
     def end_run(self, run_id: TaskId) -> None:
         """Record the end of a run; the task resumes if it waited for it."""
-        self.runs_over[run_id] = None
-        if run_id in self.awaited:
-            del self.awaited[run_id]
-            self.runs_ended += 1
+        if self.waits.end_run(run_id):
             self.is_suspended = False
 
 
-_SELDOM = frozenset(each.name for each in fields(TaskState) if not each.init)
+_SELDOM: Mapping[str, Callable[[], Any]] = {
+    **{
+        each.name: dict
+        for group in (TaskState, Waits, ToolRecords)
+        for each in fields(group)
+        if not each.init
+    },
+    "story": list,
+    "records": ToolRecords,
+}

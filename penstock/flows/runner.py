@@ -176,7 +176,7 @@ class FlowRunner(Struct):
     def _has_waited(self, step_id: str) -> bool:
         """Whether a visit from an earlier activation waited, and no question of it is open now."""
         frame = self._frame(step_id)
-        asked = (waiting.path for waiting in self.ledger.task.waiting.values())
+        asked = (waiting.path for waiting in self.ledger.task.waits.waiting.values())
         still_waits = any(path == frame or is_below(path, frame) for path in asked)
         return not still_waits and self.shared.frame_events.costs.waits(frame)
 
@@ -294,7 +294,7 @@ class FlowRunner(Struct):
     def _active_ms_now(self) -> int:
         """Return the active time of the run until now, in milliseconds."""
         since = self.shared.world.clock.now() - self.ledger.held.state.last_at
-        return self.ledger.task.active_ms + max(since, 0)
+        return self.ledger.task.spent.active_ms + max(since, 0)
 
     def _will_retry(self, step: Step, event: StepSettled) -> bool:
         if step.retry is None or event.outcome is not Outcome.SOFT or event.source in NO_RETRY:

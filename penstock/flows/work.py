@@ -30,7 +30,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
-from penstock.engine.task_body import failed, usage_of
+from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import Step
 from penstock.flows.parsing import started_flow
@@ -116,7 +116,7 @@ class FlowWork(Struct, kw_only=True):
             return
         # What had arrived when the work began: `park` must not suspend a task whose answer came
         # since.
-        heard = task.heard
+        heard = task.waits.heard
         try:
             await flow_runner.conduct()
         except Suspend:
@@ -162,7 +162,7 @@ class FlowWork(Struct, kw_only=True):
             promised=promised_ids(source, flow),
         )
         frame_events = FrameEvents(task)
-        budget = Budget(allowance_of(self.world.limits), task, self.world.clock)
+        budget = Budget(allowance_of(self.world.limits), task.spent, self.world.clock)
         # Time that earlier activations spent in pauses before retries is not part of the budget.
         budget.rest(frame_events.rested_ms / 1000)
         ledger = Ledger(held, task, budget, self.key)
@@ -184,14 +184,14 @@ class FlowWork(Struct, kw_only=True):
         if run.plan.status is RunStatus.SUCCESS:
             return TaskEnded(
                 status=TaskStatus.SUCCEEDED,
-                usage=usage_of(task),
+                usage=task.spent.usage(),
                 envelope=Envelope.success(result),
             )
         is_aborted = run.plan.status is RunStatus.ABORTED
         error = ErrorDetail(code=FAILED, message=run.failure or "the flow failed")
         return TaskEnded(
             status=TaskStatus.CANCELLED if is_aborted else TaskStatus.FAILED,
-            usage=usage_of(task),
+            usage=task.spent.usage(),
             error=error,
             envelope=Envelope(Status.FAILED, result, error),
         )

@@ -100,7 +100,7 @@ class Workbench:
         state, now = fold(log_id, await self.log.read(log_id)), self.world.clock.monotonic()
         held = HeldLog(self.log, lease, state, self.world, since=now)
         task = held.state.current or cast("TaskState", held.state.next_task())
-        self.ledger = Ledger(held, task, Budget(self.allowance, task, self.world.clock), _KEY)
+        self.ledger = Ledger(held, task, Budget(self.allowance, task.spent, self.world.clock), _KEY)
         self.enter()
 
     def enter(self) -> None:
@@ -145,7 +145,7 @@ class Workbench:
     @property
     def questions(self) -> list[Question]:
         """The open questions, oldest first."""
-        return list(self.ledger.task.waiting.values())
+        return list(self.ledger.task.waits.waiting.values())
 
     async def events(self) -> list[Event]:
         """Return every event of the task."""

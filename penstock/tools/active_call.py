@@ -102,7 +102,7 @@ class ActiveCall:
         if self.began is None:
             return 0
         ran = round(1000 * (clock.monotonic() - self.began))
-        if self.ledger.task.parked and self.invocation is not None:
+        if self.ledger.task.waits.parked and self.invocation is not None:
             ran += self.ledger.active_ms(self.call.path, self.invocation.attempt)
         return ran
 

@@ -73,7 +73,7 @@ class DetachedCalls:
         if self._ledger.find(call.path) is not None:
             return None
         name = _name(call.path)
-        if wait and (PARTITION, name) not in self._ledger.task.values:
+        if wait and (PARTITION, name) not in self._ledger.task.records.values:
             return None
         written = self._values.find(PARTITION, name)
         if written is None:
@@ -91,7 +91,7 @@ class DetachedCalls:
     def _has_started_itself(self, path: CallPath) -> bool:
         """Whether the call started under its own path before an equal one was detached."""
         task = self._ledger.task
-        return any(_is_in(open_path, path) for open_path in (*task.asked, *task.entered))
+        return any(_is_in(open_path, path) for open_path in (*task.waits.asked, *task.entered))
 
     def _take(self, call: Call, detached: Call) -> None:
         """Record the caller. Only this caller receives the outcome."""
@@ -123,7 +123,7 @@ class DetachedCalls:
         return CallPath(f"{self._invocation.call.path}/{DETACHED}/{own}")
 
     def _suspended(self, detached: Call) -> Envelope:
-        waiting = self._ledger.task.waiting.values()
+        waiting = self._ledger.task.waits.waiting.values()
         inside = [question for question in waiting if _is_in(question.path, detached.path)]
         return suspended([question.question_id for question in inside])
 

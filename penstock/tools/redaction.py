@@ -128,7 +128,7 @@ class GivenSecrets:
             return known[task.task_id]
         secrets = TaskSecrets()
         if vault is not None:
-            await _add_recorded(secrets.redactor, tuple(task.secrets), vault)
+            await _add_recorded(secrets.redactor, tuple(task.records.secrets), vault)
         # Another call of the task may have filled it while this one waited for the vault.
         return known.setdefault(task.task_id, secrets)
 
@@ -136,7 +136,7 @@ class GivenSecrets:
 def note_given(ledger: Ledger, path: CallPath, scope: Scope, key: str) -> None:
     """Record in the log, once per task, that a call received a secret."""
     given = SecretGiven(scope=scope, key=key)
-    if given not in ledger.task.secrets:
+    if given not in ledger.task.records.secrets:
         ledger.add(given, path)
 
 

@@ -60,7 +60,7 @@ class TaskValues:
         if not isinstance(if_revision, AnyRevision) and if_revision != revision:
             return revision
         # From the last write even if it has expired: a revision is never used again.
-        last = self._ledger.task.values.get((partition, key))
+        last = self._ledger.task.records.values.get((partition, key))
         return StateWritten(
             tool_id=partition,
             key=key,

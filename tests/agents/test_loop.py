@@ -52,7 +52,7 @@ async def enter(
     invoker = Invoker(Registry([Act("tool")]), Rules(), resources, world=world)
     someone, ledger = agent(**settings), ledger_of(held)
     if allowance is not None:
-        ledger.budget = Budget(allowance, ledger.task, world.clock)
+        ledger.budget = Budget(allowance, ledger.task.spent, world.clock)
     model = ScriptedModel(replies)
     caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
     agent_model = AgentModel(

@@ -210,8 +210,8 @@ def live(state: SessionState) -> tuple[Any, ...]:
     """What decides how the task goes on."""
     task = state.current
     assert task is not None
-    answers = {path: (each.status, each.answer) for path, each in task.answers.items()}
-    return state.seq, task.is_ended, set(task.waiting), answers
+    answers = {path: (each.status, each.answer) for path, each in task.waits.answers.items()}
+    return state.seq, task.is_ended, set(task.waits.waiting), answers
 
 
 BETWEEN: list[tuple[list[Entry], type[Exception]]] = [

@@ -150,7 +150,7 @@ async def ask_for_an_hour(held: HeldLog, task: TaskState) -> None:
         held.add(TaskStarted(), task.task_id)
         expires = Moment(held.state.last_at + 3_600_000)
         held.add(QuestionAsked(question=question("a", expires_at=expires)), task.task_id)
-        held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+        held.add(TaskSuspended(questions=tuple(task.waits.waiting)), task.task_id)
     else:
         held.add(ended(), task.task_id)
 

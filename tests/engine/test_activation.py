@@ -72,8 +72,8 @@ async def wait_for_ann(held: HeldLog, task: TaskState) -> None:
     if task.started is None:
         held.add(TaskStarted(), task.task_id)
         held.add(QuestionAsked(question=question("a")), task.task_id)
-    if task.waiting:
-        held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+    if task.waits.waiting:
+        held.add(TaskSuspended(questions=tuple(task.waits.waiting)), task.task_id)
     else:
         held.add(ended(), task.task_id)
 

@@ -6,21 +6,13 @@ import pytest
 
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.errors import ConfigError
-from penstock.core.ids import TaskId
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import Spent
 from penstock.testing.clock import FakeClock
 
 
-def task_with(**spent: Any) -> TaskState:
-    task = TaskState(TaskId("task_1"), None)
-    for name, value in spent.items():
-        setattr(task, name, value)
-    return task
-
-
 def test_what_is_reserved_counts_until_it_is_given_back() -> None:
-    budget = Budget(Allowance(tool_calls=2), task_with(tool_calls=1), FakeClock())
+    budget = Budget(Allowance(tool_calls=2), Spent(tool_calls=1), FakeClock())
     budget.reserve_call()
     with pytest.raises(BudgetExceeded, match="2 tool calls"):
         budget.reserve_call()
@@ -56,12 +48,12 @@ def test_budgets_are_not_continuable() -> None:
 def test_whether_a_model_call_fits(
     allowance: Allowance, spent: dict[str, Any], tokens: int, fits: bool
 ) -> None:
-    budget = Budget(allowance, task_with(**spent), FakeClock())
+    budget = Budget(allowance, Spent(**spent), FakeClock())
     assert budget.reserve_model(tokens, tokens / 1000) is fits
 
 
 def test_model_calls_in_flight_share_what_is_left() -> None:
-    budget = Budget(Allowance(tokens=100), task_with(), FakeClock())
+    budget = Budget(Allowance(tokens=100), Spent(), FakeClock())
     assert budget.reserve_model(60)
     assert not budget.reserve_model(60)
     budget.settle_model(60)
@@ -70,7 +62,7 @@ def test_model_calls_in_flight_share_what_is_left() -> None:
 
 def test_money_in_flight_is_shared_as_well() -> None:
     """The page: "Reserve before the work … Afterwards the reservation becomes the real usage."."""
-    budget = Budget(Allowance(cost_usd=1), task_with(cost_usd=0.2), FakeClock())
+    budget = Budget(Allowance(cost_usd=1), Spent(cost_usd=0.2), FakeClock())
     assert budget.reserve_model(1, 0.6)
     assert not budget.reserve_model(1, 0.6)
     budget.settle_model(1, 0.6)
@@ -79,14 +71,14 @@ def test_money_in_flight_is_shared_as_well() -> None:
 
 def test_money_cannot_be_bounded_where_nothing_has_a_price() -> None:
     """The page: "a model without a price refuses this setting"."""
-    budget = Budget(Allowance(cost_usd=1), task_with(), FakeClock())
+    budget = Budget(Allowance(cost_usd=1), Spent(), FakeClock())
     with pytest.raises(ConfigError, match=r"budget_cost_usd .* no price: set input_price"):
         budget.reserve_model(1, None)
 
 
 def test_a_model_that_is_free_keeps_every_bound() -> None:
     """A price of 0 is one: `input_price = 0` is what the refusal asks for."""
-    budget = Budget(Allowance(cost_usd=1), task_with(cost_usd=0.99), FakeClock())
+    budget = Budget(Allowance(cost_usd=1), Spent(cost_usd=0.99), FakeClock())
     assert budget.reserve_model(1_000_000, 0.0)
 
 
@@ -105,12 +97,12 @@ def test_a_model_that_is_free_keeps_every_bound() -> None:
     ],
 )
 def test_what_is_used_up(allowance: Allowance, spent: dict[str, Any], is_spent: bool) -> None:
-    assert Budget(allowance, task_with(**spent), FakeClock()).spent() is is_spent
+    assert Budget(allowance, Spent(**spent), FakeClock()).spent() is is_spent
 
 
 def test_seconds_count_from_the_activation_on_top_of_those_before() -> None:
     clock = FakeClock()
-    budget = Budget(Allowance(seconds=10), task_with(active_ms=4_000), clock)
+    budget = Budget(Allowance(seconds=10), Spent(active_ms=4_000), clock)
     clock.advance(5)
     assert budget.seconds_left() == pytest.approx(1)
     budget.reserve_call()
@@ -121,7 +113,7 @@ def test_seconds_count_from_the_activation_on_top_of_those_before() -> None:
 
 def test_time_in_which_a_task_only_waited_does_not_count() -> None:
     clock = FakeClock()
-    budget = Budget(Allowance(seconds=60), TaskState(TaskId("t"), None), clock)
+    budget = Budget(Allowance(seconds=60), Spent(), clock)
     clock.advance(100)
     assert budget.spent()
     budget.rest(90)
@@ -131,7 +123,7 @@ def test_time_in_which_a_task_only_waited_does_not_count() -> None:
 
 @pytest.mark.parametrize(("active_ms", "fits"), [(9_999, True), (10_000, False), (10_001, False)])
 def test_no_call_begins_when_the_seconds_are_used_up(active_ms: int, fits: bool) -> None:
-    budget = Budget(Allowance(seconds=10), task_with(active_ms=active_ms), FakeClock())
+    budget = Budget(Allowance(seconds=10), Spent(active_ms=active_ms), FakeClock())
     if fits:
         budget.reserve_call()
         return

@@ -127,8 +127,8 @@ def test_a_call_belongs_to_the_agent_that_asked_though_another_asked_later() -> 
     assert task is not None
     found = {path: each.said.messages[-1].content for path, each in task.agents.items()}
     assert found == {DRAFT: "a done", REVIEW: "b done"}
-    assert task.tool_calls == 2
-    assert task.model_calls == 2
+    assert task.spent.tool_calls == 2
+    assert task.spent.model_calls == 2
 
 
 def test_a_reply_that_is_taken_back_is_that_of_one_agent() -> None:

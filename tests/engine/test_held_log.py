@@ -116,7 +116,7 @@ async def test_an_own_event_is_not_taken_in_twice() -> None:
     await held.refresh()
     await held.refresh()
     assert held.state.current
-    assert held.state.current.model_calls == 1
+    assert held.state.current.spent.model_calls == 1
     assert held.state.seq == 5
 
 
@@ -226,8 +226,8 @@ def snapshot(state: SessionState) -> Any:
             task.cancel_requested,
             task.is_ended,
             task.main.reply,
-            sorted(task.waiting),
-            task.answers,
+            sorted(task.waits.waiting),
+            task.waits.answers,
             task.settled,
             task.main.said.requests,
         ),
@@ -262,8 +262,8 @@ class Holder:
             return
         elif what == "cancel":
             entry = Entry(CancelRequested(), task.task_id)
-        elif task.waiting:
-            asked = next(iter(task.waiting.values()))
+        elif task.waits.waiting:
+            asked = next(iter(task.waits.waiting.values()))
             entry = Entry(answered(str(asked.question_id).removeprefix("q_")), task.task_id)
         else:
             return
@@ -287,12 +287,14 @@ class Holder:
         elif what == "settle" and open_calls:
             name = open_calls[-1].call_id
             held.add(outcome(name), task.task_id, path_of(name))
-        elif what == "ask" and open_calls and path_of(open_calls[0].call_id) not in task.asked:
+        elif (
+            what == "ask" and open_calls and path_of(open_calls[0].call_id) not in task.waits.asked
+        ):
             asked = question(open_calls[0].call_id)
             held.add(QuestionAsked(question=asked), task.task_id, asked.path)
             held.submit()
-        elif what == "park" and task.waiting:
-            held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+        elif what == "park" and task.waits.waiting:
+            held.add(TaskSuspended(questions=tuple(task.waits.waiting)), task.task_id)
         elif what == "resume":
             held.add(TaskResumed(), task.task_id)
         elif what == "end":

@@ -171,7 +171,7 @@ def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:
     for at, event in times:
         state.apply(event, ONE, None, at)
     assert state.current
-    assert state.current.active_ms == 3_000 + 2_000
+    assert state.current.spent.active_ms == 3_000 + 2_000
 
 
 def test_a_selection_grows_belongs_to_the_session_and_a_round_keeps_the_one_it_had() -> None:

@@ -28,7 +28,7 @@ async def test_a_question_is_asked_once_however_often_its_call_is_entered() -> N
         again = replace(question("a"), question_id=QuestionId(f"q_{number}"))
         with pytest.raises(Suspend):
             await ask(ledger, again)
-    assert list(ledger.task.waiting) == ["q_0"]
+    assert list(ledger.task.waits.waiting) == ["q_0"]
     assert ledger.held.state.seq == 4
 
 
@@ -69,7 +69,7 @@ async def test_the_time_of_a_call_is_kept_when_an_answer_came_before_the_task_wa
     await held.commit()
     current = fold(LOG, await log.read(LOG)).current
     assert current
-    assert current.parked == {path_of("a"): ParkedCall(path_of("a"), 1750, entries=2)}
+    assert current.waits.parked == {path_of("a"): ParkedCall(path_of("a"), 1750, entries=2)}
     assert [ledger.active_ms(path_of("a"), attempt) for attempt in (1, 2)] == [1750, 0]
 
 
@@ -115,7 +115,7 @@ async def test_a_run_whose_end_was_told_is_not_waited_for() -> None:
     held = await held_log(TaskStarted(), RunEnded(run_id=RUN))
     ledger = ledger_of(held)
     await_run(ledger, RUN)
-    assert (list(ledger.task.awaited), ledger.task.heard) == ([], 0)
+    assert (list(ledger.task.waits.awaited), ledger.task.waits.heard) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ async def test_withdrawing_closes_the_questions_of_the_task_or_of_one_call(
     task = held.state.current
     assert task
     withdraw(held, task, below=below)
-    assert sorted(task.waiting) == open_after
+    assert sorted(task.waits.waiting) == open_after

@@ -38,7 +38,6 @@ from penstock.engine.task_body import (
     ignore_end,
     internal_error,
     lack_nothing,
-    usage_of,
 )
 from penstock.engine.task_state import Brief, TaskState
 from penstock.store.logs.log import Lease
@@ -260,7 +259,7 @@ def test_an_end_tells_what_was_spent(status: TaskStatus) -> None:
     task = TaskState(ONE, MESSAGE)
     task.add_reply(replace(ASKED, usage=Usage(input_tokens=7, output_tokens=2)), None, ())
     ended = cancelled(task) if status is TaskStatus.CANCELLED else failed(task, internal_error("x"))
-    assert (ended.status, ended.iterations, ended.usage) == (status, 1, usage_of(task))
+    assert (ended.status, ended.iterations, ended.usage) == (status, 1, task.spent.usage())
     assert (ended.usage.input_tokens, ended.usage.model_calls) == (7, 1)
     assert ended.error
     assert ended.error.code == ("CANCELLED" if status is TaskStatus.CANCELLED else "INTERNAL_ERROR")

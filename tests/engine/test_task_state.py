@@ -25,16 +25,16 @@ def test_spending_adds_up_and_has_no_price_once_one_is_missing() -> None:
     state = folded(message(), TaskStarted(), reply(1, "a", usage=first), outcome("a"))
     task = state.current
     assert task
-    assert (task.input_tokens, task.output_tokens, task.cost_usd) == (5, 2, 0.5)
-    assert (task.model_calls, task.tool_calls) == (1, 1)
+    assert (task.spent.input_tokens, task.spent.output_tokens, task.spent.cost_usd) == (5, 2, 0.5)
+    assert (task.spent.model_calls, task.spent.tool_calls) == (1, 1)
     state.apply(reply(2, text="x", usage=Usage(input_tokens=1)), ONE, None, 9)
-    assert (task.input_tokens, task.cost_usd) == (6, None)
+    assert (task.spent.input_tokens, task.spent.cost_usd) == (6, None)
 
 
 def test_a_call_that_did_not_run_is_not_counted() -> None:
     state = folded(message(), TaskStarted(), reply(1, "a"), outcome("a", ran=False))
     assert state.current
-    assert state.current.tool_calls == 0
+    assert state.current.spent.tool_calls == 0
 
 
 @pytest.mark.parametrize("order", [["person", "nobody"], ["nobody", "person"]])
@@ -42,14 +42,18 @@ def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> N
     said = {"person": answered("a", decision="approve"), "nobody": answered("a", None)}
     task = folded(*ASKED, *[said[each] for each in order]).current
     assert task
-    assert task.answers[path_of("a")].answer == {"decision": "approve"}
+    assert task.waits.answers[path_of("a")].answer == {"decision": "approve"}
 
 
 @pytest.mark.parametrize("events", [[withdrawn("a")], [answered("a"), withdrawn("a")]])
 def test_what_was_withdrawn_was_not_asked_unless_a_person_was_first(events: list[Any]) -> None:
     task = folded(*ASKED, *events).current
     assert task
-    assert (path_of("a") in task.asked) == (path_of("a") in task.answers) == (len(events) > 1)
+    assert (
+        (path_of("a") in task.waits.asked)
+        == (path_of("a") in task.waits.answers)
+        == (len(events) > 1)
+    )
 
 
 IN_RUNS = TaskSuspended(questions=(), runs=(TaskId("task_8"), TaskId("task_9")))
@@ -76,13 +80,13 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
 ) -> None:
     state = folded(message(), TaskStarted(), *events)
     assert state.current
-    assert (state.current.is_suspended, set(state.current.awaited)) == (waits, awaited)
+    assert (state.current.is_suspended, set(state.current.waits.awaited)) == (waits, awaited)
 
 
 def test_what_few_tasks_have_is_made_when_it_is_looked_at() -> None:
     task = TaskState(ONE, None)
-    assert task.parked is task.parked
-    assert (task.parked, task.story) == ({}, [])
+    assert task.waits.parked is task.waits.parked
+    assert (task.waits.parked, task.story) == ({}, [])
     with pytest.raises(AttributeError, match="parket"):
         _ = getattr(task, "parket")  # noqa: B009  mypy knows that there is none
 
@@ -92,6 +96,6 @@ def test_an_outcome_ends_the_wait_of_its_own_call_alone() -> None:
     task = state.current
     assert task
     for name in "ab":
-        task.parked[path_of(name)] = ParkedCall(path_of(name), 5)
+        task.waits.parked[path_of(name)] = ParkedCall(path_of(name), 5)
     state.apply(outcome("a"), ONE, path_of("a"), 9)
-    assert list(task.parked) == [path_of("b")]
+    assert list(task.waits.parked) == [path_of("b")]

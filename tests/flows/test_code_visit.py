@@ -82,7 +82,7 @@ async def test_a_budget_that_is_used_up_ends_the_flow(
     """Budget of the task tree: hard, `budget`."""
     bench = await workbench_for(GOOD)
     task = bench.ledger.task
-    budget = Budget(allowance, task, bench.world.clock)
+    budget = Budget(allowance, task.spent, bench.world.clock)
     ended = await pursue(
         code_environment, bench, Ledger(bench.ledger.held, task, budget, bytes(32))
     )

@@ -101,7 +101,7 @@ def ledger_of(held: HeldLog) -> Ledger:
     """Return the ledger of the task at work."""
     task = held.state.current
     assert task
-    return Ledger(held, task, Budget(Allowance(), task, FakeClock()), KEY)
+    return Ledger(held, task, Budget(Allowance(), task.spent, FakeClock()), KEY)
 
 
 def folded_with(*events: Event) -> SessionState:

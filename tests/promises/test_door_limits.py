@@ -37,7 +37,7 @@ async def test_nothing_waits_for_another_attempt_longer_than_the_task_may_work(
         raise UpstreamUnavailable("no answer")
 
     bench = await open_workbench(flaky, clock=clock)
-    bench.ledger.budget = Budget(Allowance(seconds=5), bench.ledger.task, clock)
+    bench.ledger.budget = Budget(Allowance(seconds=5), bench.ledger.task.spent, clock)
     work = asyncio.create_task(bench.call("flaky"))
     await clock.elapse(5)
     assert (code(await work), runs, clock.monotonic()) == (expected, [0], 5)

@@ -36,7 +36,7 @@ async def test_a_direct_call_is_the_root_of_what_it_calls(origin: Origin, is_roo
 async def test_a_budget_reservation_is_released_if_there_was_one() -> None:
     bench = await open_workbench(Act("add"))
     active_call = ActiveCall(CALL, Caller(origin=Origin.MODEL), bench.ledger)
-    budget = Budget(Allowance(tool_calls=1), bench.ledger.task, FakeClock())
+    budget = Budget(Allowance(tool_calls=1), bench.ledger.task.spent, FakeClock())
     active_call.ledger.budget = budget
     active_call.release_budget()
     budget.reserve_call()
@@ -121,7 +121,7 @@ async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: 
     clock = FakeClock()
     bench = await open_workbench(look := Act("look"), clock=clock)
     ledger = bench.ledger
-    ledger.budget = Budget(Allowance(seconds=1), ledger.task, clock)
+    ledger.budget = Budget(Allowance(seconds=1), ledger.task.spent, clock)
     clock.advance(1 - left)
     assert code(await bench.call("look")) == "BUDGET_EXCEEDED"
     assert look.runs == []
@@ -133,14 +133,14 @@ async def test_a_call_that_ends_in_any_way_releases_its_reservation() -> None:
         Act("look"), Act("fails", raising(ToolFailed("no"))), Act("waits", raising(Suspend("q")))
     )
     ledger = bench.ledger
-    ledger.budget = Budget(Allowance(tool_calls=5), ledger.task, bench.world.clock)
+    ledger.budget = Budget(Allowance(tool_calls=5), ledger.task.spent, bench.world.clock)
     for tool_id in ("look", "fails", "look"):
         await bench.call(tool_id)
     for _ in range(5):
         with pytest.raises(Suspend):
             await bench.call("waits")
         bench.enter()
-    assert ledger.task.tool_calls == 3
+    assert ledger.task.spent.tool_calls == 3
 
 
 @pytest.mark.parametrize(("kind", "is_noted"), [(SCRIPT, True), ("python", False)])

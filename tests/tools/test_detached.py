@@ -250,7 +250,7 @@ async def test_each_equal_call_that_is_not_waited_for_is_one_of_its_own() -> Non
     for _ in range(4):
         await bench.call("posts", {"wait": False})
     assert len(send.runs) == 4
-    assert bench.ledger.task.tool_calls == 8
+    assert bench.ledger.task.spent.tool_calls == 8
 
 
 async def test_what_marks_a_wait_is_no_call_that_the_budget_counts() -> None:
@@ -261,4 +261,4 @@ async def test_what_marks_a_wait_is_no_call_that_the_budget_counts() -> None:
     await bench.answer({"decision": "approve"})
     bench.enter()
     assert (await bench.call("posts", {"wait": True})).ok
-    assert bench.ledger.task.tool_calls == 2
+    assert bench.ledger.task.spent.tool_calls == 2

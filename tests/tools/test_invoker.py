@@ -235,7 +235,7 @@ async def test_a_deny_that_came_meanwhile_holds(counted: Counted) -> None:
 async def test_a_budget_of_calls_ends(counted: Counted) -> None:
     bench = await open_workbench(counted.look)
     ledger = bench.ledger
-    ledger.budget = Budget(Allowance(tool_calls=1), ledger.task, bench.world.clock)
+    ledger.budget = Budget(Allowance(tool_calls=1), ledger.task.spent, bench.world.clock)
     assert code(await bench.call("look")) == "success"
     envelope = await bench.call("look")
     assert envelope.error
@@ -385,9 +385,9 @@ async def test_a_call_is_settled_once_and_counts_once(counted: Counted) -> None:
     (settled,) = await bench.settled()
     assert (settled.tool_id, settled.context, settled.preview) == ("look", '{"n":1}', "1 field: n")
     assert settled.ran
-    assert bench.ledger.task.tool_calls == 1
+    assert bench.ledger.task.spent.tool_calls == 1
     await bench.call("nothing_such")
-    assert bench.ledger.task.tool_calls == 1
+    assert bench.ledger.task.spent.tool_calls == 1
 
 
 async def test_a_refused_call_is_settled_without_coming_to_the_door(counted: Counted) -> None:

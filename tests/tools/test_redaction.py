@@ -108,7 +108,7 @@ async def test_a_task_knows_nothing_of_the_secrets_of_another() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
     known = (await secrets.of(bench.ledger, await given(bench))).redactor
     bench.ledger.task.task_id = TaskId("task_other")
-    bench.ledger.task.secrets.clear()
+    bench.ledger.task.records.secrets.clear()
     other = (await secrets.of(bench.ledger, None)).redactor
     assert (known.has_any, other.has_any) == (True, False)
 

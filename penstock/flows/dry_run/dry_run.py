@@ -254,7 +254,7 @@ def discarding_ledger(world: World, command: str) -> Ledger:
     held.add(TaskStarted(), TASK)
     task = held.state.current
     assert task is not None  # noqa: S101  the events above start it
-    return Ledger(held, task, Budget(_ANY, task, world.clock), _KEY)
+    return Ledger(held, task, Budget(_ANY, task.spent, world.clock), _KEY)
 
 
 def dry_findings(read: ParsedFlow, dry: DryRun) -> Sequence[Diagnostic]:

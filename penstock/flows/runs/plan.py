@@ -301,7 +301,7 @@ class IdleSteps(Struct):
         answered = [
             step_id
             for step_id, suspend in self.waiting.items()
-            if not any(map(task.awaits, suspend.awaited))
+            if not any(map(task.waits.awaits, suspend.awaited))
         ]
         for step_id in answered:
             del self.waiting[step_id]

@@ -22,7 +22,6 @@ from penstock.core.events.flow_events import (
     StepStarted,
 )
 from penstock.core.messages import NOTHING_SPENT, Usage
-from penstock.engine.task_body import usage_of
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import Flow, Step
 from penstock.flows.runs.plan import Aborted, Jumped, Notice, Plan, RunStatus, Skipped
@@ -210,14 +209,14 @@ def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") ->
         "status": status.value,
         "task": run.task,
         "stepCount": sum(isinstance(event, StepStarted) for _, event in task.story),
-        "totalDuration": task.active_ms,
+        "totalDuration": task.spent.active_ms,
         "results": {name: _entry(run, name, result) for name, result in run.results.items()},
         "forks": {
             name: _fork(fork.answer, fork.notes)
             for name, fork in (run.forks_inside | run.forks).items()
         },
         "lastResult": None if newest is None else newest.to_wire(),
-        "usage": _usage(usage_of(task)),
+        "usage": _usage(task.spent.usage()),
         "warnings": warnings_of(task),
     }
     why = reason or run.failure

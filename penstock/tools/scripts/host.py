@@ -105,7 +105,7 @@ class Host:
         self._close = close
         self._asked = 0
         self._lines = 0
-        notes = invocation.ledger.task.notes
+        notes = invocation.ledger.task.records.notes
         self._printed = notes.get((invocation.call.path, CONSOLE), 0)
         """How many lines earlier entries printed."""
         self._before = Counter(notes) if invocation.attempt > 1 else Counter()

@@ -89,7 +89,9 @@ class ToolCalls:
         async with self._places:
             envelope = await self._detached.make(call, wait=wait)
         self._recording.count(envelope.output)
-        _, at_ms = self._invocation.ledger.task.delivered.get(call.path, (0, self._clock.now()))
+        _, at_ms = self._invocation.ledger.task.records.delivered.get(
+            call.path, (0, self._clock.now())
+        )
         return HostCallResult(value=wire(envelope), at_ms=at_ms)
 
     def _note(self, call: Call, envelope: Envelope) -> int:
@@ -103,7 +105,9 @@ class ToolCalls:
             return
         self._warned.add(tool_id)
         # Earlier entries stored their warnings; the order of first calls is the same in each entry.
-        warned_before = invocation.ledger.task.notes.get((invocation.call.path, STRONGER), 0)
+        warned_before = invocation.ledger.task.records.notes.get(
+            (invocation.call.path, STRONGER), 0
+        )
         if len(self._warned) > warned_before:
             text = f'"{tool_id}" has the effect {effect}, "{invocation.spec.tool_id}" claims {own}'
             invocation.note(NoteEmitted(event_type=STRONGER, message=text, level="warning"))

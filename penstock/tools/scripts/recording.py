@@ -191,7 +191,7 @@ class Recording:
         self, path: CallPath, value: Any = None, *, refusal: Refusal | None = None
     ) -> HostCallResult:
         """Return a recorded answer with its position and its time."""
-        order, at_ms = self._invocation.ledger.task.delivered.get(path, (0, self.begins_ms))
+        order, at_ms = self._invocation.ledger.task.records.delivered.get(path, (0, self.begins_ms))
         return HostCallResult(value=value, refusal=refusal, at_ms=at_ms, order=order)
 
     def settle(self, path: CallPath, name: str, value: Any) -> HostCallResult:
@@ -294,7 +294,7 @@ class Recording:
     def _compare_version(self) -> None:
         """Warn, once per change, if the script has changed since its last entry."""
         ledger, path = self._invocation.ledger, self._invocation.call.path
-        number = ledger.task.notes.get((path, CHANGED), 0)
+        number = ledger.task.records.notes.get((path, CHANGED), 0)
         last = ledger.find(self._version_path(number))
         if last is None or last.envelope.output in {self._version, None}:
             return
@@ -310,7 +310,7 @@ class Recording:
 
     def _earlier(self, path: CallPath) -> list["asyncio.Future[None]"]:
         """Return what settled before this call, and is not delivered yet."""
-        delivered = self._invocation.ledger.task.delivered
+        delivered = self._invocation.ledger.task.records.delivered
         order = delivered.get(path, LAST)
         waiting_for = []
         # Backwards from the newest, and only to the newest tick that is known to be delivered: a

@@ -228,7 +228,7 @@ async def test_a_change_of_a_store_is_no_call_that_the_budget_counts() -> None:
 
     bench = await open_workbench(doing(work))
     assert (await bench.call("does")).ok
-    assert bench.ledger.task.tool_calls == 1
+    assert bench.ledger.task.spent.tool_calls == 1
 
 
 def mistakes() -> dict[str, tuple[Any, str]]:
