@@ -87,10 +87,10 @@ def test_approvals_with_equal_texts_show_their_inputs(project: Path, run: Run) -
 
 def test_a_waiting_call_shows_its_question_and_how_to_answer(project: Path, run: Run) -> None:
     (project / "tools" / "mail.py").write_text(MAIL)
-    code, out, told = run("call", "mail", "to=Ann")
+    code, out, err = run("call", "mail", "to=Ann")
     assert code == 4
     question = out.split()[-1]
-    assert told == (
+    assert err == (
         '? Run "mail"? Send a mail.\n'
         '  mail {"to": "Ann"}\n'
         f"answer it: penstock answer {question} approve\n"
@@ -101,11 +101,11 @@ def test_a_waiting_call_shows_its_question_and_how_to_answer(project: Path, run:
 def test_an_edit_without_an_input_approves_nothing(project: Path, run: Run) -> None:
     (project / "tools" / "mail.py").write_text(MAIL)
     question = run("call", "mail", "to=Ann")[1].split()[-1]
-    code, _, told = run("answer", question, "edit")
+    code, _, err = run("answer", question, "edit")
     assert code == 2
-    assert "edit needs the input to run instead: --input JSON" in told
-    wrong, _, told = run("answer", question, "edit", "--input", '{"to": ' + "[" * 100_000)
-    assert (wrong, "--input is too deeply nested JSON" in told) == (2, True)
+    assert "edit needs the input to run instead: --input JSON" in err
+    wrong, _, err = run("answer", question, "edit", "--input", '{"to": ' + "[" * 100_000)
+    assert (wrong, "--input is too deeply nested JSON" in err) == (2, True)
     code, out, _ = run("answer", question, "edit", "--input", '{"to": "Bob"}', "--json")
     assert code == 0
     assert json.loads(out)["result"]["output"] == "Bob"
@@ -126,13 +126,13 @@ def fork(project: Path, run: Run) -> str:
     """Return the question of a run that waits at its fork."""
     laid(project, {"pick.yaml": FORK})
     (project / "agents/quiet.md").write_text(QUIET)
-    told = run("flow", "run", "pick")[2]
-    return next(word for word in told.split() if word.startswith("q_"))
+    err = run("flow", "run", "pick")[2]
+    return next(word for word in err.split() if word.startswith("q_"))
 
 
 @pytest.mark.slow(reason="opens a store for each command")
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["Go", "--note", "as it is"], 0, '"notes": "as it is"'),
         (["--cancel"], 1, "cancelled at fork pick"),
@@ -142,11 +142,11 @@ def fork(project: Path, run: Run) -> str:
     ],
 )
 def test_a_fork_takes_notes_and_may_be_cancelled(
-    fork: str, run: Run, arguments: list[str], code: int, said: str
+    fork: str, run: Run, arguments: list[str], code: int, message: str
 ) -> None:
     """14.2, fork: "`notes` ≤ 10,000"; "`{cancel: true}`: run aborted"."""
-    ended, out, told = run("flow", "answer", fork, *arguments)
-    assert (ended, said in out + told) == (code, True), out + told
+    ended, out, err = run("flow", "answer", fork, *arguments)
+    assert (ended, message in out + err) == (code, True), out + err
 
 
 @pytest.mark.slow(reason="opens a store for each command")
@@ -163,8 +163,8 @@ def test_a_chat_that_waited_for_the_answered_run_finishes(
     laid(project)
     assert run("chat", "execute_workflow workflowId=dom:asks")[0] == WAITING
     (question,) = run_json("answer")["questions"]
-    code, _, told = run("answer", question["id"], "Go")
-    assert (code, "waited for it: succeeded" in told) == (0, True), told
+    code, _, err = run("answer", question["id"], "Go")
+    assert (code, "waited for it: succeeded" in err) == (0, True), err
     tasks = run_json("tasks", "list")["tasks"]
     assert {(each["kind"], each["status"]) for each in tasks} == {
         ("flow", "succeeded"),

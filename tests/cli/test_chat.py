@@ -81,9 +81,9 @@ def test_the_command_that_a_new_skill_suggests_works(run: Run) -> None:
 
 
 def test_a_skill_that_cannot_be_selected_is_wrong_usage(run: Run) -> None:
-    code, out, told = run("chat", "Hello", "--skill", "read_dri")
+    code, out, err = run("chat", "Hello", "--skill", "read_dri")
     assert (code, out) == (2, "")
-    assert "no skill 'read_dri'. Did you mean 'read_dir'?" in " ".join(told.split())
+    assert "no skill 'read_dri'. Did you mean 'read_dir'?" in " ".join(err.split())
 
 
 REFUSED = [
@@ -93,19 +93,19 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), REFUSED)
+@pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_an_unknown_agent_or_session_is_reported(
-    run: Run, options: tuple[str, ...], said: str
+    run: Run, options: tuple[str, ...], message: str
 ) -> None:
-    code, out, told = run("chat", "Hello", *options)
+    code, out, err = run("chat", "Hello", *options)
     assert (code, out) == (1, "")
-    assert said in told
+    assert message in err
 
 
 def test_an_empty_message_is_refused(run: Run) -> None:
-    code, _, told = run("chat", " ")
+    code, _, err = run("chat", " ")
     assert code == 1
-    assert "/content: must not be blank" in told
+    assert "/content: must not be blank" in err
 
 
 def test_commands_are_the_conversation_s(run: Run) -> None:

@@ -56,8 +56,8 @@ def test_warnings_count_when_they_are_asked_to(run: Run, project: Path) -> None:
 def test_programs_read_one_json_value(run: Run, project: Path) -> None:
     """JSON: `{problems: [...], tools, skills, errors, warnings}`."""
     write(project, {"a.tool.yml": ""})
-    code, out, told = run("check", "--json")
-    assert (code, told) == (0, "")
+    code, out, err = run("check", "--json")
+    assert (code, err) == (0, "")
     assert json.loads(out) == {
         "problems": [
             {
@@ -91,8 +91,8 @@ def test_a_finding_is_an_annotation_on_github(run: Run, project: Path) -> None:
 
 
 def test_an_annotation_stays_on_its_line() -> None:
-    found = Diagnostic(code="x", message="a\nb 100%: c, d", file="a,b:c.md")
-    assert annotation(found) == (
+    diagnostic = Diagnostic(code="x", message="a\nb 100%: c, d", file="a,b:c.md")
+    assert annotation(diagnostic) == (
         "::error file=a%2Cb%3Ac.md,line=1,col=1,endLine=1,endColumn=2,title=x::a%0Ab 100%25: c, d"
     )
 
@@ -201,15 +201,15 @@ def test_without_the_extra_the_command_says_which(
     """Without it: exit 2 and the name of the extra."""
     monkeypatch.delitem(sys.modules, "penstock.app.type_check", raising=False)
     monkeypatch.setitem(sys.modules, "deno", None)
-    code, out, told = run("check", "--types")
+    code, out, err = run("check", "--types")
     assert (code, out) == (2, "")
-    assert told.endswith("pip install 'penstock[deno]'\n")
+    assert err.endswith("pip install 'penstock[deno]'\n")
 
 
 def test_columns_may_be_counted_as_editors_do(run: Run, project: Path) -> None:
     """Spec: "columns count code points; `--utf16` for editors that count units"."""
     write(project, {"b.tool.yaml": tool('requires_approval: {"😀": 1}')})
-    found = [json.loads(run("check", "--json", *more)[1]) for more in ([], ["--utf16"])]
-    (points,), (units,) = ([p for p in each["problems"] if "😀" in p["message"]] for each in found)
+    values = [json.loads(run("check", "--json", *more)[1]) for more in ([], ["--utf16"])]
+    (points,), (units,) = ([p for p in each["problems"] if "😀" in p["message"]] for each in values)
     assert (points["column"], units["column"]) == (21, 21)
     assert units["end_column"] == points["end_column"] + 1

@@ -43,8 +43,10 @@ def test_every_layer_that_confines_scripts_is_named(
     monkeypatch.setenv("PENSTOCK_SANDBOX__HARDENED", '"auto"')
     code, out, _ = run("doctor")
     for layer, why in layers.items():
-        said = f"· hardened {layer}: this machine lacks it" if why else f"✓ hardened {layer}: conf"
-        assert said in out
+        result = (
+            f"· hardened {layer}: this machine lacks it" if why else f"✓ hardened {layer}: conf"
+        )
+        assert result in out
     monkeypatch.setenv("PENSTOCK_SANDBOX__HARDENED", "true")
     assert (code, run("doctor")[0]) == (0, int(any(layers.values())))
 
@@ -143,15 +145,15 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("file", "content", "said"), WRONG)
+@pytest.mark.parametrize(("file", "content", "message"), WRONG)
 def test_problems_are_reported_with_exit_code_1(
-    run: Run, project: Path, file: str, content: str, said: str
+    run: Run, project: Path, file: str, content: str, message: str
 ) -> None:
     (project / file).parent.mkdir(exist_ok=True)
     (project / file).write_text(content)
     code, out, _ = run("doctor")
     assert code == 1
-    assert said in out
+    assert message in out
 
 
 def test_a_missing_project_is_reported(

@@ -12,8 +12,8 @@ WORD = "pineapple-7f3a"
 
 def files_with(word: str, project: Path) -> list[str]:
     """Return the files in which a word is."""
-    found = [each for each in (project / ".penstock").rglob("*") if each.is_file()]
-    return [each.name for each in found if word.encode() in each.read_bytes()]
+    values = [each for each in (project / ".penstock").rglob("*") if each.is_file()]
+    return [each.name for each in values if word.encode() in each.read_bytes()]
 
 
 def test_a_profile_is_erased_with_all_that_was_said(
@@ -23,8 +23,8 @@ def test_a_profile_is_erased_with_all_that_was_said(
     assert "penstock.db" in files_with(WORD, project)
     assert run_json("erase", "somebody", "--yes") == {"profile": "somebody", "logs": 0}
     assert files_with(WORD, project)
-    said = "erased local: 1 log (conversations, calls, runs) and all other data\n"
-    assert run("erase", "local", "--yes") == (0, said, "")
+    text = "erased local: 1 log (conversations, calls, runs) and all other data\n"
+    assert run("erase", "local", "--yes") == (0, text, "")
     assert files_with(WORD, project) == []
 
 
@@ -32,9 +32,9 @@ def test_nothing_is_erased_without_yes(
     project: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     run("chat", f"hello {WORD}")
-    code, _, said = run("erase", "local")
+    code, _, err = run("erase", "local")
     assert code == 2
-    assert "'local' cannot be restored later; confirm with --yes" in said
+    assert "'local' cannot be restored later; confirm with --yes" in err
     assert files_with(WORD, project)
 
 
@@ -51,13 +51,13 @@ def test_one_log_is_erased_also_a_damaged_one(
     assert run("erase", "--log", one, "--yes") == (0, f"erased {one}\n", "")
     assert [each["conversationId"] for each in run_json("tasks", "list")["tasks"]] == [other]
     assert files_with(WORD, project) == []
-    code, _, said = run("erase", "--log", one, "--yes")
-    assert (code, f"There is no log {one!r}" in said) == (1, True)
+    code, _, err = run("erase", "--log", one, "--yes")
+    assert (code, f"There is no log {one!r}" in err) == (1, True)
 
 
 @pytest.mark.parametrize("named", [(), ("local", "--log", "conv_1")])
 def test_either_a_profile_or_a_log_is_erased(
     named: tuple[str, ...], project: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
-    code, _, said = run("erase", *named, "--yes")
-    assert (code, "name either a PROFILE or a --log" in said) == (2, True)
+    code, _, err = run("erase", *named, "--yes")
+    assert (code, "name either a PROFILE or a --log" in err) == (2, True)

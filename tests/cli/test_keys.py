@@ -10,10 +10,10 @@ import pytest
 def test_a_key_is_shown_once_and_listed_without_itself(
     run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
 ) -> None:
-    code, key, told = run("keys", "create", "ann", "--permission", "read", "--days", "2")
+    code, key, err = run("keys", "create", "ann", "--permission", "read", "--days", "2")
     assert code == 0
     assert key.startswith("pk_")
-    assert told.startswith("Store it now: it is not shown again.")
+    assert err.startswith("Store it now: it is not shown again.")
     (listed,) = run_json("keys", "list")["keys"]
     assert (listed["name"], listed["permissions"]) == ("ann", ["read"])
     assert listed["expires_at"] > listed["created_at"]
@@ -21,7 +21,7 @@ def test_a_key_is_shown_once_and_listed_without_itself(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("create", ""), 1, "/name: must not be blank"),
         (("create", "ann", "--days", "36501"), 2, "Invalid value for '--days'"),
@@ -30,11 +30,11 @@ def test_a_key_is_shown_once_and_listed_without_itself(
     ],
 )
 def test_an_unknown_key_is_reported(
-    run: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], code: int, said: str
+    run: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    ended, _, told = run("keys", *arguments)
+    ended, _, err = run("keys", *arguments)
     assert ended == code
-    assert said in told
+    assert message in err
 
 
 def test_a_revoked_key_stays_in_the_list(
@@ -50,8 +50,8 @@ def test_a_name_is_taken_once_and_a_missing_one_has_a_nearest(
 ) -> None:
     run("keys", "create", "ann")
     assert run("keys", "create", "ann")[0] == 1
-    code, _, told = run("keys", "revoke", "an")
-    assert (code, told) == (1, "Error: there is no key 'an'. Did you mean 'ann'?\n")
+    code, _, err = run("keys", "revoke", "an")
+    assert (code, err) == (1, "Error: there is no key 'an'. Did you mean 'ann'?\n")
 
 
 def test_a_catalog_says_which_permissions_there_are(
@@ -60,8 +60,8 @@ def test_a_catalog_says_which_permissions_there_are(
     run("keys", "create", "old", "--permission", "fly")
     groups = "[{group_id: g, name: G, permissions: [{permission_id: mail.send, name: Send}]}]"
     (project / "a.permissions.yaml").write_text(f"groups: {groups}\n")
-    code, _, told = run("keys", "create", "ann", "--permission", "mail.sent")
+    code, _, err = run("keys", "create", "ann", "--permission", "mail.sent")
     assert code == 1
-    assert "'mail.sent' is not in a.permissions.yaml. Did you mean 'mail.send'?" in told
+    assert "'mail.sent' is not in a.permissions.yaml. Did you mean 'mail.send'?" in err
     assert run_json("keys", "list")["keys"][0]["stale"] == ["fly"]
     assert "fly (stale)" in run("keys", "list")[1]

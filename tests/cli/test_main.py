@@ -30,9 +30,9 @@ def test_help_loads_no_database_no_server_and_no_provider() -> None:
 
 def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     assert all(row.sentence.endswith(".") for row in COMMANDS)
-    assert all(f"  {row.name} " in said for row in COMMANDS)
+    assert all(f"  {row.name} " in out for row in COMMANDS)
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
@@ -50,12 +50,12 @@ WRONG_USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), WRONG_USAGE)
+@pytest.mark.parametrize(("arguments", "message"), WRONG_USAGE)
 def test_wrong_usage_ends_with_two(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_an_error_is_one_line_and_ends_with_one(

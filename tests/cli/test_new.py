@@ -18,17 +18,17 @@ def _cache(machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_written_over(run: Run, project: Path) -> None:
     """Never overwrites."""
     (project / "tools/wave.mts").write_text("mine")
-    code, _, told = run("new", "tool", "wave")
+    code, _, err = run("new", "tool", "wave")
     assert code == 1
-    assert "tools/wave.mts would be overwritten, so nothing was written." in told
+    assert "tools/wave.mts would be overwritten, so nothing was written." in err
     assert not (project / "tools/wave.tool.yaml").exists()
     assert (project / "tools/wave.mts").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["hello", "read_dir"])
 def test_an_id_that_is_taken_is_refused(run: Run, name: str) -> None:
-    code, _, told = run("new", "tool", name)
-    assert (code, told) == (
+    code, _, err = run("new", "tool", name)
+    assert (code, err) == (
         1,
         f"Error: the tool {name!r} already exists, so nothing was written\n",
     )
@@ -41,8 +41,8 @@ def test_a_name_that_is_no_id_is_wrong_usage(run: Run, name: str) -> None:
 
 def test_types_by_hand_are_left(run: Run, project: Path) -> None:
     (project / "tools/flo.d.ts").write_text("declare const flo: any;\n")
-    code, _, told = run("new", "tool", "wave")
-    assert (code, "was not written by `penstock types`" in told) == (0, True)
+    code, _, err = run("new", "tool", "wave")
+    assert (code, "was not written by `penstock types`" in err) == (0, True)
     assert (project / "tools/flo.d.ts").read_text() == "declare const flo: any;\n"
 
 
@@ -61,6 +61,6 @@ def test_the_written_files_are_one_json_value(run: Run) -> None:
     """`--json` everywhere: one JSON value on stdout."""
     for noun, tool in (("tool", "wave"), ("skill", "greeter_greet")):
         name = tool.removesuffix("_greet")
-        told = json.loads(run("new", noun, name, "--json")[1])
-        assert told["tool"] == tool
-        assert {each.rpartition("/")[2] for each in told["files"]} >= {f"{name}.mts", "flo.d.ts"}
+        loads = json.loads(run("new", noun, name, "--json")[1])
+        assert loads["tool"] == tool
+        assert {each.rpartition("/")[2] for each in loads["files"]} >= {f"{name}.mts", "flo.d.ts"}

@@ -28,17 +28,17 @@ class Wanted:
 
 def test_a_command_gets_its_options_as_one_value() -> None:
     app = typer.Typer()
-    given: list[Wanted] = []
+    collected: list[Wanted] = []
 
     @taking(Wanted)
     def act(wanted: Wanted) -> None:
         """Do it."""
-        given.append(wanted)
+        collected.append(wanted)
 
     app.command()(act)
     runner = CliRunner()
     assert runner.invoke(app, ["Ann", "--times", "2", "--json"]).exit_code == 0
-    assert given == [Wanted(name="Ann", times=2, as_json=True)]
+    assert collected == [Wanted(name="Ann", times=2, as_json=True)]
     assert runner.invoke(app, ["Ann", "--times", "two"]).exit_code == 2
     assert "Do it." in runner.invoke(app, ["--help"]).output
 
@@ -47,8 +47,8 @@ def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.Monkey
     file = tmp_path / "x.json"
     file.write_text('{"a": 2}')
     monkeypatch.setattr("sys.stdin", io.StringIO('{"a": 3}'))
-    found = [read_object(each, "--input") for each in ('{"a": 1}', f"@{file}", "-", None)]
-    assert found == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
+    values = [read_object(each, "--input") for each in ('{"a": 1}', f"@{file}", "-", None)]
+    assert values == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
 
 
 def test_half_a_character_is_none(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_half_a_character_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         ("{", "--input must be JSON: "),
         ("[]", "--input must be a JSON object, found array"),
@@ -67,10 +67,10 @@ def test_half_a_character_is_none(tmp_path: Path) -> None:
         ("@nowhere.json", "--input cannot read nowhere.json: "),
     ],
 )
-def test_a_value_that_is_not_an_object_is_refused(given: str, said: str) -> None:
+def test_a_value_that_is_not_an_object_is_refused(value: str, message: str) -> None:
     with pytest.raises(typer.BadParameter) as found:
-        read_object(given, "--input")
-    assert str(found.value).startswith(said)
+        read_object(value, "--input")
+    assert str(found.value).startswith(message)
 
 
 def test_stdin_that_is_not_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +95,6 @@ def test_skills_that_are_named_are_selected_in_their_order(project: Path) -> Non
 def test_every_skill_that_is_none_is_named_with_the_nearest(project: Path) -> None:
     with pytest.raises(typer.BadParameter) as refused:
         chosen(project, ["read_cvs", "read_csv", "nonsense"])
-    said = refused.value.message
-    assert "--skill: no skill 'read_cvs'. Did you mean 'read_csv'?" in said
-    assert "--skill: no skill 'nonsense'." in said
+    result = refused.value.message
+    assert "--skill: no skill 'read_cvs'. Did you mean 'read_csv'?" in result
+    assert "--skill: no skill 'nonsense'." in result

@@ -110,13 +110,13 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_findings_of_other_tools_are_counted(
     scripts: ProjectFolder, run: Run, command: tuple[str, ...]
 ) -> None:
-    told = run(*command)[2]
-    assert "in the project: 3 errors, 1 warning; `penstock check` shows them\n" in told
-    assert SAYS not in told
+    err = run(*command)[2]
+    assert "in the project: 3 errors, 1 warning; `penstock check` shows them\n" in err
+    assert SAYS not in err
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("tools", "grants", "wrong"), "tools/wrong.mts:1:15: error import-bare"),
         (("run-tool", "odd"), "tools/odd.tool.yaml:6:1: warning script-tools-unused"),
@@ -124,20 +124,20 @@ def test_findings_of_other_tools_are_counted(
     ],
 )
 def test_findings_of_the_tool_are_printed(
-    scripts: ProjectFolder, run: Run, command: tuple[str, ...], said: str
+    scripts: ProjectFolder, run: Run, command: tuple[str, ...], message: str
 ) -> None:
-    told = run(*command)[2]
-    assert told.startswith(said)
-    assert told.count("elsewhere in the project") == 1
+    err = run(*command)[2]
+    assert err.startswith(message)
+    assert err.count("elsewhere in the project") == 1
 
 
 def test_findings_in_the_output_are_not_repeated(scripts: ProjectFolder, run: Run) -> None:
-    _, out, told = run("run-tool", "wrong")
+    _, out, err = run("run-tool", "wrong")
     assert json.loads(out)["error"]["details"]["diagnostics"][0]["code"] == "import-bare"
-    assert SAYS not in told
+    assert SAYS not in err
     assert SAYS not in run("tools", "show", "wrong")[2]
-    _, out, told = run("call", "wrong")
-    assert (SAYS in out, SAYS in told) == (True, False)
+    _, out, err = run("call", "wrong")
+    assert (SAYS in out, SAYS in err) == (True, False)
     assert SAYS not in run("doctor")[2]
 
 

@@ -30,10 +30,10 @@ def task(run: Run, run_json: Callable[..., Any]) -> str:
 
 
 def test_tasks_are_listed(run: Run, task: str) -> None:
-    code, out, told = run("tasks", "list")
+    code, out, err = run("tasks", "list")
     assert code == 0
     assert out.splitlines()[1].startswith(f"{task}  succeeded  message  assistant")
-    assert told == "1 of 1\n"
+    assert err == "1 of 1\n"
 
 
 def test_each_task_has_a_title(project: Path, run: Run) -> None:
@@ -51,9 +51,9 @@ def test_each_task_has_a_title(project: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("command", [("show",), ("events",), ("cancel",)])
 def test_an_unknown_task_is_reported_with_a_next_step(run: Run, command: tuple[str, ...]) -> None:
-    code, _, told = run("tasks", *command, "task_x")
+    code, _, err = run("tasks", *command, "task_x")
     assert code == 1
-    assert "There is no task 'task_x'; `penstock tasks list` shows all tasks." in told
+    assert "There is no task 'task_x'; `penstock tasks list` shows all tasks." in err
 
 
 def test_a_task_is_shown_with_its_outcome(run_json: Callable[..., Any], task: str) -> None:
@@ -96,9 +96,9 @@ def test_a_task_is_followed_past_a_question_that_was_answered(
 
 
 def test_an_ended_task_cannot_be_cancelled(run: Run, task: str) -> None:
-    code, _, told = run("tasks", "cancel", task)
+    code, _, err = run("tasks", "cancel", task)
     assert code == 1
-    assert f"'{task}' has ended" in told
+    assert f"'{task}' has ended" in err
 
 
 def test_a_direct_call_is_in_no_conversation(run: Run, run_json: Callable[..., Any]) -> None:
@@ -165,16 +165,16 @@ def test_a_blocked_task_shows_what_it_needs(
     project: Path, run: Run, run_json: Callable[..., Any]
 ) -> None:
     asyncio.run(block(f"sqlite:///{project}/.penstock/penstock.db"))
-    _, out, told = run("tasks", "list")
+    _, out, err = run("tasks", "list")
     assert out.splitlines()[1].split()[:2] == ["a", "blocked"]
-    assert told.splitlines()[0].startswith(
+    assert err.splitlines()[0].startswith(
         "a: the task is blocked: tool 'pay', model 'big' is missing in this process."
     )
     shown = run_json("tasks", "show", "a")
     assert shown["blockedOn"] == [{"kind": "tool", "id": "pay"}, {"kind": "model", "id": "big"}]
-    said = "· tasks: a is blocked until a process has tool 'pay', model 'big'"
-    said += "; to cancel it: penstock tasks cancel a"
-    assert said in run("doctor")[1].splitlines()
+    text = "· tasks: a is blocked until a process has tool 'pay', model 'big'"
+    text += "; to cancel it: penstock tasks cancel a"
+    assert text in run("doctor")[1].splitlines()
 
 
 def test_a_task_in_quarantine_says_so(
@@ -190,8 +190,8 @@ def test_a_task_in_quarantine_says_so(
     cause = (
         "the process died 2 times in a row while it ran, 0 times without another suspect running"
     )
-    said = [line for line in run("doctor")[1].splitlines() if "quarantined" in line]
-    assert said == [
+    values = [line for line in run("doctor")[1].splitlines() if "quarantined" in line]
+    assert values == [
         f"· tasks: a is quarantined: {cause}; it is running under watch",
         f"· tasks: b is quarantined: {cause}; it waits for its turn to run",
     ]

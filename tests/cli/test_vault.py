@@ -37,8 +37,8 @@ def test_a_secret_is_set_from_stdin_and_listed_without_itself(
         ("profile", "local"),
         ("shared", "team"),
     ]
-    code, out, told = run("vault", "list", "shared:team")
-    assert (code, told) == (0, "1 secret\n")
+    code, out, err = run("vault", "list", "shared:team")
+    assert (code, err) == (0, "1 secret\n")
     assert "token" in out
     assert "s3same" not in out
 
@@ -50,14 +50,14 @@ def test_a_deleted_secret_is_gone_and_a_missing_one_is_an_error(give: Run, run: 
         "token is deleted for profile:ann\n",
         "",
     )
-    code, out, told = run("vault", "delete", "profile:ann", "token")
-    assert (code, out, told) == (1, "", "there is no secret 'token' for profile:ann\n")
+    code, out, err = run("vault", "delete", "profile:ann", "token")
+    assert (code, out, err) == (1, "", "there is no secret 'token' for profile:ann\n")
 
 
 def test_a_short_secret_is_kept_with_a_warning(give: Run) -> None:
-    code, out, told = give("profile", "pin", "123\n")
+    code, out, result = give("profile", "pin", "123\n")
     assert (code, out) == (0, "pin is set for profile:local\n")
-    assert told.startswith("Warning: a secret under 4 bytes cannot be redacted")
+    assert result.startswith("Warning: a secret under 4 bytes cannot be redacted")
 
 
 @pytest.mark.parametrize("place", ["session:x", "shared", "shared:", "x", ""])
@@ -66,10 +66,10 @@ def test_a_scope_that_is_none_is_wrong_usage(give: Run, place: str) -> None:
 
 
 def test_a_value_that_cannot_be_kept_is_not_said_again(give: Run) -> None:
-    code, _, told = give("profile", "token", "x" * 70_000)
+    code, _, result = give("profile", "token", "x" * 70_000)
     assert code == 1
-    assert "value: has 70000 bytes; at most 65536 are allowed" in told
-    assert "xxx" not in told
+    assert "value: has 70000 bytes; at most 65536 are allowed" in result
+    assert "xxx" not in result
 
 
 def test_rotation_seals_all_with_the_first_key(
@@ -79,9 +79,9 @@ def test_rotation_seals_all_with_the_first_key(
     give("profile", "token", "s3same-open")
     assert not (project / ".penstock" / "secret.key").exists()
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
-    code, _, told = run("vault", "rotate")
+    code, _, err = run("vault", "rotate")
     assert code == 1
-    assert "cannot be decrypted with the present keys, so nothing was changed" in told
+    assert "cannot be decrypted with the present keys, so nothing was changed" in err
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", f"{KEYS[1]},{KEYS[0]}")
     assert run("vault", "rotate") == (0, "re-encrypted 1 secret with the first key\n", "")
     monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
@@ -91,9 +91,9 @@ def test_rotation_seals_all_with_the_first_key(
 def test_a_key_file_that_others_can_read_stops_the_command(give: Run, project: Path) -> None:
     give("profile", "token", "s3same-open")
     (project / ".penstock" / "secret.key").chmod(0o644)
-    code, _, told = give("profile", "token", "s3same-open")
+    code, _, result = give("profile", "token", "s3same-open")
     assert code == 1
-    assert "others may read it" in told
+    assert "others may read it" in result
 
 
 def test_every_command_prints_its_result_as_json(

@@ -86,7 +86,7 @@ async def test_an_answer_needs_its_permission_and_the_right_profile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("message", "answer"),
     [
         ("2", {"value": "blue"}),
         ("red", {"value": "red"}),
@@ -95,13 +95,13 @@ async def test_an_answer_needs_its_permission_and_the_right_profile() -> None:
     ],
 )
 async def test_a_message_is_the_answer_while_ask_user_is_open(
-    said: str, answer: dict[str, Any]
+    message: str, answer: dict[str, Any]
 ) -> None:
     tool = Act("ask", ask_color)
     model = ScriptedModel([call("ask"), say("Noted.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
         parked = await runtime.chat("Paint it")
-        reply = await runtime.chat(said, session_id=parked.session_id)
+        reply = await runtime.chat(message, session_id=parked.session_id)
         (outcome,) = await settled(runtime, parked.session_id)
     assert (reply.task_id, reply.content) == (parked.task_id, "Noted.")
     assert outcome.envelope.output == answer
@@ -111,7 +111,7 @@ SELECT = {"type": "select", "options": ["Red", "Blue"]}
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "answer"),
+    ("form", "message", "answer"),
     [
         ({"type": "confirm"}, "Yes", True),
         ({"type": "confirm"}, "n", False),
@@ -122,13 +122,13 @@ SELECT = {"type": "select", "options": ["Red", "Blue"]}
     ],
 )
 async def test_a_typed_question_is_answered_in_words_in_a_chat(
-    form: dict[str, Any], said: str, answer: Any
+    form: dict[str, Any], message: str, answer: Any
 ) -> None:
     """14.2: "In chats and terminals `yes no y n` answer confirm, and numbers choose options"."""
     model = ScriptedModel([call("ask_user", question="So?", **form), say("Noted.")])
     async with memory_runtime(model=model, tools=ASK_USER) as runtime:
         parked = await runtime.chat("Paint it")
-        await runtime.chat(said, session_id=parked.session_id)
+        await runtime.chat(message, session_id=parked.session_id)
         (outcome,) = await settled(runtime, parked.session_id)
     assert outcome.envelope.output == {"answer": answer}
 

@@ -83,8 +83,8 @@ async def test_a_flow_is_designed_repaired_dry_run_stored_and_run(project: Proje
     assert (dry["reached"], dry["complete"], dry["problems"]) == (STEPS, True, [])
     assert [each["branch"] for each in dry["branches"] if each["walked"]] == ["exit", "loop", "cap"]
     settings = load(project.root)
-    found = check_project(settings, lambda read: check_flows(settings, read))
-    assert [str(each) for each in found.diagnostics] == []
+    result = check_project(settings, lambda read: check_flows(settings, read))
+    assert [str(each) for each in result.diagnostics] == []
 
 
 EDITED = "Change the flow tour as asked: shorter"

@@ -96,5 +96,5 @@ async def test_a_flow_of_the_architect_has_no_errors_and_runs(
     assert set(results["look"]["sights"]) <= {"tower", "tram"}
     assert results["page"]["status"] == "complete"
     read = load(project.root)
-    found = check_project(read, lambda each: check_flows(read, each))
-    assert [str(each) for each in found.diagnostics] == []
+    result = check_project(read, lambda each: check_flows(read, each))
+    assert [str(each) for each in result.diagnostics] == []

@@ -29,22 +29,22 @@ def test_every_command_of_the_page_runs(
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
     monkeypatch.chdir(tmp_path)
     codes: list[int] = []
-    out = told = ""
+    out = result = ""
     for language, file, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         if file:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_text(text, encoding="utf-8")
         elif language == "sh":
             codes += [main(shlex.split(line)[1:]) for line in text.splitlines()]
-            out, told = capsys.readouterr()
+            out, result = capsys.readouterr()
         elif language == "json":
             assert json.loads(out.splitlines()[-1]) == json.loads(text)
         elif language == "text":
-            assert (codes.pop(), told) == (1, text)
+            assert (codes.pop(), result) == (1, text)
     assert codes == [0] * commands
 
 
 def test_every_function_of_flo_is_described() -> None:
-    told = {each.name: each.meaning for each in functions()}
-    assert {"callTool", "task.step", "state.get", "browser.run"} <= set(told)
-    assert [name for name, meaning in told.items() if not meaning] == []
+    values = {each.name: each.meaning for each in functions()}
+    assert {"callTool", "task.step", "state.get", "browser.run"} <= set(values)
+    assert [name for name, meaning in values.items() if not meaning] == []

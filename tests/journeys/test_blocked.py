@@ -167,8 +167,8 @@ async def test_a_task_killed_in_a_tool_does_not_fail_where_its_agent_is_missing(
         assert reply
         assert reply.content == DONE
         happened = await events(runtime, task.log_id)
-    found = [each for each in happened if isinstance(each, TaskBlocked | TaskResumed)]
-    assert found == [TaskBlocked(blocked_on=(AGENT,)), TaskResumed(crashed=True)]
+    values = [each for each in happened if isinstance(each, TaskBlocked | TaskResumed)]
+    assert values == [TaskBlocked(blocked_on=(AGENT,)), TaskResumed(crashed=True)]
 
 
 async def test_a_killed_direct_call_waits_for_its_tool() -> None:

@@ -107,8 +107,8 @@ async def test_processes_that_lack_the_same_part_note_a_blocked_run_once() -> No
             assert (await awaited(runtime)).status is TaskStatus.BLOCKED
     async with memory_runtime(model=model(), agents=[SCOUT], place=place) as runtime:
         happened = await events(runtime, RUN)
-    found = [type(each) for each in happened if isinstance(each, TaskBlocked | TaskResumed)]
-    assert found == [TaskResumed, TaskBlocked]
+    values = [type(each) for each in happened if isinstance(each, TaskBlocked | TaskResumed)]
+    assert values == [TaskResumed, TaskBlocked]
 
 
 async def test_a_run_resumes_as_soon_as_its_process_gets_the_agent() -> None:

@@ -37,8 +37,8 @@ async def test_a_script_reads_and_writes_files_through_tools(project: ProjectFol
     async with project.opened() as runtime:
         envelope = await runtime.call("notes", {})
     assert envelope.error is None
-    found, count, reason = envelope.output
-    assert (found["content"], count, reason) == ("first", 4, "not_found")
+    result, count, reason = envelope.output
+    assert (result["content"], count, reason) == ("first", 4, "not_found")
 
 
 async def test_a_script_converts_a_format_through_a_tool(project: ProjectFolder) -> None:

@@ -137,7 +137,7 @@ async def of_others() -> list[tuple[str, Any]]:
     desk = await open_desk(*tools, vault=vault, egress=egress, channels=channels)
     url = {"url": "https://a.test/x", "output_path": "task://x"}
     hello = {"channel_name": "c", "message": {"kind": "text", "text": "Hi"}}
-    found = [
+    items = [
         ("download_url_to_file", await desk.made("download_url_to_file", **url)),
         ("send_notification", await desk.made("send_notification", **hello)),
         (
@@ -150,16 +150,16 @@ async def of_others() -> list[tuple[str, Any]]:
     artifact = next(each.artifact_id for each in await desk.bench.settled() if each.artifact_id)
     read = await desk.made("read_tool_result_artifact", artifact_id=str(artifact))
     listed = await desk.made("list_tool_result_artifacts")
-    return [*found, ("read_tool_result_artifact", read), ("list_tool_result_artifacts", listed)]
+    return [*items, ("read_tool_result_artifact", read), ("list_tool_result_artifacts", listed)]
 
 
 async def answer(desk: Desk, body: dict[str, Any], **form: Any) -> Any:
-    given = {"question": f"Which of {len(form)} {body}?", **form}
+    fields = {"question": f"Which of {len(form)} {body}?", **form}
     with pytest.raises(Suspend):
-        await desk.call("ask_user", **given)
+        await desk.call("ask_user", **fields)
     await desk.bench.answer(body)
     desk.bench.enter()
-    return await desk.made("ask_user", **given)
+    return await desk.made("ask_user", **fields)
 
 
 @pytest.mark.slow("starts deno, which reads the declarations of its language first")

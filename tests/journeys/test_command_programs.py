@@ -49,15 +49,15 @@ def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 def test_new_tools_and_skills_work_at_once(
     run: Run, project: Path, noun: str, folder: str, tool: str
 ) -> None:
-    code, out, told = run("new", noun, "wave")
-    assert (code, told) == (0, "")
+    code, out, err = run("new", noun, "wave")
+    assert (code, err) == (0, "")
     written = [f"wave.{noun}.yaml", "wave.mts", "tsconfig.json", "flo.d.ts"]
     assert out.startswith("".join(f"  {folder}/{name}\n" for name in written))
     assert run("check", "--strict")[0] == 0
     assert run("types", "--check")[0] == 0
-    code, out, told = run("run-tool", tool, "--input", '{"name": "Ann"}')
+    code, out, err = run("run-tool", tool, "--input", '{"name": "Ann"}')
     assert json.loads(out)["output"] == {"greeting": "Hello, Ann!"}
-    assert told == "info: greeting Ann\n"
+    assert err == "info: greeting Ann\n"
     assert check_types(load_project(load(project))) == []
 
 

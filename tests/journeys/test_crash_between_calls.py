@@ -54,10 +54,10 @@ async def test_each_row_of_the_crash_table_holds(
             reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
         log.revive()
         clock.advance(5)
-    found = [each.event for each in await log.read(LogId(reply.session_id))]
-    (frame,) = [e for e in found if isinstance(e, CallSettled) and e.tool_id == "order"]
+    events = [each.event for each in await log.read(LogId(reply.session_id))]
+    (frame,) = [e for e in events if isinstance(e, CallSettled) and e.tool_id == "order"]
     assert frame.envelope.output == output
     assert (len(reserve_stock.runs), len(charge_card.runs)) == (stock, card)
     assert len(set(keys)) <= 1
-    started = {e.idempotency_key for e in found if isinstance(e, CallStarted)}
+    started = {e.idempotency_key for e in events if isinstance(e, CallStarted)}
     assert set(keys) <= started

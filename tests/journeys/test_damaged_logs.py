@@ -73,8 +73,8 @@ async def damage(url: str, name: str, *log_ids: str) -> None:
         for statement in DAMAGES[name]:
             await database.write(partial(do, statement, log_id))
     named = [*(await read_back(database, open_blobs("memory:///")))[1], *await gaps(database)]
-    found = {log_id for log_id in log_ids if any(log_id in each for each in named)}
-    assert found == (set() if name in READS_BACK else set(log_ids))
+    values = {log_id for log_id in log_ids if any(log_id in each for each in named)}
+    assert values == (set() if name in READS_BACK else set(log_ids))
     assert all(any(log_id in each for log_id in log_ids) for each in named)
     await database.close()
 
@@ -100,12 +100,12 @@ def opened(url: str) -> Any:
 async def test_a_damaged_conversation_affects_no_other(name: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
     async with opened(url) as server:
-        found = []
+        collected = []
         for _ in range(2):
             conversation = (await server.say("Add")).headers["x-conversation-id"]
             parked = (await server.say("Mail", conversationId=conversation)).json()
-            found.append((conversation, parked["suspended"]["questions"][0]["id"]))
-    (broken, its_question), (whole, question) = found
+            collected.append((conversation, parked["suspended"]["questions"][0]["id"]))
+    (broken, its_question), (whole, question) = collected
     await damage(url, name, broken)
     async with opened(url) as server:
         for query in ({}, {"status": "open"}, {"conversationId": whole}):
@@ -271,8 +271,8 @@ async def test_a_damaged_run_affects_no_other(name: str, tmp_path: Path) -> None
             for path in (f"{asks}/{run}", f"{looks}/{run}", f"/api/tasks/{run}"):
                 assert (await server.client.get(path)).status_code in {200, 404, 503}
         assert runs[1] in [
-            each["taskId"]
-            for each in (await server.client.get("/api/questions")).json()["questions"]
+            question["taskId"]
+            for question in (await server.client.get("/api/questions")).json()["questions"]
         ]
         done = (await server.client.post(f"{looks}?wait=60", json={})).json()
         assert done["status"] == "success"

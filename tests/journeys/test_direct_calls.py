@@ -42,7 +42,7 @@ async def test_the_log_of_a_call_is_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool_id", "given", "status", "code"),
+    ("tool_id", "value", "status", "code"),
     [
         ("look", {}, Status.SUCCESS, None),
         ("strict", {"n": "1"}, Status.VALIDATION_ERROR, "INVALID_INPUT"),
@@ -53,7 +53,7 @@ async def test_the_log_of_a_call_is_its_own() -> None:
     ],
 )
 async def test_every_end_of_a_call_is_an_envelope(
-    tool_id: str, given: dict[str, Any], status: Status, code: str | None
+    tool_id: str, value: dict[str, Any], status: Status, code: str | None
 ) -> None:
     tools = [
         Act("look", direct_call=True),
@@ -64,7 +64,7 @@ async def test_every_end_of_a_call_is_an_envelope(
         Act("hangs", Gate(), direct_call=True, timeout_ms=20),
     ]
     async with memory_runtime(tools=tools) as runtime:
-        envelope = await runtime.call(tool_id, given, profile=CLERK)
+        envelope = await runtime.call(tool_id, value, profile=CLERK)
     assert envelope.status is status
     assert (envelope.error.code if envelope.error else None) == code
 
@@ -75,8 +75,8 @@ async def test_an_input_over_a_mebibyte_is_refused(value: Any) -> None:
     async with memory_runtime(tools=[look]) as runtime:
         envelope = await runtime.call("look", {"value": value})
         assert envelope.error
-        said = 'input of "look" is not valid: /: is over 1 MiB'
-        assert (envelope.error.code, envelope.error.message) == ("INVALID_INPUT", said)
+        text = 'input of "look" is not valid: /: is over 1 MiB'
+        assert (envelope.error.code, envelope.error.message) == ("INVALID_INPUT", text)
         assert (await runtime.call("look", {"value": "x" * (2**20 - 20)})).ok
     assert len(look.runs) == 1
 

@@ -35,11 +35,11 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
             ran = subprocess.run(
                 ["/bin/sh", "-c", here], capture_output=True, check=True, timeout=20
             )
-            said = json.loads(ran.stdout)
+            loads = json.loads(ran.stdout)
             if expected:
-                assert said | {"taskId": ""} == json.loads(expected) | {"taskId": ""}
+                assert loads | {"taskId": ""} == json.loads(expected) | {"taskId": ""}
             elif "-d" in line:
-                (problem,) = said["error"]["details"]["problems"]
+                (problem,) = loads["error"]["details"]["problems"]
                 assert problem == {"path": "/name", "message": "is required"}
             else:
-                assert said["toolId"] == "hello"
+                assert loads["toolId"] == "hello"

@@ -250,5 +250,5 @@ async def test_a_conversation_that_another_process_deleted_stops_at_once(
             await asyncio.wait_for(ended.wait(), 5)
             async for _ in coming:
                 pass
-    said = [each for each in caplog.messages if name in each]
-    assert len(said) <= 1, said
+    values = [each for each in caplog.messages if name in each]
+    assert len(values) <= 1, values

@@ -59,17 +59,17 @@ class Place:
 
     def words(self) -> set[str]:
         """Return the words that are anywhere in the files, or in a row of the database."""
-        found = list(self._files())
+        result = list(self._files())
         if self._postgres is not None:
-            found += rows_of(self._postgres)
-        return {word for word in WORDS if any(word.encode() in each for each in found)}
+            result += rows_of(self._postgres)
+        return {word for word in WORDS if any(word.encode() in each for each in result)}
 
     async def talk(self, **more: Any) -> dict[str, Any]:
         """Have a conversation in which everything is said; returns both messages."""
         waiting = (await self.server.say(ASKED, **more)).json()
         (question,) = waiting["suspended"]["questions"]
-        said = {"answer": SAID}
-        answered = await self.client.post(f"{QUESTIONS}/{question['id']}/answer", json=said)
+        fields = {"answer": SAID}
+        answered = await self.client.post(f"{QUESTIONS}/{question['id']}/answer", json=fields)
         assert answered.status_code == 200, answered.text
         await self.server.runtime.wait(waiting["taskId"])
         shown = {"conversationId": waiting["conversationId"]}
@@ -92,8 +92,8 @@ class Place:
 def rows_of(url: str) -> list[bytes]:
     """Return every row of every table of a Postgres database."""
     with psycopg.connect(url, autocommit=True) as connection:
-        wanted = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-        tables = [name for (name,) in connection.execute(wanted)]
+        text = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        tables = [name for (name,) in connection.execute(text)]
         every = SQL("SELECT t::text FROM {} AS t")
         return [
             row.encode()

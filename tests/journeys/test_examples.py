@@ -19,13 +19,13 @@ BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 def examples() -> list[tuple[str, str]]:
     """Return the blocks of every page, each with the page and the line it stands at."""
-    found = []
+    collected = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start()) + 1
-            found.append((f"{page.relative_to(ROOT)}:{line}", textwrap.dedent(block[2])))
-    return found
+            collected.append((f"{page.relative_to(ROOT)}:{line}", textwrap.dedent(block[2])))
+    return collected
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -60,8 +60,8 @@ def test_a_broken_module_prevents_its_flow_from_running(
     project.write("flows/handlers/demo/count.ts", "import fs from 'node:fs';\nexport default 1;")
     (error,) = ProjectFlows(project.root, CheckContext, modules=modules).find("demo").errors
     assert error.code == "handler-broken"
-    wanted = 'flows/handlers/demo/count.ts:1:16: package import "node:fs" is not allowed'
-    assert error.message == wanted
+    text = 'flows/handlers/demo/count.ts:1:16: package import "node:fs" is not allowed'
+    assert error.message == text
 
 
 def test_a_flow_of_code_steps_only_has_no_findings(
@@ -69,8 +69,8 @@ def test_a_flow_of_code_steps_only_has_no_findings(
 ) -> None:
     write(project, "flows/handlers/demo", "flows/demo.yaml")
     library = ProjectFlows(project.root, CheckContext, modules=modules)
-    read, found = library.check(library.files().files["demo"])
-    assert list(found) == []
+    read, result = library.check(library.files().files["demo"])
+    assert list(result) == []
     assert read.flow is not None
     (step,) = read.flow.steps
     assert isinstance(step, Code)

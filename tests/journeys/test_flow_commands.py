@@ -51,13 +51,13 @@ async def test_a_flow_asks_for_missing_inputs() -> None:
     assert (started.task, started.inputs) == ("For Ann", {"job": "12", "n": 3})
 
 
-@pytest.mark.parametrize(("kind", "said"), [("string", "{cancel}"), ("number", "many")])
-async def test_a_flow_without_its_inputs_is_not_started(kind: str, said: str) -> None:
+@pytest.mark.parametrize(("kind", "message"), [("string", "{cancel}"), ("number", "many")])
+async def test_a_flow_without_its_inputs_is_not_started(kind: str, message: str) -> None:
     async with applying(f"inputs: {{n: {{type: {kind}, required: true}}}}\n{APPLY}") as runtime:
         asked = await runtime.chat("/dom:apply")
-        answer = {"cancel": True} if said == "{cancel}" else {"value": said}
+        answer = {"cancel": True} if message == "{cancel}" else {"value": message}
         await runtime.answer(asked.questions[0].question.question_id, answer)
         reply = await runtime.wait(asked.task_id)
     assert reply
-    wanted = "the flow needs 'n'." if kind == "string" else "must be number, found"
-    assert wanted in reply.content
+    result = "the flow needs 'n'." if kind == "string" else "must be number, found"
+    assert result in reply.content

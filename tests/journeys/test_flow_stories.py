@@ -193,9 +193,9 @@ async def seen(example: Example, folder: Path) -> Told:
     clock, requests = FakeClock(), defaultdict[str, list[ModelRequest]](list)
 
     def reply(request: ModelRequest) -> ScriptedReply:
-        found = SPEAKER.search(request.system)
-        assert found is not None
-        step_id = found[1]
+        result = SPEAKER.search(request.system)
+        assert result is not None
+        step_id = result[1]
         requests[step_id].append(request)
         visit = f"{step_id}/{len(requests[step_id])}"
         number = sum(map(len, requests.values()))
@@ -230,18 +230,18 @@ def _flows(example: Example) -> MemoryFlows:
 
 def story_of(told: Told) -> str:
     """Return what happened in the words of the page."""
-    said: list[str] = []
+    collected: list[str] = []
     for record in told.records:
         match record.event:
             case StepStarted(step_id=step_id, visit=visit) if _is_own(record):
-                said.append(f"+{step_id}/{visit}")
+                collected.append(f"+{step_id}/{visit}")
             case StepSettled(step_id=step_id, visit=visit, outcome=outcome) if _is_own(record):
-                said.append(f"{'-' if outcome is Outcome.SUCCESS else '!'}{step_id}/{visit}")
+                collected.append(f"{'-' if outcome is Outcome.SUCCESS else '!'}{step_id}/{visit}")
             case FlowNotified(kind=kind, body=body) if str(record.path) == RUN:
-                _tell(said, kind, body)
+                _tell(collected, kind, body)
             case _:
                 pass
-    return " ".join([*said, told.result["status"]])
+    return " ".join([*collected, told.result["status"]])
 
 
 def _is_own(record: Record) -> bool:
@@ -268,8 +268,8 @@ async def test_a_worked_example_runs_as_the_page_says(example: Example, tmp_path
 
 
 async def test_the_summaries_of_both_are_in_the_report_of_w1(tmp_path: Path) -> None:
-    told = await seen(EXAMPLES["W1"], tmp_path)
-    assert told.tasks("report") == ["web said, code said"]
+    result = await seen(EXAMPLES["W1"], tmp_path)
+    assert result.tasks("report") == ["web said, code said"]
 
 
 async def test_a_build_that_exits_1_has_an_error_as_its_result(tmp_path: Path) -> None:
@@ -282,18 +282,18 @@ async def test_w4_reports_the_quick_path_without_warnings(
     tmp_path: Path,
 ) -> None:
     """W4: the report's task is the summary of quick, without a warning (V8)."""
-    told = await seen(EXAMPLES["W4"], tmp_path)
-    assert told.tasks("report") == ["quick said"]
-    assert told.result["warnings"] == []
+    result = await seen(EXAMPLES["W4"], tmp_path)
+    assert result.tasks("report") == ["quick said"]
+    assert result.result["warnings"] == []
 
 
 async def test_each_draft_of_w6_reads_the_earlier_results(tmp_path: Path) -> None:
     """W6: draft/1 has an empty review and one flow_warning, draft/2 has that of review/1."""
-    told = await seen(EXAMPLES["W6"], tmp_path)
-    assert told.tasks("draft") == ["gather said ", *["gather said review said"] * 2]
-    assert told.result["warnings"] == ["${{result.review.summary}} names nothing"]
-    assert told.tasks("again") == [f"Pass {n}\n\nThis is iteration {n} of 2." for n in (1, 2)]
-    rounds = [(each["iteration"], each["forced"]) for each in told.iterations]
+    result = await seen(EXAMPLES["W6"], tmp_path)
+    assert result.tasks("draft") == ["gather said ", *["gather said review said"] * 2]
+    assert result.result["warnings"] == ["${{result.review.summary}} names nothing"]
+    assert result.tasks("again") == [f"Pass {n}\n\nThis is iteration {n} of 2." for n in (1, 2)]
+    rounds = [(each["iteration"], each["forced"]) for each in result.iterations]
     assert rounds == [(1, False), (2, False), (3, True)]
 
 
@@ -303,9 +303,9 @@ async def test_the_body_of_the_loop_of_w7_sees_its_first_round(tmp_path: Path) -
 
 
 async def test_the_tries_of_w9_are_counted(tmp_path: Path) -> None:
-    told = await seen(EXAMPLES["W9"], tmp_path)
-    assert told.tasks("gate") == ["Try 1 of 1", "Try 2 of 1"]
-    assert [each["forced"] for each in told.iterations] == [False, True]
+    result = await seen(EXAMPLES["W9"], tmp_path)
+    assert result.tasks("gate") == ["Try 1 of 1", "Try 2 of 1"]
+    assert [each["forced"] for each in result.iterations] == [False, True]
 
 
 async def test_the_results_of_w10_are_those_of_each_suite(tmp_path: Path) -> None:
@@ -318,6 +318,6 @@ async def test_the_results_of_w10_are_those_of_each_suite(tmp_path: Path) -> Non
 
 async def test_the_section_of_the_fork_of_w11_is_for_its_direct_target(tmp_path: Path) -> None:
     """W11: the fork section is in the prompt of explore/1, not of repair/1."""
-    told = await seen(EXAMPLES["W11"], tmp_path)
-    systems = [told.requests[each][0].system for each in ("explore", "repair")]
+    result = await seen(EXAMPLES["W11"], tmp_path)
+    systems = [result.requests[each][0].system for each in ("explore", "repair")]
     assert ["This step was chosen at the fork triage." in each for each in systems] == [True, False]

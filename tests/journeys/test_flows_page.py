@@ -144,8 +144,8 @@ def test_a_first_flow_of_any_shape_succeeds_and_no_result_names_a_tool(
     code, out = say("flow", "run", "shape", "Rome", "--auto", "--json")
     result = json.loads(out)
     assert (code, result["status"]) == (0, "success"), result["reason"]
-    said = json.dumps(result["results"])
-    named = re.findall(r"`|ask_user|skill_read|finish\b(?!\")|hello", said)
+    dumps = json.dumps(result["results"])
+    named = re.findall(r"`|ask_user|skill_read|finish\b(?!\")|hello", dumps)
     assert named == []
     assert result["usage"]["toolCalls"] == (1 if shape == "tools" else 0)
     last = result["lastResult"]["summary"]

@@ -83,8 +83,8 @@ async def test_a_story_killed_at_any_write_ends_the_same(writes: int, before: bo
     assert {code(each) for each in outcomes} <= {"ok", "INTERRUPTED"}
     assert_whole(cast.model.requests[-1])
     for tool in (cast.note, cast.mail):
-        told = [code(each) for each in outcomes if each.tool_id == tool.spec.tool_id]
-        assert told.count("ok") <= len(tool.runs) <= len(told)
+        values = [code(each) for each in outcomes if each.tool_id == tool.spec.tool_id]
+        assert values.count("ok") <= len(tool.runs) <= len(values)
         assert all(tool.runs.count(each) == 1 for each in tool.runs)
     assert 1 <= len(cast.pay.runs) <= 2
 
@@ -94,7 +94,7 @@ async def test_a_cut_reply_starts_again_and_its_log_records_it() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
-    told: Outcome | None = None
+    result: Outcome | None = None
     for reply in (say("Half of") + wait(dies := Hold()), say("All of it.")):
         async with memory_runtime(model=ScriptedModel([reply]), place=place) as runtime:
             telling = asyncio.ensure_future(
@@ -103,10 +103,10 @@ async def test_a_cut_reply_starts_again_and_its_log_records_it() -> None:
             if reply.steps[-1] is dies:
                 await dies.reached()
                 log.died.set()
-            told = await telling
+            result = await telling
         log.revive()
         clock.advance(place.limits.lease_seconds + 1)
-    assert told
-    assert told.content == "All of it."
-    kinds = [type(each.event).__name__ for each in await log.read(LogId(told.session_id))]
+    assert result
+    assert result.content == "All of it."
+    kinds = [type(each.event).__name__ for each in await log.read(LogId(result.session_id))]
     assert kinds[3:] == ["TaskResumed", "ReplyRestarted", "ReplyReceived", "TaskEnded"]

@@ -75,8 +75,8 @@ async def test_each_global_is_present_or_absent_as_the_page_says(
         }
     """
     project.tool("finds", script)
-    there, absent = names("Available globals"), names("Missing globals")
-    assert {"fetch", "crypto.subtle.digest"} <= set(there)
+    result, absent = names("Available globals"), names("Missing globals")
+    assert {"fetch", "crypto.subtle.digest"} <= set(result)
     async with project.opened() as runtime:
-        envelope = await runtime.call("finds", {"names": there + absent})
+        envelope = await runtime.call("finds", {"names": result + absent})
     assert json.loads(json.dumps(envelope.output)) == absent

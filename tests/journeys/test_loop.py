@@ -113,11 +113,11 @@ async def test_the_next_model_call_has_every_result_in_call_order() -> None:
     assert user == UserMessage("All at once")
     assert isinstance(assistant, AssistantMessage)
     assert [each.name for each in assistant.calls] == ["slow", "quick", "broken"]
-    found = [each for each in results if isinstance(each, ToolMessage)]
-    assert [each.call_id for each in found] == [each.call_id for each in assistant.calls]
-    assert [each.ok for each in found] == [True, True, False]
-    assert json.loads(found[0].content) == {"passed": True}
-    assert json.loads(found[2].content) == {"error": "out of order", "code": "TOOL_FAILED"}
+    values = [each for each in results if isinstance(each, ToolMessage)]
+    assert [each.call_id for each in values] == [each.call_id for each in assistant.calls]
+    assert [each.ok for each in values] == [True, True, False]
+    assert json.loads(values[0].content) == {"passed": True}
+    assert json.loads(values[2].content) == {"error": "out of order", "code": "TOOL_FAILED"}
 
 
 def quick_failing() -> Act:
@@ -173,8 +173,8 @@ async def test_a_failed_tool_reports_its_error_and_the_loop_continues(
     assert [code(each) for each in outcomes] == [expected]
     message = model.requests[1].messages[-1]
     assert isinstance(message, ToolMessage)
-    said = json.loads(message.content)
-    assert said.get("code", "ok") == expected
+    loads = json.loads(message.content)
+    assert loads.get("code", "ok") == expected
 
 
 async def test_an_unknown_tool_is_refused_with_the_nearest_offered_name() -> None:
@@ -259,8 +259,8 @@ async def test_a_number_that_no_log_can_store_is_an_error_for_the_model(
         records = await runtime.parts.storage.log.read(LogId(first.session_id))
     assert [each.status for each in (first, second)] == [TaskStatus.SUCCEEDED] * 2
     assert (look.runs, first.content, second.content) == ([], "Too large.", "Hello.")
-    (told,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
-    assert json.loads(told.content)["code"] == "INVALID_INPUT"
-    assert why in told.content
+    (result,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
+    assert json.loads(result.content)["code"] == "INVALID_INPUT"
+    assert why in result.content
     again = [decode(kind_of(each.event), encode(each.event)) for each in records]
     assert again == [each.event for each in records]

@@ -88,9 +88,11 @@ async def test_a_call_that_waits_for_a_file_descriptor_warns_once(
             await clock.elapse(20)
             async with asyncio.timeout(10):
                 assert await runtime.wait(sent.task_id)
-            said = [each.message for each in caplog.records if "a call of a model" in each.message]
-            assert len(said) == warnings
-            assert "Too many open files" in said[-1]
+            messages = [
+                each.message for each in caplog.records if "a call of a model" in each.message
+            ]
+            assert len(messages) == warnings
+            assert "Too many open files" in messages[-1]
 
 
 async def test_a_model_call_waits_for_a_file_descriptor_instead_of_failing() -> None:
@@ -139,9 +141,9 @@ async def test_the_shown_part_of_a_reply_is_retracted_when_it_restarts() -> None
         reply = await runtime.wait(sent.task_id)
         assert reply
         assert reply.content == "Hello."
-        found = await events(runtime, sent.session_id)
-    assert [each.iteration for each in found if isinstance(each, ReplyRestarted)] == [1]
-    assert [each.text for each in found if isinstance(each, ReplyReceived)] == ["Hello."]
+        result = await events(runtime, sent.session_id)
+    assert [each.iteration for each in result if isinstance(each, ReplyRestarted)] == [1]
+    assert [each.text for each in result if isinstance(each, ReplyReceived)] == ["Hello."]
 
 
 async def test_retry_after_is_respected_up_to_its_limit() -> None:

@@ -47,23 +47,23 @@ async def test_the_page_loads_all_its_files() -> None:
         named = re.findall(r'(?:href|src)="([^"#:]+)"', page.text)
         script = await server.client.get(page.url.join("page.js"))
         named += re.findall(r'from "([^"]+)"', script.text)
-        found = [await server.client.get(page.url.join(each)) for each in named]
+        response = [await server.client.get(page.url.join(each)) for each in named]
         agents = await server.client.get(page.url.join("api/agents"))
     assert sorted(named) == ["./runs.js", "./view.js", "page.css", "page.js"]
-    assert [each.status_code for each in found] == [200] * 4
+    assert [each.status_code for each in response] == [200] * 4
     assert agents.json()["agents"][0]["id"] == "assistant"
 
 
 async def test_a_link_to_a_blob_starts_with_the_prefix() -> None:
     async with mounted() as server:
-        said = await server.client.post(CHAT, json={"content": "Draw", "stream": True})
-        name = said.headers["x-conversation-id"]
+        response = await server.client.post(CHAT, json={"content": "Draw", "stream": True})
+        name = response.headers["x-conversation-id"]
         listed = await server.client.get(f"{CHAT}?conversationId={name}")
         url = listed.json()["messages"][-1]["toolResults"][0]["imageUrl"]
-        there = await server.client.get(url)
+        reply = await server.client.get(url)
     assert url.startswith(f"{ROOT}/api/blobs/")
-    assert f'"imageUrl":"{ROOT}/api/blobs/' in said.text
-    assert (there.status_code, there.content) == (200, PNG)
+    assert f'"imageUrl":"{ROOT}/api/blobs/' in response.text
+    assert (reply.status_code, reply.content) == (200, PNG)
 
 
 async def test_the_cookie_of_a_sign_in_is_limited_to_the_prefix() -> None:
@@ -83,21 +83,21 @@ async def test_the_cookie_of_a_sign_in_is_limited_to_the_prefix() -> None:
 
 async def test_a_link_of_the_web_command_opens_its_conversation() -> None:
     async with mounted() as server:
-        said = (await server.client.post(CHAT, json={"content": "/web"})).json()
-        token = said["assistantMessage"]["content"].partition("/link/")[2]
+        body = (await server.client.post(CHAT, json={"content": "/web"})).json()
+        token = body["assistantMessage"]["content"].partition("/link/")[2]
         page = await server.client.get(f"{ROOT}/link/{token}")
         action = page.text.partition('action="')[2].partition('"')[0]
-        there = await server.client.post(page.url.join(action), content="", headers=FORM)
-        live = there.text.partition('<p><a href="')[2].partition('"')[0]
-    conversation = said["userMessage"]["conversationId"]
-    assert str(there.url) == f"{HERE}{ROOT}/c/{conversation}"
-    assert str(there.url.join(live)) == f"{HERE}{ROOT}/#assistant/{conversation}"
+        response = await server.client.post(page.url.join(action), content="", headers=FORM)
+        live = response.text.partition('<p><a href="')[2].partition('"')[0]
+    conversation = body["userMessage"]["conversationId"]
+    assert str(response.url) == f"{HERE}{ROOT}/c/{conversation}"
+    assert str(response.url.join(live)) == f"{HERE}{ROOT}/#assistant/{conversation}"
 
 
 async def test_the_openapi_document_has_the_mount_path() -> None:
     async with mounted() as server:
-        said = (await server.client.get(f"{ROOT}/openapi.json")).json()
-    assert said["servers"] == [{"url": ROOT}]
+        body = (await server.client.get(f"{ROOT}/openapi.json")).json()
+    assert body["servers"] == [{"url": ROOT}]
 
 
 @pytest.mark.parametrize(("method", "path"), [("DELETE", "/api/health"), ("GET", "/api/session")])
@@ -113,7 +113,7 @@ async def test_messages_are_counted_in_the_chat_class() -> None:
     async with mounted(RateSection(chat=1, general=100)) as server:
         key = await server.database_parts.keys.create("ann", permissions=("read", "chat"))
         head = {"authorization": f"Bearer {key}"}
-        said = [
+        response = [
             await server.client.post(CHAT, json={"content": "/help"}, headers=head) for _ in "12"
         ]
-    assert [each.status_code for each in said] == [200, 429]
+    assert [each.status_code for each in response] == [200, 429]

@@ -93,10 +93,10 @@ def test_the_commented_line_in_the_new_settings_file_works(fresh: ProjectFolder)
     text = file.read_text()
     assert '# [tools]\n# builtin = ["files", "sheets"]' in text
     file.write_text(text.replace("# [tools]", "[tools]").replace("# builtin", "builtin"))
-    found = load_project(load(fresh.root, cache_dir=str(fresh.cache)))
-    offered = {each.spec.tool_id for each in found.builtin_tools if each.spec.is_offered}
+    result = load_project(load(fresh.root, cache_dir=str(fresh.cache)))
+    offered = {each.spec.tool_id for each in result.builtin_tools if each.spec.is_offered}
     assert {"read", "csv_read"} <= offered
-    assert not found.diagnostics
+    assert not result.diagnostics
 
 
 @pytest.mark.parametrize(

@@ -60,15 +60,15 @@ async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answer
     """The stream says `{"type":"suspended","questions":[],"runs":[…]}`."""
     async with flow_server(tmp_path / "project") as server:
         streamed = await server.client.post(CHAT, json={"content": "/dom:asks", "stream": True})
-        said = frames(streamed.text)
-        (run_id,), questions = said[-1][1]["runs"], said[-1][1]["questions"]
+        result = frames(streamed.text)
+        (run_id,), questions = result[-1][1]["runs"], result[-1][1]["questions"]
         (asked,) = (await server.client.get("/api/questions?status=open")).json()["questions"]
         before = await look(server, run_id, asked["id"])
         url = f"/api/questions/{asked['id']}/answer"
         assert (await server.client.post(url, json={"value": "Go"})).status_code == 200
         after = await look(server, run_id, asked["id"])
-    assert (said[-1][1]["type"], questions) == ("suspended", [])
-    seen = run(tmp_path, {"said": said, "looks": [before, before, after]})
+    assert (result[-1][1]["type"], questions) == ("suspended", [])
+    seen = run(tmp_path, {"said": result, "looks": [before, before, after]})
     assert seen["state"] == "waiting"
     first, again, last = (
         {each["kind"]: each for each in items if each["kind"] in {"question", "call"}}
@@ -131,16 +131,16 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
         "api/tasks/r": {"questions": [], "runs": []},
         "api/questions/q": question | {"status": became, "answer": {"value": "Rome"}},
     }
-    given = {"said": said, "looks": [before, after], "end": ["9", end]}
-    (_, items) = run(tmp_path, given)["shown"]
+    fields = {"said": said, "looks": [before, after], "end": ["9", end]}
+    (_, items) = run(tmp_path, fields)["shown"]
     assert (items[0]["status"], items[0]["answer"]) == (became, {"value": "Rome"})
 
 
 @pytest.mark.slow("starts deno")
 def test_a_blocked_chat_shows_what_is_missing(tmp_path: Path) -> None:
     why = blocked_part([Missing(MissingKind.AGENT, "clerk")])
-    said = [["6", {"type": "suspended", "taskId": "t", "questions": []} | why]]
-    seen = run(tmp_path, {"said": said, "looks": [{}]})
+    items = [["6", {"type": "suspended", "taskId": "t", "questions": []} | why]]
+    seen = run(tmp_path, {"said": items, "looks": [{}]})
     ((shown,),) = seen["shown"]
     assert seen["state"] == "waiting"
     assert (shown["kind"], shown["code"]) == ("error", "BLOCKED")

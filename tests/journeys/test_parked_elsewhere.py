@@ -36,8 +36,8 @@ async def test_a_run_that_ends_in_one_process_resumes_the_chat_of_another(
     laid(project.root, {"asks.yaml": f"name: asks\ndescription: d\n{ASKS}"})
     scripted = model()
     settings = {"limits": LIMITS, "models": {"default": scripted.card.model_id}}
-    given = {"models": [scripted], "settings": settings}
-    async with project.opened(**given) as here, project.opened(**given) as there:
+    fields = {"models": [scripted], "settings": settings}
+    async with project.opened(**fields) as here, project.opened(**fields) as there:
         for runtime, other in ((here, there), (there, here)):
-            told = await ended(runtime, "asks", other)
-            assert [type(each) for each in told] == [RunEnded, TaskResumed]
+            result = await ended(runtime, "asks", other)
+            assert [type(each) for each in result] == [RunEnded, TaskResumed]

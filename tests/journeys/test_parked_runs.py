@@ -31,8 +31,8 @@ YES = {"value": "Yes"}
 
 
 async def outcome(runtime: Runtime, sent: SentMessage) -> CallSettled:
-    (found,) = await settled(runtime, sent.session_id)
-    return found
+    (result,) = await settled(runtime, sent.session_id)
+    return result
 
 
 async def until_free(runtime: Runtime, log_id: str) -> None:
@@ -55,9 +55,9 @@ async def test_a_parked_chat_releases_its_log_and_resumes_by_itself() -> None:
         done = await runtime.wait(sent.task_id)
         assert done
         assert (done.content, done.runs) == ("All done.", ())
-        found = await outcome(runtime, sent)
+        result = await outcome(runtime, sent)
         happened = await events(runtime, sent.session_id)
-    assert found.envelope.output["runId"] == run_id
+    assert result.envelope.output["runId"] == run_id
     assert [each for each in happened if isinstance(each, TaskSuspended | RunEnded)] == [
         next(each for each in happened if isinstance(each, TaskSuspended)),
         RunEnded(run_id=run_id),
@@ -109,10 +109,10 @@ async def test_a_call_finds_its_run_again_after_days() -> None:
         clock.advance(3 * LIMITS.idempotency_seconds)
         await runtime.answer(reply.questions[0].question.question_id, YES)
         done = await runtime.wait(sent.task_id)
-        found = await outcome(runtime, sent)
+        result = await outcome(runtime, sent)
         assert len(await runs(runtime)) == 1
     assert done
-    assert (done.content, code(found)) == ("All done.", "ok")
+    assert (done.content, code(result)) == ("All done.", "ok")
 
 
 async def test_cancelling_the_parked_chat_cancels_the_run() -> None:
@@ -129,9 +129,9 @@ async def test_cancelling_the_run_resumes_the_chat() -> None:
         sent, reply = await parked(runtime)
         await runtime.cancel(reply.runs[0])
         done = await runtime.wait(sent.task_id)
-        found = await outcome(runtime, sent)
+        result = await outcome(runtime, sent)
     assert done
-    assert (done.content, found.envelope.output["status"]) == ("All done.", "cancelled")
+    assert (done.content, result.envelope.output["status"]) == ("All done.", "cancelled")
 
 
 async def test_runs_that_wait_for_runs_park_one_after_the_other() -> None:
@@ -170,8 +170,8 @@ async def test_a_message_is_refused_while_the_run_asks_a_person(workflow: str) -
 
 async def test_a_message_is_queued_while_the_run_works() -> None:
     hold = Hold()
-    said = model(wait(hold) + finish())
-    async with memory_runtime(model=said, place=place(), **RUNTIME) as runtime:
+    result = model(wait(hold) + finish())
+    async with memory_runtime(model=result, place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
         await runtime.answer(reply.questions[0].question.question_id, YES)
         await hold.reached()
@@ -197,8 +197,8 @@ async def test_three_nested_runs_need_one_slot() -> None:
     here = place(limits=tight(workflow_max_concurrent=1, flow_runs=1))
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
         reply = await runtime.chat("deep")
-        found = await runs(runtime)
-    assert (reply.content, len(found)) == ("All done.", 3)
+        result = await runs(runtime)
+    assert (reply.content, len(result)) == ("All done.", 3)
 
 
 async def test_runs_over_the_limit_are_queued() -> None:
@@ -224,9 +224,9 @@ async def test_a_run_that_waits_for_people_holds_no_slot(workflow: str) -> None:
 
 async def test_a_queued_run_that_is_cancelled_ends_at_once() -> None:
     hold = Hold()
-    said = model(wait(hold) + finish())
+    result = model(wait(hold) + finish())
     here = place(limits=tight(workflow_max_concurrent=1))
-    async with memory_runtime(model=said, place=here, **RUNTIME) as runtime:
+    async with memory_runtime(model=result, place=here, **RUNTIME) as runtime:
         first = await runtime.send(NewMessage(content="plain"))
         await hold.reached()
         second = await runtime.send(NewMessage(content="plain"))

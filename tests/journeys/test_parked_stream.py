@@ -14,8 +14,8 @@ def types(text: str) -> list[str]:
 
 async def asked(server: InMemoryServer) -> dict[str, Any]:
     """Return the one question that is open."""
-    (found,) = (await server.client.get("/api/questions?status=open")).json()["questions"]
-    return dict(found)
+    (body,) = (await server.client.get("/api/questions?status=open")).json()["questions"]
+    return dict(body)
 
 
 async def test_a_stream_ends_when_a_run_asks_and_can_be_resumed(tmp_path: Path) -> None:

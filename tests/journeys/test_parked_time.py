@@ -81,13 +81,13 @@ async def test_a_call_without_remaining_time_does_not_run_again() -> None:
 async def test_a_further_attempt_has_its_own_time() -> None:
     """`timeout_ms` is per attempt."""
     place = MemoryStorage(clock=(clock := FakeClock()))
-    given = list[tuple[int, float]]()
+    collected = list[tuple[int, float]]()
 
     async def flaky(input: Json, invocation: Invocation) -> Any:
-        given.append((invocation.attempt, invocation.deadline - clock.monotonic()))
+        collected.append((invocation.attempt, invocation.deadline - clock.monotonic()))
         if invocation.attempt == 1:
             raise UpstreamUnavailable("no answer")
-        if len(given) == 2:
+        if len(collected) == 2:
             clock.advance(20)
         return (await invocation.ask("Well?")).answer
 
@@ -98,15 +98,15 @@ async def test_a_further_attempt_has_its_own_time() -> None:
         asked = await runtime.chat("Try")
         reply = await go_on(runtime, asked, {"text": "yes"})
     assert reply.content == "Done."
-    assert given == [(1, 60), (2, 60), (2, 40)]
+    assert collected == [(1, 60), (2, 60), (2, 40)]
 
 
 async def test_the_working_time_around_a_waiting_call_is_counted() -> None:
     place = MemoryStorage(clock=(clock := FakeClock()))
-    given = list[float]()
+    collected = list[float]()
 
     async def around(input: Json, invocation: Invocation) -> Any:
-        given.append(invocation.deadline - clock.monotonic())
+        collected.append(invocation.deadline - clock.monotonic())
         clock.advance(5)
         return (await invocation.invoke("inner", {})).status.value
 
@@ -118,4 +118,4 @@ async def test_the_working_time_around_a_waiting_call_is_counted() -> None:
     async with memory_runtime(model=model, tools=tools, place=place) as runtime:
         asked = await runtime.chat("Go")
         reply = await go_on(runtime, asked, {"decision": "approve"})
-    assert (reply.content, given) == ("Done.", [60, 55])
+    assert (reply.content, collected) == ("Done.", [60, 55])

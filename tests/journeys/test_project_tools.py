@@ -47,12 +47,12 @@ async def test_a_chat_is_offered_the_families_that_its_project_names(
             say("Done"),
         ]
     )
-    found = "\n".join(await results(project, model))
+    result = "\n".join(await results(project, model))
     assert TOOLS.issubset(each.name for each in model.requests[0].tools)
     assert "bash" not in [each.name for each in model.requests[0].tools]
     assert (project.root / "src/a.py").read_text() == "x = 3\n"
     assert (project.root / "src/b.py").read_text() == "y = 2\n"
-    assert "is protected." in found
+    assert "is protected." in result
 
 
 async def test_an_agent_that_names_bash_reads_why_it_is_refused(project: ProjectFolder) -> None:
@@ -60,8 +60,8 @@ async def test_an_agent_that_names_bash_reads_why_it_is_refused(project: Project
     settings = ChatSettings(enabled_tools=("bash",))
     async with project.opened(agents=[Agent(model=model, settings=settings)]) as runtime:
         await runtime.chat("Go")
-    found = str(model.requests[-1].messages)
-    assert "bash is switched off in this project (set shell = true under [flows])." in found
+    result = str(model.requests[-1].messages)
+    assert "bash is switched off in this project (set shell = true under [flows])." in result
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ async def test_a_chat_asks_a_person_before_a_file_changes(
         await runtime.answer(reply.questions[0].question.question_id, {"decision": decision})
         await runtime.wait(reply.task_id)
     assert path not in before - {"notes.txt"}
-    there = (project.root / path).read_text() if (project.root / path).exists() else "old\n"
-    assert (there != "old\n") is (decision == "approve")
+    result = (project.root / path).read_text() if (project.root / path).exists() else "old\n"
+    assert (result != "old\n") is (decision == "approve")
 
 
 async def test_a_change_that_no_approval_allows_is_refused_without_a_question(
@@ -98,9 +98,9 @@ async def test_a_change_that_no_approval_allows_is_refused_without_a_question(
     project.write("penstock.toml", FAMILIES)
     made = call("write", path="tools/x.py", content="x") + call("write", path="../x", content="x")
     model = ScriptedModel([made, say("Done")])
-    found = "\n".join(await results(project, model))
-    assert "is protected." in found
-    assert "is outside the project." in found
+    result = "\n".join(await results(project, model))
+    assert "is protected." in result
+    assert "is outside the project." in result
 
 
 @pytest.mark.parametrize(("rules", "is_written"), [(UNASKED, False), ("", True)])
@@ -113,8 +113,8 @@ async def test_an_authored_file_needs_an_approval_of_that_call(
     model = ScriptedModel([call("write", path="tools/x.py", content="x = 1\n"), say("Done")])
     async with project.opened(agents=[Agent(model=model, profile=writes)]) as runtime:
         reply = await runtime.chat("Go")
-        for each in reply.questions:
-            await runtime.answer(each.question.question_id, {"decision": "approve"})
+        for question in reply.questions:
+            await runtime.answer(question.question.question_id, {"decision": "approve"})
         await runtime.wait(reply.task_id)
     assert (project.root / "tools/x.py").exists() is is_written
 
@@ -123,9 +123,9 @@ async def test_a_project_can_enable_commands(project: ProjectFolder) -> None:
     project.write("penstock.toml", f"{UNASKED}{FAMILIES}")
     project.write("notes.txt", "found\n")
     model = ScriptedModel([call("bash", command="cat notes.txt .penstock/*"), say("Done")])
-    found = "\n".join(await results(project, model))
-    assert '"exitCode":1,"stdout":"found' in found
-    assert "No such file or directory" in found
+    result = "\n".join(await results(project, model))
+    assert '"exitCode":1,"stdout":"found' in result
+    assert "No such file or directory" in result
 
 
 async def test_a_script_can_be_allowed_to_search(project: ProjectFolder) -> None:

@@ -64,7 +64,7 @@ async def test_a_rejection_reaches_the_model_with_its_note() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "given"),
+    ("tool", "value"),
     [
         (TOOLS[0], {"question": "Which?", "type": "input"}),
         (Act("pick", lambda _, invocation: invocation.ask("Which?")), {}),
@@ -72,10 +72,10 @@ async def test_a_rejection_reaches_the_model_with_its_note() -> None:
     ids=["ask_user", "ctx.ask"],
 )
 async def test_a_question_expires_after_the_time_of_its_agent(
-    tool: Tool, given: dict[str, Any]
+    tool: Tool, value: dict[str, Any]
 ) -> None:
     """The page: "It may wait for ever (`question_ttl_seconds` null) or settle"."""
-    clock, model = FakeClock(), ScriptedModel([call(tool.spec.tool_id, **given), say("No answer.")])
+    clock, model = FakeClock(), ScriptedModel([call(tool.spec.tool_id, **value), say("No answer.")])
     agents, place = [agent(question_ttl_seconds=60)], MemoryStorage(clock=clock)
     async with memory_runtime(model=model, tools=[tool], agents=agents, place=place) as runtime:
         parked = await runtime.chat("Choose")

@@ -30,9 +30,9 @@ LEFT_OUT = "…"
 
 
 def _found(pattern: str) -> str:
-    found = re.search(pattern, README, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+    result = re.search(pattern, README, re.MULTILINE | re.DOTALL)
+    assert result is not None
+    return result[1]
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_the_flow_of_the_readme_runs_as_it_says(
     assert main(["flow", "check", "trip", "--strict", *where]) == 0
     capsys.readouterr()
     assert main(["flow", "run", "trip", *where]) == 4
-    said = CHANGES.sub("", "".join(capsys.readouterr())).splitlines()
+    out = CHANGES.sub("", "".join(capsys.readouterr())).splitlines()
     shown = CHANGES.sub("", _found(r"^\$ penstock flow run trip\n(.*?)^```")).splitlines()
-    assert sorted(shown) == sorted(said)
+    assert sorted(shown) == sorted(out)
 
 
 @pytest.mark.slow("runs every command of the first screen")
@@ -69,11 +69,11 @@ def test_the_first_screen_is_what_the_commands_print(
         if command.endswith("&"):
             continue
         if command.startswith("curl "):
-            said = asyncio.run(_streamed(examples, command))
+            result = asyncio.run(_streamed(examples, command))
         else:
-            said = _printed(QUESTION.sub(question, command), monkeypatch)
-        question = next(iter(QUESTION.findall(said)), question)
-        assert _difference(_lines(shown), _lines(said)) is None, command
+            result = _printed(QUESTION.sub(question, command), monkeypatch)
+        question = next(iter(QUESTION.findall(result)), question)
+        assert _difference(_lines(shown), _lines(result)) is None, command
 
 
 @pytest.mark.slow("runs a script in the sandbox")

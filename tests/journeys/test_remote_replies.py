@@ -37,8 +37,8 @@ class Said:
 def shown(items: Sequence[ReplyStarted | Delta]) -> list[object]:
     """Return a reply that began as its base, a piece as its kind, text and units."""
     return [
-        each.reply.base if isinstance(each, ReplyStarted) else (each.kind, each.text, each.units)
-        for each in items
+        item.reply.base if isinstance(item, ReplyStarted) else (item.kind, item.text, item.units)
+        for item in items
     ]
 
 

@@ -90,8 +90,8 @@ async def test_a_wrong_argument_is_a_type_error_and_the_script_continues(
 ) -> None:
     tries = ",\n".join(f"await told(() => {each})" for each in MISTAKES[group])
     project.tool("ask", f"{TOLD}\nexport const run = async () => [{tries}];", state=STATE)
-    found = await Stage(project, Act("look", direct_call=True)).output("ask")
-    assert dict(zip(MISTAKES[group], found, strict=True)) == dict.fromkeys(
+    output = await Stage(project, Act("look", direct_call=True)).output("ask")
+    assert dict(zip(MISTAKES[group], output, strict=True)) == dict.fromkeys(
         MISTAKES[group], "TypeError"
     )
 
@@ -112,8 +112,8 @@ async def test_a_refusal_is_an_error_with_a_code(project: ProjectFolder) -> None
     vault = "[{key: token, scope_kinds: [profile, shared]}]"
     script = f"{TOLD}\nexport const run = async () => [{tries}];"
     project.tool("ask", script, state=STATE, vault=vault)
-    found = await Stage(project).output("ask")
-    assert dict(zip(REFUSALS, found, strict=True)) == REFUSALS
+    output = await Stage(project).output("ask")
+    assert dict(zip(REFUSALS, output, strict=True)) == REFUSALS
 
 
 async def test_an_uncaught_refusal_is_the_outcome(project: ProjectFolder) -> None:
@@ -196,8 +196,8 @@ async def test_an_unknown_member_of_a_write_is_named_with_the_nearest(
         }).catch((error: Error) => error.message);
     """
     project.tool("ask", script, state=STATE)
-    said = await Stage(project).output("ask")
-    assert said == 'flo.state.put takes no "ttl_second"; did you mean "ttl_seconds"?'
+    output = await Stage(project).output("ask")
+    assert output == 'flo.state.put takes no "ttl_second"; did you mean "ttl_seconds"?'
 
 
 async def test_a_script_knows_its_task_its_profile_and_the_configuration(

@@ -75,8 +75,8 @@ async def test_a_script_sees_status_headers_and_body(
             failed: [failed.status, failed.ok, (await failed.arrayBuffer()).byteLength] };
         }
     """
-    found = await stage_of(project, server, script).output("ask")
-    assert found == {
+    output = await stage_of(project, server, script).output("ask")
+    assert output == {
         "status": 200,
         "ok": True,
         "a": "1, 2",
@@ -96,8 +96,8 @@ async def test_redirects_are_followed_as_declared(project: ProjectFolder, server
           return [followed.url.endsWith("/other"), seen.status, refused];
         }
     """
-    found = await stage_of(project, server, script).output("ask")
-    assert found == [True, 302, "UPSTREAM_UNAVAILABLE"]
+    output = await stage_of(project, server, script).output("ask")
+    assert output == [True, 302, "UPSTREAM_UNAVAILABLE"]
 
 
 async def test_an_undeclared_host_is_refused(project: ProjectFolder, server: Origin) -> None:
@@ -106,9 +106,9 @@ async def test_an_undeclared_host_is_refused(project: ProjectFolder, server: Ori
         export const run = async () => [
           await told("https://example.com/"), await told(url.replace("api", "b"))];
     """
-    found = await stage_of(project, server, script).output("ask")
-    assert [code for code, _ in found] == ["EGRESS_DENIED"] * 2
-    assert all("ask" in said for _, said in found)
+    output = await stage_of(project, server, script).output("ask")
+    assert [code for code, _ in output] == ["EGRESS_DENIED"] * 2
+    assert all("ask" in said for _, said in output)
     assert server.heard == []
 
 
@@ -158,7 +158,7 @@ CUT = [
 async def test_a_request_cut_by_a_crash_follows_its_effect(
     project: ProjectFolder, server: Origin, row: tuple[str, str, str, Any, int]
 ) -> None:
-    effect, idempotent, method, found, times = row
+    effect, idempotent, method, result, times = row
     script = f"""
         export const run = () => fetch(url + "/", {{ method: "{method}" }})
           .then(async (r) => {{ await flo.sleep(0); return r.status; }}, (e) => e.code);
@@ -169,7 +169,7 @@ async def test_a_request_cut_by_a_crash_follows_its_effect(
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     more = {"effect": effect, "idempotent": idempotent}
     stage = stage_of(project, server, script, place=place, **more)
-    assert (await stage.survive("ask", {})).output == found
+    assert (await stage.survive("ask", {})).output == result
     assert len(server.heard) == times
 
 
@@ -240,7 +240,7 @@ async def test_a_secret_handle_is_resolved_only_for_a_declared_host(
     """
     stage = await with_secret(stage_of(project, server, script, vault=DECLARED))
     assert await stage.output("ask") is False
-    found = [WORD in heard for heard in server.heard]
-    assert found == [True, True, True, True, False]
+    values = [WORD in heard for heard in server.heard]
+    assert values == [True, True, True, True, False]
     assert f"authorization: Bearer {WORD}" in server.heard[0]
     assert WORD not in await everything(stage)

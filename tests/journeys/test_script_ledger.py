@@ -51,8 +51,8 @@ async def test_l4_the_same_call_wins_a_race_in_each_entry(project: ProjectFolder
         }}
     """
     project.tool("ask", script)
-    found = await entered_twice(Stage(project, Act("late", late, direct_call=True)))
-    assert found == ["b", ["b", "c", "a"]]
+    result = await entered_twice(Stage(project, Act("late", late, direct_call=True)))
+    assert result == ["b", ["b", "c", "a"]]
     assert order == ["b", "c", "a"]
 
 
@@ -72,8 +72,8 @@ async def test_l5_time_and_randomness_repeat(project: ProjectFolder) -> None:
     stage = Stage(project)
     still, seen = await entered_twice(stage)
     assert still
-    (told,) = await stage.notes("seen")
-    assert told.payload == seen
+    (result,) = await stage.notes("seen")
+    assert result.payload == seen
 
 
 async def test_l6_all_possible_questions_are_open_at_once(project: ProjectFolder) -> None:
@@ -172,8 +172,8 @@ async def test_l11_another_path_is_allowed_and_reported(project: ProjectFolder) 
     project.tool("ask", script)
     stage = Stage(project, Act("look", direct_call=True), Act("post", direct_call=True))
     assert await entered_twice(stage) == 2
-    (told,) = await stage.notes("script.diverged")
-    assert (told.level, told.message) == (
+    (result,) = await stage.notes("script.diverged")
+    assert (result.level, result.message) == (
         "warning",
         "recorded in an earlier entry, but not requested again: look",
     )
@@ -292,8 +292,8 @@ async def test_the_end_of_a_task_withdraws_the_open_questions_of_its_calls(
             envelope = await runtime.call("ask", {}, task_id=stage.task_id)
             assert envelope.output == "suspended"
             log_id = LogId(stage.task_id)
-        told = [each.event for each in await runtime.parts.storage.log.read(log_id)]
-    *_, answered, ended = told
+        events = [each.event for each in await runtime.parts.storage.log.read(log_id)]
+    *_, answered, ended = events
     assert isinstance(answered, QuestionAnswered)
     assert answered.status is QuestionStatus.CANCELLED
     assert isinstance(ended, TaskEnded)

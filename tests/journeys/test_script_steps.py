@@ -123,9 +123,9 @@ async def test_e4_another_tool_of_the_task_gets_the_stored_output(project: Proje
     project.tool("one", step)
     project.tool("two", step)
     project.tool("both", both)
-    found = await Stage(project).output("both")
+    output = await Stage(project).output("both")
     wrong = 'step "k" version 1 was used with other arguments'
-    assert found == ["first", "first", wrong, "fourth"]
+    assert output == ["first", "first", wrong, "fourth"]
 
 
 async def wait(_input: Any, _invocation: Any) -> None:

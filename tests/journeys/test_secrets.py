@@ -121,8 +121,8 @@ async def test_a_secret_is_in_no_stream_no_history_no_request_and_no_file(
             session = stream.headers["x-conversation-id"]
             query = {"conversationId": session}
             history = await client.get(CHAT, params=query)
-            told = await client.get(f"{CHAT}/stream", params=query)
-    shown = [stream.text, history.text, told.text, repr(model.requests), caplog.text]
+            result = await client.get(f"{CHAT}/stream", params=query)
+    shown = [stream.text, history.text, result.text, repr(model.requests), caplog.text]
     assert (history.status_code, "Done." in history.text) == (200, True)
     assert "[secret:token]" in stream.text
     assert "[secret:token]" in repr(model.requests)
@@ -186,7 +186,7 @@ SPELLS = """
 def traces_of(secret: str) -> dict[str, str]:
     """Return the middle of each spelling of a secret: at its ends base64 mixes bytes."""
     content = secret.encode()
-    found = {
+    fields = {
         "as it is": secret,
         "base64": base64.b64encode(content).decode(),
         "base64 behind one": base64.b64encode(b"x" + content).decode(),
@@ -196,8 +196,10 @@ def traces_of(secret: str) -> dict[str, str]:
         "entities": "".join(f"&#{byte};" for byte in content),
         "number by number": ", ".join(map(str, content)),
     }
-    middle = {name: len(text) // 2 for name, text in found.items()}
-    return {name: text[max(3, middle[name] - 8) : middle[name] + 8] for name, text in found.items()}
+    middle = {name: len(text) // 2 for name, text in fields.items()}
+    return {
+        name: text[max(3, middle[name] - 8) : middle[name] + 8] for name, text in fields.items()
+    }
 
 
 @pytest.mark.slow("a whole project, opened")
@@ -225,5 +227,7 @@ async def test_no_spelling_of_a_secret_is_in_anything_that_is_recorded(
     traces = [(word, name, each) for word in (KEY, WORD) for name, each in traces_of(word).items()]
     traces += [(KEY, f"line {number}", line[:20]) for number, line in enumerate(LINES)]
     traces += [(WORD, "what an engine quotes", "s3cr3t")]
-    found = [(name, place) for place in places for _, name, each in traces if each in places[place]]
-    assert found == []
+    values = [
+        (name, place) for place in places for _, name, each in traces if each in places[place]
+    ]
+    assert values == []

@@ -81,8 +81,8 @@ async def test_the_next_process_redacts_the_secrets_that_the_dead_one_read(
     log = DyingLog(clock, writes=writes, before=False)
     stage = stage_of(project, code_environment, log, clock)
     await stage.place.vault.set(OWN, "token", WORD)
-    told = [call("keep"), call("ask_user", question="Go on?"), call("look"), say("Done.")]
-    model, reply = ScriptedModel({"Go": told}), None
+    items = [call("keep"), call("ask_user", question="Go on?"), call("look"), say("Done.")]
+    model, reply = ScriptedModel({"Go": items}), None
     while reply is None:
         async with stage.opened(model=model) as runtime:
             reply = await live(runtime, log, tell(runtime))

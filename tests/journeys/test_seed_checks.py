@@ -41,8 +41,8 @@ class Example:
 
 
 def error(line: int, message: str, suggestion: str | None = None) -> Finding:
-    told: dict[str, Any] = {"line": line, "severity": "error", "message": message}
-    return told | ({"suggestion": suggestion} if suggestion else {})
+    fields: dict[str, Any] = {"line": line, "severity": "error", "message": message}
+    return fields | ({"suggestion": suggestion} if suggestion else {})
 
 
 def warning(line: int, message: str, suggestion: str) -> Finding:
@@ -186,8 +186,8 @@ def laid(project: ProjectFolder) -> ProjectFolder:
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
 async def test_flow_write_says_what_the_page_says(project: ProjectFolder, example: Example) -> None:
     """T37-T44: "Expected is the whole list"; warnings do not stop the write."""
-    found = await at_work(laid(project), call("flow_write", path="demo", content=example.text))
-    (answer,) = found.outputs()
+    result = await at_work(laid(project), call("flow_write", path="demo", content=example.text))
+    (answer,) = result.outputs()
     assert answer["diagnostics"] == example.expected
     assert answer["written"] == example.is_written == (project.root / "flows/demo.yaml").exists()
 
@@ -212,5 +212,5 @@ def test_flow_check_says_what_the_page_says(
 
 def _finding(problem: Mapping[str, Any]) -> Finding:
     """Return the four members of the seed, of a problem as programs read it."""
-    told = {key: problem[key] for key in ("line", "severity", "suggestion") if problem[key]}
-    return told | {"message": problem["message"].removesuffix(f"; {problem['suggestion']}")}
+    values = {key: problem[key] for key in ("line", "severity", "suggestion") if problem[key]}
+    return values | {"message": problem["message"].removesuffix(f"; {problem['suggestion']}")}

@@ -85,8 +85,8 @@ async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> N
         last = frames(got)[-1][0] if frames(got) else "0"
         query = {"conversationId": begun.json()["id"], "lastEventId": last}
         rest = await client.get(f"{CHAT}/stream", params=query)
-        said = [frame.get("delta", "") for _, frame in frames(got) + frames(rest.text)]
-        assert len("".join(said)) == 400 * len(long)
+        values = [frame.get("delta", "") for _, frame in frames(got) + frames(rest.text)]
+        assert len("".join(values)) == 400 * len(long)
 
 
 async def connect(url: str, body: str) -> socket.socket:

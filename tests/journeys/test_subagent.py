@@ -42,7 +42,7 @@ async def looked(server: InMemoryServer) -> tuple[str, list[tuple[str, object]]]
 
 async def test_the_stream_shows_the_call_and_not_the_work_of_the_subagent() -> None:
     """T18: own transcript: the agent's messages are not in the chat's."""
-    wanted = [
+    items = [
         ("thinking", 1),
         ("tool_call", "subagent"),
         ("tool_result", "subagent"),
@@ -53,7 +53,7 @@ async def test_the_stream_shows_the_call_and_not_the_work_of_the_subagent() -> N
     async with served(model=looking(), tools=[*SUBAGENT, look], agents=[LOOKER]) as server:
         session, shown = await looked(server)
         again = await server.follow(session)
-        assert shown == wanted
+        assert shown == items
         assert look.runs == [{"n": 1}]
         whole = frames(again.text)[-1][1]
         assert whole["type"] == "message_complete"
@@ -64,11 +64,11 @@ async def test_the_stream_shows_the_call_and_not_the_work_of_the_subagent() -> N
 async def test_the_history_has_only_the_messages_of_the_chat() -> None:
     async with served(model=looking(), tools=[*SUBAGENT, Act("look")], agents=[LOOKER]) as server:
         session, _ = await looked(server)
-        found = await server.client.get(CHAT, params={"conversationId": session, "view": "full"})
-        messages = found.json()["messages"]
+        response = await server.client.get(CHAT, params={"conversationId": session, "view": "full"})
+        messages = response.json()["messages"]
         assert [each["role"] for each in messages] == ["user", "assistant", "tool", "assistant"]
         assert [each["name"] for each in messages[1]["toolCalls"]] == ["subagent"]
-        assert "Inside." not in found.text
+        assert "Inside." not in response.text
 
 
 async def test_erasing_an_answer_erases_the_transcript_of_its_subagent() -> None:

@@ -94,8 +94,8 @@ def openai_text() -> Canned:
 
 def anthropic_text() -> Canned:
     """Return the same of the Anthropic wire."""
-    said = block(0, "text", {"type": "text_delta", "text": "Done"}, text="")
-    return Canned(anthropic_reply(said, stop="end_turn"))
+    result = block(0, "text", {"type": "text_delta", "text": "Done"}, text="")
+    return Canned(anthropic_reply(result, stop="end_turn"))
 
 
 WIRES: Mapping[str, tuple[Any, Any]] = {

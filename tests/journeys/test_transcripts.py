@@ -25,8 +25,8 @@ TELL = [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
 def test_the_frames_equal_the_transcript(tell: Callable[[], Story]) -> None:
     """The frames of a conversation equal its transcript byte by byte."""
-    told = "".join(f"{position} {compact(frame)}\n" for position, frame in frames_of(tell()))
-    assert told == (ASSETS / f"{tell.__name__}.txt").read_text()
+    result = "".join(f"{position} {compact(frame)}\n" for position, frame in frames_of(tell()))
+    assert result == (ASSETS / f"{tell.__name__}.txt").read_text()
 
 
 @pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)

@@ -21,8 +21,8 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 async def link_of(server: InMemoryServer, **headers: str) -> tuple[str, str]:
     """Ask for a link; returns its token, and the conversation."""
-    said = await server.client.post(CHATTING, json={"content": "/web"}, headers=headers)
-    exchange = said.json()
+    response = await server.client.post(CHATTING, json={"content": "/web"}, headers=headers)
+    exchange = response.json()
     content = exchange["assistantMessage"]["content"]
     return content.partition("/link/")[2], exchange["userMessage"]["conversationId"]
 
@@ -46,10 +46,10 @@ async def test_a_link_opens_its_conversation_once() -> None:
         token, conversation = await link_of(server)
         both = await asyncio.gather(*(server.client.post(f"{URL}/{token}") for _ in range(2)))
     assert sorted(each.status_code for each in both) == [200, 403]
-    said = {each.status_code: each.json() for each in both}
+    body = {each.status_code: each.json() for each in both}
     ids = {"agentId": "assistant", "conversationId": conversation}
-    assert said[200] == ids | {"key": None, "expiresAt": None}
-    assert said[403]["error"] == {"code": "LINK_EXPIRED", "message": OVER}
+    assert body[200] == ids | {"key": None, "expiresAt": None}
+    assert body[403]["error"] == {"code": "LINK_EXPIRED", "message": OVER}
 
 
 async def test_a_link_token_is_random_and_does_not_contain_the_conversation() -> None:
@@ -67,9 +67,9 @@ MAKERS = [
 ]
 
 
-@pytest.mark.parametrize(("held", "given"), MAKERS)
+@pytest.mark.parametrize(("held", "value"), MAKERS)
 async def test_the_key_of_a_link_has_at_most_the_permissions_of_its_maker(
-    held: tuple[str, ...], given: frozenset[str]
+    held: tuple[str, ...], value: frozenset[str]
 ) -> None:
     """Spec: "permissions `read, chat, approve` as far as the maker has them"."""
     async with served(clock=FakeClock()) as server:
@@ -77,7 +77,7 @@ async def test_the_key_of_a_link_has_at_most_the_permissions_of_its_maker(
         answer = (await server.client.post(f"{URL}/{token}")).json()
         profile = await server.database_parts.keys.profile(answer["key"])
         record = (await server.database_parts.keys.list())[-1]
-    assert (profile.profile_id, profile.permissions) == (ProfileId("ann"), given)
+    assert (profile.profile_id, profile.permissions) == (ProfileId("ann"), value)
     assert (record.session_id, answer["conversationId"]) == (conversation, conversation)
     assert record.expires_at == record.created_at + 1000 * Limits().web_key_seconds
     assert answer["expiresAt"].endswith("Z")
@@ -138,8 +138,8 @@ async def test_the_key_of_a_link_can_continue_its_conversation() -> None:
         assert waits.status_code == 202
         listed = (await server.client.get("/api/questions", headers=own)).json()["questions"]
         answer = f"/api/questions/{listed[0]['id']}/answer"
-        given = await server.client.post(answer, json={"decision": "approve"}, headers=own)
-        assert given.status_code == 200
+        response = await server.client.post(answer, json={"decision": "approve"}, headers=own)
+        assert response.status_code == 200
         path = f"{CHATTING}/stream?conversationId={conversation}"
         assert "Sent." in (await server.client.get(path, headers=own)).text
         task = await server.client.get(f"/api/tasks/{waits.headers['x-task-id']}", headers=own)
@@ -206,14 +206,14 @@ async def test_the_button_of_a_link_opens_the_conversation() -> None:
     """Spec: "a form post sets the cookie and redirects (303) to the conversation"."""
     async with served(clock=FakeClock()) as server:
         token, conversation = await link_of(server, **await key_of(server))
-        there = await server.client.post(
+        response = await server.client.post(
             f"{URL}/{token}", headers=FORM | {"origin": "null", "sec-fetch-site": "same-origin"}
         )
         again = await server.client.post(f"{URL}/{token}", headers=FORM)
-        page = await server.client.get(there.url.join(there.headers["location"]))
+        page = await server.client.get(response.url.join(response.headers["location"]))
         other = await server.client.get(f"{CHATTING}/conversations")
-    assert (there.status_code, there.headers["location"]) == (303, f"../../c/{conversation}")
-    assert there.headers["set-cookie"].startswith("penstock_session=")
+    assert (response.status_code, response.headers["location"]) == (303, f"../../c/{conversation}")
+    assert response.headers["set-cookie"].startswith("penstock_session=")
     assert (again.status_code, again.headers["content-type"]) == (403, "text/html; charset=utf-8")
     assert (page.status_code, other.status_code) == (200, 404)
 
@@ -221,9 +221,9 @@ async def test_the_button_of_a_link_opens_the_conversation() -> None:
 async def test_the_button_of_a_link_sets_no_cookie_for_local_requests() -> None:
     async with served() as server:
         token, conversation = await link_of(server)
-        there = await server.client.post(f"{URL}/{token}", headers=FORM | {"origin": "null"})
-    assert (there.status_code, there.headers["location"]) == (303, f"../../c/{conversation}")
-    assert "set-cookie" not in there.headers
+        response = await server.client.post(f"{URL}/{token}", headers=FORM | {"origin": "null"})
+    assert (response.status_code, response.headers["location"]) == (303, f"../../c/{conversation}")
+    assert "set-cookie" not in response.headers
 
 
 FOREIGN: list[dict[str, Any]] = [

@@ -136,13 +136,13 @@ async def test_objects_of_other_profiles_are_not_found() -> None:
             {"authorization": f"Bearer {await keys.create(name)}"} for name in ("ann", "bob")
         ]
         boss = await keys.create("boss", permissions=["read", "chat", ADMIN])
-        said = await server.client.post(CHAT, json={"content": "Hi"}, headers=ann)
-        name = said.headers["x-conversation-id"]
+        response = await server.client.post(CHAT, json={"content": "Hi"}, headers=ann)
+        name = response.headers["x-conversation-id"]
         paths = [
             f"{CHAT}?conversationId={name}",
             f"{CHAT}/stream?conversationId={name}",
-            f"/api/tasks/{said.headers['x-task-id']}",
-            f"/api/tasks/{said.headers['x-task-id']}/events",
+            f"/api/tasks/{response.headers['x-task-id']}",
+            f"/api/tasks/{response.headers['x-task-id']}/events",
         ]
         for path in paths:
             assert (await server.client.get(path, headers=bob)).status_code == 404, path
@@ -161,8 +161,8 @@ async def test_requests_are_counted_by_class() -> None:
         key = await server.database_parts.keys.create("ann")
         headers = {"authorization": f"Bearer {key}"}
         for _ in range(2):
-            said = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
-            assert said.status_code == 200
+            response = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
+            assert response.status_code == 200
         refused = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "RATE_LIMITED"
@@ -215,7 +215,7 @@ async def test_every_forwarded_header_line_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trusted", "said", "is_secure"),
+    ("trusted", "message", "is_secure"),
     [
         (True, "https", True),
         (True, "http", False),
@@ -224,13 +224,13 @@ async def test_every_forwarded_header_line_is_read() -> None:
     ],
 )
 async def test_only_a_trusted_proxy_can_report_https(
-    trusted: bool, said: str, is_secure: bool
+    trusted: bool, message: str, is_secure: bool
 ) -> None:
     section = ServerSection(trusted_proxies=("127.0.0.1",) if trusted else ())
     async with served(server=section) as server:
         key = await server.database_parts.keys.create("ann")
         response = await server.client.post(
-            "/api/session", json={"key": key}, headers={"x-forwarded-proto": said}
+            "/api/session", json={"key": key}, headers={"x-forwarded-proto": message}
         )
     assert response.status_code == 204
     assert ("Secure" in response.headers["set-cookie"]) is is_secure

@@ -53,16 +53,16 @@ class Fixture:
         assert await first is False
 
 
-@pytest.mark.parametrize("found", [True, False])
-async def test_concurrent_requests_share_one_query(found: bool) -> None:
+@pytest.mark.parametrize("expected", [True, False])
+async def test_concurrent_requests_share_one_query(expected: bool) -> None:
     on = Fixture()
     asked = await on.ask(10)
     assert not any(each.done() for each in asked)
     assert on.presence.known is None
-    await on.told(found)
-    assert [await each for each in asked] == [found] * 10
+    await on.told(expected)
+    assert [await each for each in asked] == [expected] * 10
     assert len(on.store.looks) == 1
-    assert on.presence.known is found
+    assert on.presence.known is expected
 
 
 async def test_a_failing_query_fails_every_request_and_the_next_one_queries_again() -> None:

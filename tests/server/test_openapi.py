@@ -24,9 +24,9 @@ from tests.kit.tools import Act
 
 
 def test_the_answers_of_a_route_are_described() -> None:
-    found = answers("Exchange", s202="Waiting")
-    assert list(found) == [200, 202, "default"]
-    assert found["default"] is PROBLEM
+    result = answers("Exchange", s202="Waiting")
+    assert list(result) == [200, 202, "default"]
+    assert result["default"] is PROBLEM
     assert answers(None, 204)[204] == {"description": "Done; nothing to say"}
 
 
@@ -95,8 +95,8 @@ def described(**spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def body_of(operation: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of what a call takes."""
-    found: dict[str, Any] = operation["requestBody"]["content"]["application/json"]["schema"]
-    return found
+    result: dict[str, Any] = operation["requestBody"]["content"]["application/json"]["schema"]
+    return result
 
 
 def test_references_in_the_schemas_of_a_tool_stay_inside_them() -> None:

@@ -210,8 +210,8 @@ async def test_a_transcript_escapes_every_message() -> None:
     """Spec: "a plain transcript, made on the server, no script, everything escaped"."""
     model = ScriptedModel([call("echo", text="t"), say(SCRIPT)])
     async with served(model=model, tools=[Act("echo", echo)]) as server:
-        said = await server.say(f"Hi {SCRIPT}")
-        page = await server.client.get(f"/c/{said.headers['x-conversation-id']}")
+        response = await server.say(f"Hi {SCRIPT}")
+        page = await server.client.get(f"/c/{response.headers['x-conversation-id']}")
     assert page.status_code == 200
     assert "script" not in page.text.replace("&lt;script&gt;", "").replace("&lt;/script&gt;", "")
     assert page.text.count("<article>") == 2
@@ -242,10 +242,10 @@ async def test_a_transcript_redirects_to_sign_in_without_a_key() -> None:
     async with served(clock=FakeClock()) as server:
         key = await server.database_parts.keys.create("ann")
         bob = {"authorization": f"Bearer {await server.database_parts.keys.create('bob')}"}
-        said = await server.client.post(
+        response = await server.client.post(
             CHAT, json={"content": "Hi"}, headers={"authorization": f"Bearer {key}"}
         )
-        path = f"/c/{said.headers['x-conversation-id']}"
+        path = f"/c/{response.headers['x-conversation-id']}"
         led = await server.client.get(path)
         others = await server.client.get(path, headers=bob)
         nothing = await server.client.get("/c/conv_x", headers=bob)

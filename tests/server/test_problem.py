@@ -68,8 +68,8 @@ def test_each_exception_has_its_status(error: errors.PenstockError, status: int,
 
 def body(response: Any) -> dict[str, Any]:
     """Return what is said to be wrong."""
-    said: dict[str, Any] = json.loads(response.body)["error"]
-    return said
+    result: dict[str, Any] = json.loads(response.body)["error"]
+    return result
 
 
 def test_a_refusal_reports_every_problem_of_a_body() -> None:
@@ -79,18 +79,18 @@ def test_a_refusal_reports_every_problem_of_a_body() -> None:
 def test_only_operators_see_an_unexpected_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = body(unexpected(ValueError("a secret"), "req_1"))
-    assert "secret" not in json.dumps(said)
-    assert said["details"] == {"requestId": "req_1"}
+    result = body(unexpected(ValueError("a secret"), "req_1"))
+    assert "secret" not in json.dumps(result)
+    assert result["details"] == {"requestId": "req_1"}
     assert "a secret" in caplog.text
     assert "req_1" in caplog.text
 
 
 def test_only_operators_see_the_place_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
-    said = body(problem(errors.StoreReadOnly("/srv/penstock.db cannot be written"), "req_1"))
-    assert said["message"].startswith("The database cannot be written.")
-    assert "/srv" not in json.dumps(said)
-    assert said["details"] == {"requestId": "req_1"}
+    result = body(problem(errors.StoreReadOnly("/srv/penstock.db cannot be written"), "req_1"))
+    assert result["message"].startswith("The database cannot be written.")
+    assert "/srv" not in json.dumps(result)
+    assert result["details"] == {"requestId": "req_1"}
     assert "/srv/penstock.db" in caplog.text
 
 
@@ -100,23 +100,23 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("error", "said"), KNOWN)
+@pytest.mark.parametrize(("error", "message"), KNOWN)
 def test_a_known_error_takes_one_line_of_the_log(
-    caplog: pytest.LogCaptureFixture, error: errors.PenstockError, said: str
+    caplog: pytest.LogCaptureFixture, error: errors.PenstockError, message: str
 ) -> None:
     problem(error, "req_1")
     (record,) = caplog.records
     assert (record.levelname, record.exc_info) == ("WARNING", None)
     assert record.message.startswith("request req_1")
-    assert record.message.endswith(said)
+    assert record.message.endswith(message)
     assert "\n" not in record.message
 
 
 def test_an_unreadable_event_is_named() -> None:
     of = {"log": "conv_1", "event": 4}
-    said = body(problem(errors.StoreCorrupt("event 4 is no JSON", details=of), "req_1"))
-    assert said["message"] == "event 4 is no JSON"
-    assert said["details"] == {"requestId": "req_1"} | of
+    result = body(problem(errors.StoreCorrupt("event 4 is no JSON", details=of), "req_1"))
+    assert result["message"] == "event 4 is no JSON"
+    assert result["details"] == {"requestId": "req_1"} | of
 
 
 @pytest.mark.parametrize(
@@ -165,16 +165,16 @@ def test_the_end_of_a_task_without_a_stream_has_its_status(code: str, status: in
 
 
 def test_a_cancelled_task_has_ended() -> None:
-    said = body(end_problem(ended(TaskStatus.CANCELLED, "CANCELLED"), {}, {}, "req_1"))
-    assert (said["code"], said["details"]["status"]) == ("TASK_ENDED", "cancelled")
+    result = body(end_problem(ended(TaskStatus.CANCELLED, "CANCELLED"), {}, {}, "req_1"))
+    assert (result["code"], result["details"]["status"]) == ("TASK_ENDED", "cancelled")
 
 
-@pytest.mark.parametrize(("error", "status", "told"), TABLE)
+@pytest.mark.parametrize(("error", "status", "notice"), TABLE)
 def test_the_docs_page_names_the_status_that_is_sent(
-    error: errors.PenstockError, status: int, told: str
+    error: errors.PenstockError, status: int, notice: str
 ) -> None:
     """Page: "the code after a status is told in place of the first"."""
-    http = f"{status}" if told == error.code else f"{status} `{told}`"
+    http = f"{status}" if notice == error.code else f"{status} `{notice}`"
     row = f"| `{error.code}` | {http} | `{type(error).__name__}` |"
     assert isinstance(error, NotAvailable) or row in PAGE.read_text()
 

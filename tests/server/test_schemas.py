@@ -58,8 +58,8 @@ def test_a_closed_set_is_the_one_of_the_domain(name: str, key: str, words: type[
 
 
 def test_a_question_has_a_status_of_the_domain_or_has_expired() -> None:
-    found = COMPONENTS["Question"]["properties"]["status"]["enum"]
-    assert found == [*map(str, QuestionStatus), standing(QuestionStatus.CANCELLED, EXPIRED)]
+    result = COMPONENTS["Question"]["properties"]["status"]["enum"]
+    assert result == [*map(str, QuestionStatus), standing(QuestionStatus.CANCELLED, EXPIRED)]
 
 
 def test_a_tool_has_an_effect_of_the_domain() -> None:
@@ -99,9 +99,9 @@ def test_usage_is_never_negative(key: str) -> None:
 
 
 def test_every_frame_schema_is_selected_by_type() -> None:
-    found = {name: schema["properties"]["type"]["const"] for name, schema in FRAMES.items()}
+    values = {name: schema["properties"]["type"]["const"] for name, schema in FRAMES.items()}
     both = {"ToolResult": "ToolOutcome", "ToolFailure": "ToolOutcome"}
-    assert {kind: both.get(name, name) for name, kind in found.items()} == MAPPING
+    assert {kind: both.get(name, name) for name, kind in values.items()} == MAPPING
 
 
 def test_a_record_has_its_keys_and_no_others() -> None:

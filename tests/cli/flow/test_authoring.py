@@ -30,8 +30,8 @@ def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable
     assert out.splitlines()[-1].endswith(" flows, 1 error, 0 warnings")
     for name in ("look", "/dom:asks", "flows/look.yaml", "./flows/dom/asks.yaml"):
         assert run("flow", "check", name) == (0, "1 flow, 0 errors, 0 warnings\n", "")
-    found = run_json("flow", "check", "look")
-    assert found == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
+    result = run_json("flow", "check", "look")
+    assert result == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
 
 
 def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
@@ -44,8 +44,8 @@ def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) 
         ),
         "",
     )
-    found = run_json("flow", "check", "look", "--dry-run")
-    assert [each["flow"] for each in found["dryRuns"]] == ["look"]
+    result = run_json("flow", "check", "look", "--dry-run")
+    assert [each["flow"] for each in result["dryRuns"]] == ["look"]
     code, out, _ = run("flow", "check", "broken", "--dry-run")
     assert (code, "dry runs" in out) == (1, False)
 
@@ -76,9 +76,9 @@ def test_handbooks_are_checked_with_the_flows(flows: Path, run: Run) -> None:
     """§16 for flows, agents and handbooks."""
     (flows / "handbooks/docs").mkdir(parents=True)
     (flows / "handbooks/docs/SKILL.md").write_text("# Docs\n\nfiles:\n- gone.md\n")
-    said = 'handbooks/docs/SKILL.md:4:3: warning handbook-file: file "gone.md" is listed but'
+    text = 'handbooks/docs/SKILL.md:4:3: warning handbook-file: file "gone.md" is listed but'
     for command in (("flow", "check"), ("check",)):
-        assert any(line.startswith(said) for line in run(*command)[1].splitlines())
+        assert any(line.startswith(text) for line in run(*command)[1].splitlines())
 
 
 @pytest.mark.parametrize(
@@ -112,18 +112,18 @@ def test_agents_handbooks_and_any_flow_can_be_named(
         (flows / path).parent.mkdir(parents=True, exist_ok=True)
         (flows / path).write_text(text)
     for each in (name, str(flows / name)):
-        found = json.loads(run("flow", "check", each, "--json")[1])["problems"]
-        assert sorted({one["code"] for one in found}) == codes
+        problems = json.loads(run("flow", "check", each, "--json")[1])["problems"]
+        assert sorted({one["code"] for one in problems}) == codes
 
 
 @pytest.mark.parametrize(
     "name", ["agents/scuot.md", "penstock.toml", "../x.yaml", "/etc/passwd", f"agents/{'x' * 300}"]
 )
 def test_an_unknown_name_is_refused(flows: Path, run: Run, name: str) -> None:
-    code, out, told = run("flow", "check", name)
+    code, out, err = run("flow", "check", name)
     assert (code != 0, out) == (True, "")
     assert "give a path in the project folder, or a flow's command" in " ".join(
-        told.replace("│", "").split()
+        err.replace("│", "").split()
     )
 
 
@@ -156,8 +156,8 @@ def test_existing_files_are_kept(drafted: Path, run: Run, run_json: Callable[...
     (drafted / FIRST).write_text("mine")
     assert run("flow", "generate", "sums")[1] == f"kept {FIRST}\nkept {SECOND}\n"
     assert (drafted / FIRST).read_text() == "mine"
-    found = run_json("flow", "generate", "sums")
-    assert found == {"written": [], "kept": [FIRST, SECOND], "dryRun": False}
+    result = run_json("flow", "generate", "sums")
+    assert result == {"written": [], "kept": [FIRST, SECOND], "dryRun": False}
     for name in (FIRST, SECOND):
         (drafted / name).rename(drafted / name.removesuffix(".default"))
     assert run("flow", "generate", "sums")[1] == "nothing is missing\n"
@@ -168,38 +168,38 @@ def test_a_dry_run_prints_what_would_be_written(
 ) -> None:
     out = run("flow", "generate", "sums", "--dry-run")[1]
     assert out == f"would write {FIRST}\nwould write {SECOND}\n"
-    found = run_json("flow", "generate", "sums", "--dry-run")
-    assert found == {"written": [FIRST, SECOND], "kept": [], "dryRun": True}
+    result = run_json("flow", "generate", "sums", "--dry-run")
+    assert result == {"written": [FIRST, SECOND], "kept": [], "dryRun": True}
     assert not (drafted / "flows/handlers").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("suns", "Did you mean 'sums'?"),
         ("bad", "penstock flow check bad"),
         ("flows:new", "comes from a built-in flow"),
     ],
 )
-def test_a_flow_that_has_none_to_write(drafted: Path, run: Run, name: str, said: str) -> None:
-    code, out, told = run("flow", "generate", name)
+def test_a_flow_that_has_none_to_write(drafted: Path, run: Run, name: str, message: str) -> None:
+    code, out, err = run("flow", "generate", name)
     assert (code != 0, out) == (True, "")
-    assert said in told
+    assert message in err
 
 
 def test_nothing_is_written_outside_of_the_project(drafted: Path, run: Run, tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
     outside.mkdir()
     (drafted / "flows/handlers").symlink_to(outside)
-    code, _, told = run("flow", "generate", "sums")
+    code, _, err = run("flow", "generate", "sums")
     assert code != 0
-    assert "is outside the project" in told
+    assert "is outside the project" in err
     assert list(outside.iterdir()) == []
 
 
 def test_a_name_that_cannot_be_a_file_is_reported(drafted: Path, run: Run) -> None:
     step = f"  - {{id: long, type: code, target: {'x' * 300}.ts}}\n"
     (drafted / "flows/sums.yaml").write_text(HEAD + "steps:\n" + step)
-    code, _, told = run("flow", "generate", "sums")
+    code, _, err = run("flow", "generate", "sums")
     assert code != 0
-    assert "its name is too long" in told
+    assert "its name is too long" in err

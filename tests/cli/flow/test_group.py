@@ -28,22 +28,22 @@ def run_id(flows: Path, run: Run, *arguments: str) -> str:
 def test_flows_are_listed(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
     _, out, _ = run("flow", "list")
     assert "/dom:asks" in out
-    found = {each["name"]: each for each in run_json("flow", "list")["flows"]}
-    assert (found["look"]["stepCount"], found["look"]["valid"]) == (1, True)
-    assert (found["broken"]["path"], found["broken"]["valid"]) == ("flows/broken.yaml", False)
+    values = {each["name"]: each for each in run_json("flow", "list")["flows"]}
+    assert (values["look"]["stepCount"], values["look"]["valid"]) == (1, True)
+    assert (values["broken"]["path"], values["broken"]["valid"]) == ("flows/broken.yaml", False)
 
 
 def test_a_flow_is_shown_with_its_errors(flows: Path, run: Run) -> None:
-    code, out, told = run("flow", "show", "/broken")
+    code, out, err = run("flow", "show", "/broken")
     assert (code, out.rstrip()) == (0, BROKEN.rstrip())
-    assert 'unknown agent "scuot"' in told
+    assert 'unknown agent "scuot"' in err
 
 
 @pytest.mark.parametrize("command", ["show", "graph", "check", "runs"])
 def test_an_unknown_flow_is_answered_with_the_nearest(flows: Path, run: Run, command: str) -> None:
-    code, _, told = run("flow", command, "lok")
+    code, _, err = run("flow", command, "lok")
     assert code != 0
-    assert "Did you mean 'look'?" in told
+    assert "Did you mean 'look'?" in err
 
 
 def test_a_flow_is_drawn(flows: Path, run: Run) -> None:
@@ -61,18 +61,18 @@ def test_a_flow_is_drawn_as_a_picture_into_a_file(flows: Path, run: Run, tmp_pat
     place = tmp_path / "asks.svg"
     assert run("flow", "graph", "dom:asks", "--svg", "-o", str(place)) == (0, "", "")
     assert place.read_text() == out
-    code, out, told = run("flow", "graph", "dom:asks", "-o", str(tmp_path / "none/asks.mmd"))
+    code, out, err = run("flow", "graph", "dom:asks", "-o", str(tmp_path / "none/asks.mmd"))
     assert (code != 0, out) == (True, "")
-    words = " ".join(told.replace("│", " ").split())
+    words = " ".join(err.replace("│", " ").split())
     assert "Error: Invalid value: cannot write" in words
     assert words.endswith(": No such file or directory")
 
 
 def test_a_flow_that_cannot_be_read_cannot_be_drawn(flows: Path, run: Run) -> None:
     laid(flows, {"bad.yaml": "steps: 5\n"})
-    code, out, told = run("flow", "graph", "/bad")
+    code, out, err = run("flow", "graph", "/bad")
     assert (code != 0, out) == (True, "")
-    assert '"/bad" has errors: penstock flow check bad' in told
+    assert '"/bad" has errors: penstock flow check bad' in err
 
 
 def test_runs_are_listed_and_their_results_shown(
@@ -93,17 +93,17 @@ def test_runs_are_listed_and_their_results_shown(
 @pytest.mark.parametrize("which", ["task_none", "open"])
 def test_a_run_without_a_result_is_reported(flows: Path, run: Run, which: str) -> None:
     name = which if which == "task_none" else run("flow", "run", "dom:asks", "--detach")[1].strip()
-    code, out, told = run("flow", "result", name)
+    code, out, err = run("flow", "result", name)
     assert (code != 0, out) == (True, "")
-    assert ("there is no run" if which == "task_none" else "has no result") in told
+    assert ("there is no run" if which == "task_none" else "has no result") in err
 
 
 def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
     """`penstock flow answer QUESTION VALUE`."""
-    code, out, told = run("flow", "run", "dom:asks")
+    code, out, err = run("flow", "run", "dom:asks")
     assert (code, out) == (4, "")
-    question = next(word for word in told.split() if word.startswith("q_"))
-    code, out, told = run("flow", "answer", question, "Neither")
+    question = next(word for word in err.split() if word.startswith("q_"))
+    code, out, err = run("flow", "answer", question, "Neither")
     assert code != 0
     code, out, _ = run("flow", "answer", question, "Stop")
     assert (code, json.loads(out)["status"]) == (0, "success")
@@ -112,9 +112,9 @@ def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
 def test_a_task_that_is_no_run_is_not_aborted(flows: Path, run: Run, run_json: Any) -> None:
     run("call", "look")
     (task,) = run_json("tasks", "list")["tasks"]
-    code, out, told = run("flow", "abort", task["id"])
+    code, out, err = run("flow", "abort", task["id"])
     assert (code != 0, out) == (True, "")
-    assert "there is no run" in told
+    assert "there is no run" in err
 
 
 def test_a_run_is_aborted(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:

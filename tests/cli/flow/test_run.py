@@ -47,7 +47,7 @@ def flows(project: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["look"], 0, "The offline model made this up for"),
         (["/look", "a task"], 0, "The offline model made this up for"),
@@ -64,24 +64,24 @@ def flows(project: Path) -> Path:
     ],
 )
 def test_a_run_ends_with_its_code(
-    flows: Path, run: Run, arguments: list[str], code: int, said: str
+    flows: Path, run: Run, arguments: list[str], code: int, message: str
 ) -> None:
     """A run: 0 success, 1 error, 2 unknown flow or no task, 3 rejected, 4 waits for a person."""
-    ended, out, told = run("flow", "run", *arguments)
-    assert ended == code, told
-    assert said in " ".join((out + told).replace("│", " ").split())
+    ended, out, err = run("flow", "run", *arguments)
+    assert ended == code, err
+    assert message in " ".join((out + err).replace("│", " ").split())
 
 
 def test_steps_are_shown_beside_the_result(flows: Path, run: Run) -> None:
-    _, out, told = run("flow", "run", "look")
-    assert "▸ look by scout" in told
-    assert "✓ look" in told
+    _, out, err = run("flow", "run", "look")
+    assert "▸ look by scout" in err
+    assert "✓ look" in err
     assert "▸" not in out
 
 
 def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
-    code, out, told = run("flow", "run", "look", "--json")
-    assert (code, json.loads(out)["status"], told) == (0, "success", "")
+    code, out, err = run("flow", "run", "look", "--json")
+    assert (code, json.loads(out)["status"], err) == (0, "success", "")
     code, out, _ = run("flow", "run", "asks", "--json")
     assert (code, json.loads(out)["status"]) == (4, "suspended")
     assert json.loads(out)["error"]["details"]["question_ids"][0].startswith("q_")
@@ -89,9 +89,9 @@ def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
 
 def test_without_a_person_the_ids_of_questions_are_printed(flows: Path, run: Run) -> None:
     """A terminal: "Without one, or with `--detach`: exit 4 and the question ids"."""
-    code, out, told = run("flow", "run", "asks", "--detach")
+    code, out, err = run("flow", "run", "asks", "--detach")
     assert (code, out.startswith("task_"), out.count("\n")) == (4, True, 1)
-    question = told.partition("penstock answer ")[2].split()[0]
+    question = err.partition("penstock answer ")[2].split()[0]
     assert question.startswith("q_")
     assert run("answer", question, "Go")[0] == 0
     code, out, _ = run("flow", "run", "look", "--detach")
@@ -249,9 +249,9 @@ def test_questions_of_a_run_that_a_step_began_are_asked_at_the_terminal(flows: P
 
 def test_a_question_of_a_nested_run_may_be_answered_later(flows: Path, run: Run) -> None:
     laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
-    code, _, told = run("flow", "run", "outer")
-    assert (code, "Go on?" in told) == (4, True)
-    question = re.findall("penstock answer (q_[a-z0-9]+)", told)[-1]
+    code, _, err = run("flow", "run", "outer")
+    assert (code, "Go on?" in err) == (4, True)
+    question = re.findall("penstock answer (q_[a-z0-9]+)", err)[-1]
     assert "Sure?" in "".join(map(str, run("answer", question, "Go")))
 
 
@@ -312,8 +312,8 @@ NUMBER, TEXT = (
 
 def test_an_input_is_json_or_a_text() -> None:
     pairs = ["n=3", "t=a=b", "l=[1]", "e=", "b=true", 's="x"', f"deep={'[' * 100_000}"]
-    wanted: dict[str, Any] = {"n": 3, "t": "a=b", "l": [1], "e": "", "b": True, "s": "x"}
-    assert values_of(read_pairs(pairs), ()) == {**wanted, "deep": "[" * 100_000}
+    fields: dict[str, Any] = {"n": 3, "t": "a=b", "l": [1], "e": "", "b": True, "s": "x"}
+    assert values_of(read_pairs(pairs), ()) == {**fields, "deep": "[" * 100_000}
 
 
 def test_a_flow_that_wants_a_text_gets_it_as_it_was_written() -> None:
@@ -332,8 +332,8 @@ def test_missing_inputs_are_prompted_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n \nAnn\n"))
-    wanted = {"n": NUMBER, "m": NUMBER, "there": NUMBER, "task": TEXT}
-    assert asked_for(wanted, {"there"}) == {"n": 3, "task": "Ann"}
+    fields = {"n": NUMBER, "m": NUMBER, "there": NUMBER, "task": TEXT}
+    assert asked_for(fields, {"there"}) == {"n": 3, "task": "Ann"}
     assert capsys.readouterr() == ("", "n (number): how many?> " * 2 + "For whom?> ")
 
 

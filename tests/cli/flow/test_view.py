@@ -154,7 +154,7 @@ def test_text_of_agents_cannot_control_the_terminal(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "said"),
+    ("milliseconds", "message"),
     [
         (0, "0.0 s"),
         (4210, "4.2 s"),
@@ -163,8 +163,8 @@ def test_text_of_agents_cannot_control_the_terminal(text: str) -> None:
         (7_500_000, "2 h 05 min"),
     ],
 )
-def test_a_span_of_time(milliseconds: int, said: str) -> None:
-    assert span(milliseconds) == said
+def test_a_span_of_time(milliseconds: int, message: str) -> None:
+    assert span(milliseconds) == message
 
 
 def test_a_view_without_cards_has_no_newest() -> None:
@@ -175,8 +175,8 @@ def test_a_view_without_cards_has_no_newest() -> None:
 @pytest.mark.parametrize("width", range(36, 130, 7))
 def test_the_board_cuts_no_word_that_fits(width: int) -> None:
     """A line that does not fit ends between words; a margin stays free at the right."""
-    said = "a summary of many ordinary words that no card has room for at any width"
-    words, summary = said.split(), StepResult(summary=said)
+    text = "a summary of many ordinary words that no card has room for at any width"
+    words, summary = text.split(), StepResult(summary=text)
     shown = lines(view_of(starts(), ends(result=summary)), screen(width))
     (line,) = [each for each in shown if "a summary" in each]
     found = line.split("│")[1].strip().removesuffix(" …").split()

@@ -35,10 +35,10 @@ from tests.kit.flows import HEAD
 
 
 def person(*lines: str) -> Read:
-    said = iter(lines)
+    result = iter(lines)
 
     def read(prompt: str, *, complete: Complete = nothing, draft: str = "") -> str:
-        line = next(said, None)
+        line = next(result, None)
         if line is None:
             raise EOFError
         return line

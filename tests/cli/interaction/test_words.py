@@ -20,7 +20,7 @@ WORDS: Words = {
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "expected"),
     [
         ("/", ["/call ", "/model ", "/new "]),
         ("/c", ["/call "]),
@@ -36,8 +36,8 @@ WORDS: Words = {
         ("call", []),
     ],
 )
-def test_completions_of_a_line(line: str, found: list[str]) -> None:
-    assert list(command_completer(WORDS)(line)) == found
+def test_completions_of_a_line(line: str, expected: list[str]) -> None:
+    assert list(command_completer(WORDS)(line)) == expected
 
 
 def option(value: str, label: str = "") -> dict[str, str]:
@@ -49,7 +49,7 @@ LABELLED = [option("go", "Go on"), option("stop", "Halt")]
 
 
 @pytest.mark.parametrize(
-    ("question", "ways", "line", "found"),
+    ("question", "ways", "line", "expected"),
     [
         ({"options": PLACES}, (), "", ["Tokyo", "Quick fix", "-x"]),
         ({"options": PLACES}, (), "q", ["Quick fix"]),
@@ -68,11 +68,11 @@ LABELLED = [option("go", "Go on"), option("stop", "Halt")]
     ],
 )
 def test_an_answer_is_completed_as_a_whole_line(
-    question: dict[str, Any], ways: tuple[str, ...], line: str, found: list[str]
+    question: dict[str, Any], ways: tuple[str, ...], line: str, expected: list[str]
 ) -> None:
     """An option that no line can hold is left out; its number answers."""
     complete = answer_completer({"kind": "ask_user"} | question, ways)
-    assert list(complete(line)) == found
+    assert list(complete(line)) == expected
 
 
 ASKED = QuestionRecord(

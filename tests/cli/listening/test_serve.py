@@ -22,25 +22,25 @@ Run = Callable[..., tuple[int, str, str]]
 def test_a_port_in_use_is_reported_with_a_next_step(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        code, _, told = run("serve", "--port", port)
+        code, _, err = run("serve", "--port", port)
     assert code == 1
-    assert told.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
-    assert "Choose another with --host, --port." in told
+    assert err.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
+    assert "Choose another with --host, --port." in err
 
 
 def test_an_address_for_others_needs_a_key(run: Run) -> None:
     """Spec: "Any other bind address refuses to start without a key and says how to make one"."""
-    code, _, told = run("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
+    code, _, err = run("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert code == 1
-    assert "penstock keys create NAME" in told
+    assert "penstock keys create NAME" in err
 
 
 def test_a_strict_server_does_not_start_while_anything_is_wrong(run: Run, project: Path) -> None:
     """`penstock serve --strict` makes any error fatal at start."""
     (project / "tools" / "a.tool.yaml").write_text("name: a\n")
-    code, _, told = run("serve", "--strict", "--port", "0")
+    code, _, err = run("serve", "--strict", "--port", "0")
     assert code == 1
-    assert told.startswith("Error: tools/a.tool.yaml:1:1: error missing-key")
+    assert err.startswith("Error: tools/a.tool.yaml:1:1: error missing-key")
 
 
 ADDRESSES = [
@@ -50,15 +50,15 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize(("address", "needs_key", "said"), ADDRESSES)
+@pytest.mark.parametrize(("address", "needs_key", "message"), ADDRESSES)
 def test_the_banner_has_a_page_to_open_and_a_line_to_paste(
-    project: Path, address: tuple[str, int], needs_key: bool, said: str
+    project: Path, address: tuple[str, int], needs_key: bool, message: str
 ) -> None:
     async def work(runtime: Runtime) -> str:
         return banner(find(project), runtime, address, needs_key=needs_key)
 
     text = run(project, work)
-    assert said in text
+    assert message in text
     host, port = address
     assert f"  Open http://{f'[{host}]' if ':' in host else host}:{port}/ in a browser" in text
     assert "agents: assistant; model: offline" in text
@@ -69,11 +69,11 @@ def test_the_line_to_paste_makes_the_assistant_call_a_tool(project: Path) -> Non
     """Order: "`make run` and the printed `curl` give a streamed tool call and answer"."""
 
     async def work(runtime: Runtime) -> str:
-        said = banner(find(project), runtime, ("127.0.0.1", 1), needs_key=False)
-        (line,) = [each for each in said.splitlines() if "curl" in each]
-        given = json.loads(shlex.split(line)[-1])
-        assert given == {"content": "hello name=Ann", "stream": True}
-        return (await runtime.chat(given["content"])).content
+        result = banner(find(project), runtime, ("127.0.0.1", 1), needs_key=False)
+        (line,) = [each for each in result.splitlines() if "curl" in each]
+        loads = json.loads(shlex.split(line)[-1])
+        assert loads == {"content": "hello name=Ann", "stream": True}
+        return (await runtime.chat(loads["content"])).content
 
     assert "`hello` returned:\n- greeting: Hello, Ann!" in run(project, work)
 

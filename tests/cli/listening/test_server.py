@@ -93,8 +93,8 @@ SHARES = [
 def test_half_of_the_remaining_descriptors_is_for_connections(
     descriptors: int, room: ConnectionLimit, activations: int
 ) -> None:
-    found, limits = shared_out(descriptors, Limits())
-    assert (found, limits.activations) == (room, activations)
+    result, limits = shared_out(descriptors, Limits())
+    assert (result, limits.activations) == (room, activations)
 
 
 def test_the_limits_of_the_settings_are_never_raised() -> None:
@@ -103,9 +103,9 @@ def test_the_limits_of_the_settings_are_never_raised() -> None:
 
 
 def test_a_low_limit_of_open_files_is_reported_to_the_operator() -> None:
-    wanted = Limits()
-    assert shortage(*shared_out(8064, wanted), wanted) == ""
-    assert shortage(*shared_out(256, wanted), wanted) == (
+    limits = Limits()
+    assert shortage(*shared_out(8064, limits), limits) == ""
+    assert shortage(*shared_out(256, limits), limits) == (
         "The limit of open files is low: this process serves 84 connections and runs 48 tasks at "
         "once. For 2000 tasks start it with `ulimit -n 8064` or more."
     )

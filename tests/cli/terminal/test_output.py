@@ -111,7 +111,7 @@ def test_a_command_is_pasted_as_its_words(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [("Quick fix", True), ("", False), ("a\nb", False), ("\x1b[2J", False)]
+    ("text", "expected"), [("Quick fix", True), ("", False), ("a\nb", False), ("\x1b[2J", False)]
 )
-def test_plain_text_is_one_printable_line(text: str, wanted: bool) -> None:
-    assert is_plain(text) is wanted
+def test_plain_text_is_one_printable_line(text: str, expected: bool) -> None:
+    assert is_plain(text) is expected

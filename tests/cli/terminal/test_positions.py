@@ -14,7 +14,7 @@ STACK = "at run (tool:///lib/a.mts:3:9)\nat tool:///b.mts:1:1"
 
 
 @pytest.mark.parametrize(
-    ("place", "wanted"),
+    ("place", "expected"),
     [
         ((1, 3), "a.mts:1:3\n> 1 | one\n    |   ^\n  2 | \ttwo\n  3 | three"),
         ((2, 3), "a.mts:2:3\n  1 | one\n> 2 | \ttwo\n    | \t ^\n  3 | three\n  4 |"),
@@ -23,10 +23,12 @@ STACK = "at run (tool:///lib/a.mts:3:9)\nat tool:///b.mts:1:1"
     ],
 )
 def test_a_place_has_the_lines_around_it(
-    tmp_path: Path, place: tuple[int, int], wanted: str
+    tmp_path: Path, place: tuple[int, int], expected: str
 ) -> None:
     project = Project(root=write(tmp_path, {"a.mts": "one\n\ttwo\nthree\n\nfive\n"}))
-    assert excerpt(project, SourcePosition(file="a.mts", line=place[0], column=place[1])) == wanted
+    assert (
+        excerpt(project, SourcePosition(file="a.mts", line=place[0], column=place[1])) == expected
+    )
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -67,10 +69,10 @@ def test_a_character_beyond_the_first_plane_counts_twice(
 ) -> None:
     """Spec: "columns count code points; `--utf16` for editors that count units"."""
     (tmp_path / "a.yaml").write_text(f"\n{LINE}", encoding="utf-8")
-    found = Diagnostic(
+    diagnostic = Diagnostic(
         code="x", message="x", file="a.yaml", line=2, column=points[0], end_column=points[1]
     )
-    assert moved(tmp_path, found) == (units[0], 2, units[1])
+    assert moved(tmp_path, diagnostic) == (units[0], 2, units[1])
 
 
 @pytest.mark.parametrize(("file", "line"), [("a.yaml", 3), ("a.mts", 2)])
@@ -79,13 +81,13 @@ def test_lines_are_counted_as_the_reader_of_the_file_counts_them(
 ) -> None:
     """U+2028 ends a line of YAML, and none of a script."""
     (tmp_path / file).write_text("// \u2028\n😀😀 x\n", encoding="utf-8")
-    found = Diagnostic(code="x", message="x", file=file, line=line, column=4, end_column=5)
-    assert moved(tmp_path, found) == (6, line, 7)
+    diagnostic = Diagnostic(code="x", message="x", file=file, line=line, column=4, end_column=5)
+    assert moved(tmp_path, diagnostic) == (6, line, 7)
 
 
 @pytest.mark.parametrize("file", ["", "gone.yaml", "bytes.yaml", "a.yaml"])
 def test_a_place_that_cannot_be_looked_at_stays(tmp_path: Path, file: str) -> None:
     (tmp_path / "a.yaml").write_text(LINE, encoding="utf-8")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe")
-    found = Diagnostic(code="x", message="x", file=file, line=9, column=5)
-    assert moved(tmp_path, found) == (5, 9, 6)
+    diagnostic = Diagnostic(code="x", message="x", file=file, line=9, column=5)
+    assert moved(tmp_path, diagnostic) == (5, 9, 6)

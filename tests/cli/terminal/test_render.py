@@ -126,8 +126,8 @@ def test_options_are_numbered() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2Jgone", "a\rb", "\x9b31m"])
 def test_a_model_cannot_steer_the_terminal(text: str) -> None:
-    said = shown({"type": "tool_call", "name": text, "arguments": {"a": text}})
-    assert not {"\x1b", "\r", "\x9b"} & set(said)
+    result = shown({"type": "tool_call", "name": text, "arguments": {"a": text}})
+    assert not {"\x1b", "\r", "\x9b"} & set(result)
 
 
 def test_markup_of_a_model_is_text() -> None:
@@ -150,10 +150,10 @@ EVENTS: list[tuple[Event, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "said"), EVENTS)
-def test_an_event_is_a_line(event: Event, said: str) -> None:
+@pytest.mark.parametrize(("event", "message"), EVENTS)
+def test_an_event_is_a_line(event: Event, message: str) -> None:
     record = Record(LogId("conv_1"), 3, Moment(0), TaskId("task_1"), None, event)
-    assert event_line(record).rstrip() == f"    3  1970-01-01T00:00:00.000Z  {said}"
+    assert event_line(record).rstrip() == f"    3  1970-01-01T00:00:00.000Z  {message}"
 
 
 def test_an_event_of_a_call_names_its_tools() -> None:

@@ -28,11 +28,11 @@ def test_an_input_may_be_json_a_file_or_stdin(
 ) -> None:
     (tmp_path / "input.json").write_text('{"name": "File"}')
     monkeypatch.setattr("sys.stdin", io.StringIO('{"name": "Pipe"}'))
-    said = [
+    values = [
         run("call", "hello", "--input", given)[1]
         for given in ('{"name": "Json"}', f"@{tmp_path}/input.json", "-")
     ]
-    assert [json.loads(each)["greeting"] for each in said] == [
+    assert [json.loads(each)["greeting"] for each in values] == [
         "Hello, Json!",
         "Hello, File!",
         "Hello, Pipe!",
@@ -49,27 +49,27 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "code", "said"), WRONG)
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG)
 def test_wrong_usage_is_two_and_a_wrong_input_is_three(
-    run: Run, arguments: tuple[str, ...], code: int, said: str
+    run: Run, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     """Spec: "Exit codes: 0 fine, 1 … failed or timed out, 2 wrong usage, 3 `validation_error`"."""
-    ended, _, told = run("call", "hello", *arguments)
+    ended, _, err = run("call", "hello", *arguments)
     assert ended == code
-    assert said in told
+    assert message in err
 
 
 def test_an_unknown_tool_is_a_failed_call_with_the_nearest_name(run: Run) -> None:
-    code, out, told = run("call", "helo", "name=Ann")
+    code, out, err = run("call", "helo", "name=Ann")
     assert code == 1
     assert out.startswith("failed: TOOL_NOT_FOUND: ")
     assert "'hello'" in out
-    assert told == "Run `penstock tools list --direct` to see the tools that you can call.\n"
+    assert err == "Run `penstock tools list --direct` to see the tools that you can call.\n"
 
 
 def test_skills_may_be_selected_for_the_call(run: Run) -> None:
-    code, _, told = run("call", "hello", "name=Ann", "--skill", "no_such_skill")
-    assert (code, "no skill 'no_such_skill'" in told) == (2, True)
+    code, _, err = run("call", "hello", "name=Ann", "--skill", "no_such_skill")
+    assert (code, "no skill 'no_such_skill'" in err) == (2, True)
     known = next(iter(SKILLS))
     assert run("call", "hello", "name=Ann", "--skill", known, "--skill", known)[0] == 0
 
@@ -110,12 +110,14 @@ CLOSED = {
 
 
 @pytest.mark.usefixtures("more")
-@pytest.mark.parametrize(("tool", "said"), CLOSED.items())
-def test_a_tool_without_direct_calls_is_reported_with_a_fix(run: Run, tool: str, said: str) -> None:
+@pytest.mark.parametrize(("tool", "message"), CLOSED.items())
+def test_a_tool_without_direct_calls_is_reported_with_a_fix(
+    run: Run, tool: str, message: str
+) -> None:
     code, out, _ = run("call", tool, "x=1")
     assert code == 1
     assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} exists but")
-    assert said in out
+    assert message in out
     assert out.count("\n") == 1
 
 
@@ -139,12 +141,12 @@ PAIRS = [
 
 
 @pytest.mark.usefixtures("more")
-@pytest.mark.parametrize(("arguments", "code", "said"), PAIRS)
+@pytest.mark.parametrize(("arguments", "code", "message"), PAIRS)
 def test_a_member_comes_once_and_an_item_of_a_list_as_often_as_it_likes(
-    run: Run, arguments: tuple[str, ...], code: int, said: str
+    run: Run, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     ended, out, _ = run("call", *arguments)
-    assert (ended, said in out) == (code, True)
+    assert (ended, message in out) == (code, True)
 
 
 TELLS = """
@@ -162,9 +164,9 @@ async def tells(*, ctx: ToolContext) -> str:
 
 def test_events_of_a_call_are_shown_before_its_outcome(run: Run, project: Path) -> None:
     (project / "tools/tells.py").write_text(TELLS)
-    code, out, told = run("call", "tells")
+    code, out, err = run("call", "tells")
     assert (code, out) == (0, "done\n")
-    assert told.splitlines() == [
+    assert err.splitlines() == [
         '[info] progress · half · {"done": 1, "total": 2}',
         '[warning] order.late · one day · {"day": 1}',
     ]

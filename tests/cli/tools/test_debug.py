@@ -40,9 +40,9 @@ async def test_devtools_stop_a_tool_at_a_line_of_its_file(
     )
     assert child.stderr is not None
     said = (await child.stderr.readuntil(b"v8only")).decode()
-    found = re.search(r"devtools://devtools/bundled/js_app\.html\?ws=(\S+)&v8only", said)
-    assert found is not None, said
-    devtools = await DevTools.attach(found[1])
+    result = re.search(r"devtools://devtools/bundled/js_app\.html\?ws=(\S+)&v8only", said)
+    assert result is not None, said
+    devtools = await DevTools.attach(result[1])
     await devtools.ask("Debugger.enable")
     await devtools.ask("Debugger.setBreakpointByUrl", url="tool:///double.mts", lineNumber=4)
     await devtools.ask("Runtime.runIfWaitingForDebugger")
@@ -78,9 +78,9 @@ async def test_ctrl_c_cancels_a_call_that_waits_for_a_debugger(
     assert child.stderr is not None
     await child.stderr.readuntil(b"Ctrl-C cancels the call.")
     child.send_signal(signal.SIGINT)
-    out, told = await child.communicate()
+    out, err = await child.communicate()
     assert (child.returncode, json.loads(out)["error"]["code"]) == (130, "CANCELLED")
-    assert b"Cancelling" in told
+    assert b"Cancelling" in err
     shown = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "penstock", "tasks", "list", "--json", *options[2:]),
         stdout=asyncio.subprocess.PIPE,
@@ -90,13 +90,13 @@ async def test_ctrl_c_cancels_a_call_that_waits_for_a_debugger(
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("127.0.0.1:9229/x-1", "if it is not listed, add 127.0.0.1:9229 under Configure…"),
         ("127.0.0.1:9230/x-2", "first add 127.0.0.1:9230 under Configure…"),
     ],
 )
-def test_the_note_shows_where_to_attach(address: str, said: str) -> None:
-    told = where(1, address)
-    assert f"devtools://devtools/bundled/js_app.html?ws={address}&v8only=true" in told
-    assert said in told
+def test_the_note_shows_where_to_attach(address: str, message: str) -> None:
+    result = where(1, address)
+    assert f"devtools://devtools/bundled/js_app.html?ws={address}&v8only=true" in result
+    assert message in result

@@ -28,13 +28,13 @@ MEANT = "Did you mean 'hello'? Run `penstock tools list` to see all tools."
 
 
 def test_the_tools_of_a_project_stand_beside_the_built_in_ones(run: Run) -> None:
-    code, out, told = run("tools", "list")
+    code, out, err = run("tools", "list")
     assert code == 0
     lines = out.splitlines()
     assert lines[0].split() == ["tool", "kind", "effect", "defined", "flags"]
     assert any(line.split()[:4] == ["read_dir", "builtin", "read", "penstock"] for line in lines)
     assert lines[-1].split() == ["hello", "python", "none", "tools/hello.py:7", "direct"]
-    assert told == f"{len(lines) - 1} tools\n"
+    assert err == f"{len(lines) - 1} tools\n"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_the_built_in_ones_are_a_list_of_their_own(scripts: ProjectFolder, run_j
 
 
 def test_an_unknown_skill_is_answered_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
-    code, _, told = run("tools", "list", "--skill", "read_dirs")
+    code, _, err = run("tools", "list", "--skill", "read_dirs")
     assert code == 1
-    assert "There is no skill 'read_dirs'. Did you mean 'read_dir'?" in told
+    assert "There is no skill 'read_dirs'. Did you mean 'read_dir'?" in err
 
 
 def test_a_tool_is_shown_with_its_defaults(run: Run, run_json: Json) -> None:
@@ -94,12 +94,12 @@ def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostic
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest(run: Run) -> None:
-    code, _, told = run("tools", "show", "helo")
-    assert (code, told.splitlines()) == (1, [f"Error: There is no tool 'helo'. {MEANT}"])
+    code, _, err = run("tools", "show", "helo")
+    assert (code, err.splitlines()) == (1, [f"Error: There is no tool 'helo'. {MEANT}"])
 
 
 def test_tools_offered_to_a_model_are_listed_with_their_tokens(run: Run, run_json: Json) -> None:
-    code, out, told = run("tools", "list", "--offered", "assistant")
+    code, out, err = run("tools", "list", "--offered", "assistant")
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["tool", "kind", "family", "tokens"]
@@ -109,7 +109,7 @@ def test_tools_offered_to_a_model_are_listed_with_their_tokens(run: Run, run_jso
         ["hello", "python"],
     ]
     total = sum(int(row[-1]) for row in rows[1:])
-    assert told == f"3 tools, about {total} tokens of every request to the model\n"
+    assert err == f"3 tools, about {total} tokens of every request to the model\n"
     shown = run_json("tools", "list", "--offered", "assistant")
     assert (shown["agent"], shown["tokens"], len(shown["tools"])) == ("assistant", total, 3)
     own = run_json("tools", "list", "--offered", "assistant", "--direct")["tools"]
@@ -137,9 +137,9 @@ def test_an_agent_without_tools_is_offered_none(project: Path, run: Run) -> None
 
 
 def test_an_unknown_agent_is_answered_with_the_nearest(run: Run) -> None:
-    code, _, told = run("tools", "list", "--offered", "asistant")
+    code, _, err = run("tools", "list", "--offered", "asistant")
     assert code == 1
-    assert "There is no agent 'asistant'. Did you mean 'assistant'?" in told
+    assert "There is no agent 'asistant'. Did you mean 'assistant'?" in err
 
 
 DIRECT = ("--root", "t_direct")
@@ -189,9 +189,9 @@ def test_every_grant_is_shown_whether_it_holds_or_not(run_json: Json) -> None:
 
 @pytest.mark.usefixtures("scripts")
 def test_people_read_all_origins_as_a_table(run: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, told = run("tools", "grants", "t_direct")
+    code, out, err = run("tools", "grants", "t_direct")
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
     assert ["direct", "direct_call", "yes"] in rows
     assert ["model", "verdict", "TOOL_NOT_FOUND"] in rows
-    assert told.endswith("selected skills: none\n")
+    assert err.endswith("selected skills: none\n")

@@ -47,19 +47,19 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_stdout_has_the_envelope_and_stderr_the_events(scripts: ProjectFolder, run: Run) -> None:
     """Runs one tool for real (§22); stdout is the envelope."""
     scripts.tool("talks", TALKS, direct_call="false")
-    code, out, told = run("run-tool", "talks", "--input", '{"name": "Ann"}')
+    code, out, err = run("run-tool", "talks", "--input", '{"name": "Ann"}')
     assert code == 0
     assert json.loads(out) == {"status": "success", "output": {"greeting": "hello Ann"}}
-    assert told == "info: hello Ann\n[info] greeted · Done\n"
+    assert err == "info: hello Ann\n[info] greeted · Done\n"
     assert run("run-tool", "talks", "--json")[1].count("\n") == 1
     assert not (scripts.root / ".penstock").exists()
 
 
 def test_an_error_of_a_script_is_shown_where_it_is(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("throws", THROWS)
-    code, out, told = run("run-tool", "throws")
+    code, out, err = run("run-tool", "throws")
     assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_ERROR")
-    assert told == (
+    assert err == (
         "tools/throws.mts:2:9\n"
         "  1 | function look(): never {\n"
         '> 2 |   throw new Error("no such thing");\n'
@@ -71,9 +71,9 @@ def test_an_error_of_a_script_is_shown_where_it_is(scripts: ProjectFolder, run: 
 
 def test_a_broken_tool_is_shown_where_it_is_broken(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("wrong", "import x from 'lodash';\nexport const run = () => x;")
-    code, out, told = run("run-tool", "wrong")
+    code, out, err = run("run-tool", "wrong")
     assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_LOAD_ERROR")
-    assert "\n> 1 | import x from 'lodash';\n    |               ^\n" in told
+    assert "\n> 1 | import x from 'lodash';\n    |               ^\n" in err
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_answers_are_given_in_order(
     """`--answer` texts answer waits and questions in order; otherwise it ends with exit 4."""
     scripts.tool("asks", ASKS, script_tools="[send]")
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
-    given = [part for each in answers for part in ("--answer", each)]
-    ended, out, _ = run("run-tool", "asks", *given)
+    values = [part for each in answers for part in ("--answer", each)]
+    ended, out, _ = run("run-tool", "asks", *values)
     envelope = json.loads(out)
     assert ended == code
     if output is None:
@@ -124,8 +124,8 @@ def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
     toml = scripts.root / "penstock.toml"
     toml.write_text(f"{toml.read_text()}\n[limits]\nsweep_seconds = 0.1\n")
     scripts.tool("runs", RUNS, script_tools="[execute_workflow]")
-    given = [part for each in answers for part in ("--answer", each)]
-    ended, out, _ = run("run-tool", "runs", *given)
+    values = [part for each in answers for part in ("--answer", each)]
+    ended, out, _ = run("run-tool", "runs", *values)
     assert ended == code
     assert json.loads(out)["status"] == ("success" if code == 0 else "suspended")
 
@@ -143,30 +143,30 @@ def test_an_unanswered_question_shows_how_to_answer_it(
 ) -> None:
     scripts.tool("asks", ASKS, script_tools="[send]", direct_call=direct)
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
-    code, _, told = run("run-tool", "asks", *options)
-    *_, text, what, last = told.splitlines()
+    code, _, err = run("run-tool", "asks", *options)
+    *_, text, what, last = err.splitlines()
     assert (code, text) == (4, '? Run "send"? Does what it is for.')
     assert what == "  send {}"
     again = "No answer was given. Run it again with --answer approve or --answer reject, or at a "
     assert last.startswith(f"{again}terminal to be prompted. {later}")
-    assert told.count("Does what it is for.") == 1
+    assert err.count("Does what it is for.") == 1
 
 
 def test_a_question_that_an_option_answers_is_shown_once(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("asks", ASKS, script_tools="[send]", direct_call="false")
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
-    _, _, told = run("run-tool", "asks", "--answer", "approve")
-    assert told.count("Does what it is for.") == 1
+    _, _, err = run("run-tool", "asks", "--answer", "approve")
+    assert err.count("Does what it is for.") == 1
 
 
 def test_a_trial_in_the_projects_store_continues_there(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("asks", ASKS, script_tools="[send]")
     scripts.tool("send", "export const run = () => 1;", requires_approval="true")
-    _, out, told = run("run-tool", "asks", "--store")
-    assert "answer it: penstock answer q_" in told
+    _, out, err = run("run-tool", "asks", "--store")
+    assert "answer it: penstock answer q_" in err
     (question,) = json.loads(out)["error"]["details"]["question_ids"]
-    code, _, told = run("answer", question, "approve")
-    assert (code, told.splitlines()[0]) == (4, "? Which month?")
+    code, _, err = run("answer", question, "approve")
+    assert (code, err.splitlines()[0]) == (4, "? Which month?")
 
 
 def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, run: Run) -> None:
@@ -183,9 +183,9 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
     mocks = scripts.root / "mocks.json"
     entry = {"value": 7, "revision": "r1"}
     mocks.write_text(json.dumps({"state_bindings": [], "state": {"session": {"s": {"n": entry}}}}))
-    _, out, told = run("run-tool", "count", "--mocks", str(mocks))
+    _, out, err = run("run-tool", "count", "--mocks", str(mocks))
     assert json.loads(out)["output"] == 7
-    assert told.startswith('The mocks\' "state_bindings" are ignored')
+    assert err.startswith('The mocks\' "state_bindings" are ignored')
     assert json.loads(mocks.read_text())["state"]["session"]["s"]["n"] == entry
     run("run-tool", "count", "--mocks", str(mocks), "--write-state")
     written = json.loads(mocks.read_text())
@@ -194,7 +194,7 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
 
 
 @pytest.mark.parametrize(
-    ("mocks", "options", "said"),
+    ("mocks", "options", "message"),
     [
         ({"tool": {}}, [], "Did you mean 'tools'?"),
         ({"state": {"task": {}}}, ["--store"], "--store uses the state of the project"),
@@ -205,15 +205,15 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
     ],
 )
 def test_contradicting_options_are_wrong_usage(
-    scripts: ProjectFolder, run: Run, mocks: Any, options: list[str], said: str
+    scripts: ProjectFolder, run: Run, mocks: Any, options: list[str], message: str
 ) -> None:
     scripts.tool("talks", TALKS)
     file = scripts.root / "mocks.json"
     file.write_text(json.dumps(mocks))
-    code, out, told = run("run-tool", "talks", "--mocks", str(file), *options)
+    code, out, err = run("run-tool", "talks", "--mocks", str(file), *options)
     assert (code, out) == (2, "")
-    words = " ".join(told.replace("│", " ").split())
-    assert said in words
+    words = " ".join(err.replace("│", " ").split())
+    assert message in words
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
@@ -240,17 +240,17 @@ def test_skills_are_selected(scripts: ProjectFolder, run: Run) -> None:
     call = '{ tool_id: "read_dir", input: { path: "task://" } }'
     scripts.tool("looks", f"export const run = () => flo.callTool({call});")
     assert json.loads(run("run-tool", "looks")[1])["output"]["error"]["code"] == "NOT_PERMITTED"
-    _, out, told = run("run-tool", "looks", "--skill", "read_dir")
+    _, out, err = run("run-tool", "looks", "--skill", "read_dir")
     assert json.loads(out)["output"]["status"] == "success"
-    assert told == "→ read_dir: success\n"
+    assert err == "→ read_dir: success\n"
 
 
 def test_a_skill_that_cannot_be_selected_is_reported(scripts: ProjectFolder, run: Run) -> None:
     """`--skill` selects skills; §4: labels and permissions may close one."""
     more = {"requires_labels": "[gpu]", "requires_permissions": "[p.x]"}
     write_skill(scripts, "lab", **more)
-    code, out, told = run("run-tool", "hello", "--skill", "lab", "--permission", "p.y")
-    words = " ".join(told.replace("│", " ").split())
+    code, out, err = run("run-tool", "hello", "--skill", "lab", "--permission", "p.y")
+    words = " ".join(err.replace("│", " ").split())
     assert (code, out) == (2, "")
     assert "the skill 'lab' exists but cannot be selected: " in words
     assert "the agent 'assistant' lacks the label 'gpu', the profile lacks" in words
@@ -267,28 +267,28 @@ def test_an_engine_that_is_asked_for_is_stronger_than_a_wish(
 ) -> None:
     """`run-tool --engine wasm|deno`: overrides for that command."""
     scripts.tool("where", WHERE, execution=WISH)
-    found = [
+    values = [
         json.loads(run("run-tool", "where", *options)[1])["output"]
         for options in ((), ("--engine", "wasm"))
     ]
-    assert found == [True, False]
+    assert values == [True, False]
 
 
 @pytest.mark.parametrize(
-    ("engine", "code", "said"),
+    ("engine", "code", "message"),
     [
         ("deno", 1, "engine 'deno' is not one of allow, ['wasm']"),
         ("v8", 2, "'v8' is not one of 'wasm', 'deno'"),
     ],
 )
 def test_an_engine_that_the_project_does_not_allow_runs_nothing(
-    scripts: ProjectFolder, run: Run, engine: str, code: int, said: str
+    scripts: ProjectFolder, run: Run, engine: str, code: int, message: str
 ) -> None:
     scripts.tool("where", WHERE)
     scripts.write("penstock.toml", '[sandbox]\nallow = ["wasm"]\n')
-    ended, out, told = run("run-tool", "where", "--engine", engine)
+    ended, out, err = run("run-tool", "where", "--engine", engine)
     assert (ended, out) == (code, "")
-    assert said in " ".join(told.replace("│", " ").split())
+    assert message in " ".join(err.replace("│", " ").split())
 
 
 BURST = """
@@ -310,11 +310,11 @@ def test_a_burst_of_events_is_shown_completely(scripts: ProjectFolder, run: Run)
     """Events that arrive faster than the reader takes them are read from the log, not lost."""
     scripts.tool("later", "export const run = () => flo.sleep(1);")
     scripts.tool("burst", BURST, script_tools="[later]")
-    code, out, told = run("run-tool", "burst")
+    code, out, err = run("run-tool", "burst")
     assert (code, json.loads(out)["output"]) == (0, "done")
     events = [f"[info] e{number}" for number in range(1000)]
     lines = [f"info: line {number}" for number in range(2000)]
-    *shown, first, second, third, fourth = told.splitlines()
+    *shown, first, second, third, fourth = err.splitlines()
     assert shown == [*events, DROPPED, *lines]
     assert first == "warning: console output truncated"
     assert second.startswith("[warning] script.unhandled_rejection")

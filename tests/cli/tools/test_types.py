@@ -18,8 +18,8 @@ def scripts(project: Path) -> Path:
 
 
 def test_each_folder_with_manifests_gets_its_file(run: Run, scripts: Path) -> None:
-    code, out, told = run("types")
-    assert (code, told) == (0, "2 of 2 files written\n")
+    code, out, err = run("types")
+    assert (code, err) == (0, "2 of 2 files written\n")
     assert out.split() == [str(scripts / "a/flo.d.ts"), str(scripts / "b/flo.d.ts")]
     text = (scripts / "a/flo.d.ts").read_text()
     assert "\n  read_text_file: {\n" in text
@@ -29,9 +29,9 @@ def test_each_folder_with_manifests_gets_its_file(run: Run, scripts: Path) -> No
 
 def test_check_reports_stale_files_and_writes_nothing(run: Run, scripts: Path) -> None:
     """`--check`: writes nothing, exit 1 when a file is stale."""
-    code, out, told = run("types", "--check")
+    code, out, err = run("types", "--check")
     assert (code, out.count("flo.d.ts")) == (1, 2)
-    assert told == "2 of 2 files stale; run `penstock types` to write them\n"
+    assert err == "2 of 2 files stale; run `penstock types` to write them\n"
     assert not (scripts / "a/flo.d.ts").exists()
     run("types")
     assert run("types", "--check")[0] == 0
@@ -50,7 +50,7 @@ def test_one_file_may_hold_all(run: Run, scripts: Path) -> None:
 
 def test_a_file_by_hand_is_not_written_over(run: Run, scripts: Path) -> None:
     write(scripts, {"a/flo.d.ts": "declare const flo: any;\n"})
-    code, _, told = run("types")
+    code, _, err = run("types")
     assert code == 1
-    assert "was not written by `penstock types`: nothing was written there." in told
+    assert "was not written by `penstock types`: nothing was written there." in err
     assert (scripts / "a/flo.d.ts").read_text() == "declare const flo: any;\n"

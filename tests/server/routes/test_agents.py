@@ -36,8 +36,8 @@ async def test_agents_are_listed_by_name() -> None:
         listed = (await server.client.get("/api/agents")).json()
         assert [each["id"] for each in listed["agents"]] == ["assistant", "poet"]
         assert listed["meta"] == {"total": 2, "limit": 50, "offset": 0}
-        found = (await server.client.get("/api/agents", params={"search": "VERSE"})).json()
-        assert [each["id"] for each in found["agents"]] == ["poet"]
+        body = (await server.client.get("/api/agents", params={"search": "VERSE"})).json()
+        assert [each["id"] for each in body["agents"]] == ["poet"]
         second = (await server.client.get("/api/agents", params={"offset": 1})).json()
         assert [each["id"] for each in second["agents"]] == ["poet"]
         last = (await server.client.get("/api/agents", params={"order": "desc"})).json()
@@ -78,14 +78,15 @@ async def test_a_known_run_is_counted() -> None:
     tools = [Act("outer", calling("inner")), Act("inner", direct_call=True)]
     async with served(model=model, tools=tools) as server:
         await server.say("Go")
-        found = {
-            each["tool"]: each for each in (await server.client.get(METRICS)).json()["metrics"]
+        body = {
+            metric["tool"]: metric
+            for metric in (await server.client.get(METRICS)).json()["metrics"]
         }
-        assert (found["outer"]["calls"], found["inner"]["calls"]) == (1, 1)
-        assert found["nope"]["errors"] == {"TOOL_NOT_FOUND": 1}
-        assert found["outer"]["successRate"] == 1
-        assert found["outer"]["tokens"]["arguments"] == 2
-        assert found["inner"]["tokens"]["definitions"] > 0
+        assert (body["outer"]["calls"], body["inner"]["calls"]) == (1, 1)
+        assert body["nope"]["errors"] == {"TOOL_NOT_FOUND": 1}
+        assert body["outer"]["successRate"] == 1
+        assert body["outer"]["tokens"]["arguments"] == 2
+        assert body["inner"]["tokens"]["definitions"] > 0
         one = (await server.client.get(METRICS, params={"tool": "outer"})).json()["metrics"]
         assert [each["tool"] for each in one] == ["outer"]
 
@@ -101,10 +102,8 @@ async def test_notes_and_state_of_a_tool_are_no_tools() -> None:
     model = ScriptedModel([call("noting"), say("Done.")])
     async with served(model=model, tools=[noting]) as server:
         await server.say("Go")
-        found = (await server.client.get(METRICS)).json()["metrics"]
-    assert [(each["tool"], each["calls"], each["succeeded"]) for each in found] == [
-        ("noting", 1, 1)
-    ]
+        body = (await server.client.get(METRICS)).json()["metrics"]
+    assert [(each["tool"], each["calls"], each["succeeded"]) for each in body] == [("noting", 1, 1)]
 
 
 async def test_metrics_count_only_calls_of_the_period() -> None:
@@ -150,9 +149,9 @@ groups:
 
 def catalog_of(folder: Path) -> PermissionCatalog:
     (folder / "all.permissions.yaml").write_text(CATALOG)
-    found = load_bundle(folder).permissions
-    assert found
-    return found
+    permissions = load_bundle(folder).permissions
+    assert permissions
+    return permissions
 
 
 @pytest.mark.parametrize(("text", "catalog_id"), [(None, None), (CATALOG, "desk")])

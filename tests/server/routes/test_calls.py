@@ -115,10 +115,10 @@ async def test_an_invalid_request_gets_the_common_error_format(
     assert message in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("given", [[], "x", 1])
-async def test_an_input_that_is_not_an_object_is_invalid(given: Any) -> None:
+@pytest.mark.parametrize("value", [[], "x", 1])
+async def test_an_input_that_is_not_an_object_is_invalid(value: Any) -> None:
     async with served(tools=tools()) as server:
-        status, body = await post(server, "look", {"input": given})
+        status, body = await post(server, "look", {"input": value})
     assert (status, body["status"], body["taskId"]) == (422, "validation_error", None)
     (problem,) = body["error"]["details"]["problems"]
     assert problem["message"].startswith("must be an object, found ")
@@ -154,8 +154,8 @@ async def test_an_unknown_skill_is_an_invalid_input() -> None:
         status, body = await post(server, "look", {"input": {"n": 1}, "selectedSkillIds": ["x"]})
     assert (status, body["status"], body["taskId"]) == (422, "validation_error", None)
     assert body["error"]["details"]["problems"][0]["path"] == "/selectedSkillIds/0"
-    said = "the request is not valid: /selectedSkillIds/0: no skill 'x'."
-    assert body["error"]["message"].startswith(said)
+    text = "the request is not valid: /selectedSkillIds/0: no skill 'x'."
+    assert body["error"]["message"].startswith(text)
 
 
 @pytest.mark.parametrize("wait", [0, 0.01])
@@ -217,8 +217,8 @@ async def test_a_repeated_key_returns_the_call_and_another_body_is_a_conflict() 
 
 async def test_a_call_in_a_conversation_is_not_a_message() -> None:
     async with served(tools=tools()) as server:
-        said = await server.say("Hi")
-        conversation = said.headers["x-conversation-id"]
+        response = await server.say("Hi")
+        conversation = response.headers["x-conversation-id"]
         in_it = {"input": {"n": 1}, "conversationId": conversation}
         status, body = await post(server, "look", in_it)
         task = (await server.client.get(f"/api/tasks/{body['taskId']}")).json()

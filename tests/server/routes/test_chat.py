@@ -154,8 +154,8 @@ async def test_the_retry_after_of_a_provider_is_passed_on() -> None:
     """Page, of 502: "`Retry-After` when the provider gave one"."""
     script = [fail(429, retry_after=6.2), fail(503)]
     async with served(model=ScriptedModel(script), limits=Limits(model_tries=1)) as server:
-        told, untold = await server.say("Go"), await server.say("Go")
-    assert (told.status_code, told.headers["retry-after"]) == (502, "7")
+        result, untold = await server.say("Go"), await server.say("Go")
+    assert (result.status_code, result.headers["retry-after"]) == (502, "7")
     assert (untold.status_code, "retry-after" in untold.headers) == (502, False)
 
 

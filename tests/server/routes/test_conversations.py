@@ -91,7 +91,7 @@ async def test_a_history_can_be_that_of_the_model() -> None:
     async with served(model=model, tools=[Act("add")]) as server:
         await server.say("Sum?")
         full = (await server.client.get(CHAT, params={"view": "full"})).json()["messages"]
-        user, asked, told, final = full
+        user, asked, result, final = full
         assert (user["content"], final["content"]) == ("Sum?", "Three.")
         identity = asked["toolCalls"][0]["id"]
         assert asked == {
@@ -99,7 +99,7 @@ async def test_a_history_can_be_that_of_the_model() -> None:
             "content": "Let me see.",
             "toolCalls": [{"id": identity, "name": "add", "arguments": {"a": 1}}],
         }
-        assert told == {"role": "tool", "toolCallId": identity, "content": '{"done":"add"}'}
+        assert result == {"role": "tool", "toolCallId": identity, "content": '{"done":"add"}'}
         (_, answer) = (await server.client.get(CHAT)).json()["messages"]
         assert answer["toolCalls"] == asked["toolCalls"]
         assert answer["toolResults"][0]["result"] == {"done": "add"}
@@ -110,8 +110,8 @@ async def test_a_missing_history_is_not_found() -> None:
     async with served() as server:
         empty = (await server.client.get(CHAT)).json()
         assert (empty["messages"], empty["conversationId"]) == ([], None)
-        wanted = {"conversationId": "conv_none"}
-        assert (await server.client.get(CHAT, params=wanted)).status_code == 404
+        fields = {"conversationId": "conv_none"}
+        assert (await server.client.get(CHAT, params=fields)).status_code == 404
         await server.say("Hi")
         assert (await server.client.get(CHAT, params={"before": "msg_x"})).status_code == 404
 
@@ -187,8 +187,8 @@ async def test_erasing_a_message_brings_no_earlier_answer_back() -> None:
     """A superseded answer stays out, and the text goes from every task that had it."""
     model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
     async with served(model=model) as server:
-        said = await server.say("My secret")
-        message = said.json()["userMessage"]
+        response = await server.say("My secret")
+        message = response.json()["userMessage"]
         url, name = f"{CHAT}/messages/{message['id']}", message["conversationId"]
         for _ in range(2):
             again = await server.client.post(f"{url}/regenerate")

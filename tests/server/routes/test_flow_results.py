@@ -42,7 +42,7 @@ def task(status: TaskStatus, ended: TaskEnded | None = None) -> TaskRecord:
 
 
 @pytest.mark.parametrize(
-    ("status", "ended", "wanted"),
+    ("status", "ended", "expected"),
     [
         (TaskStatus.QUEUED, None, "queued"),
         (TaskStatus.SUSPENDED, None, "suspended"),
@@ -52,10 +52,10 @@ def task(status: TaskStatus, ended: TaskEnded | None = None) -> TaskRecord:
     ],
 )
 def test_a_run_has_its_status_on_the_wire(
-    status: TaskStatus, ended: TaskEnded | None, wanted: str
+    status: TaskStatus, ended: TaskEnded | None, expected: str
 ) -> None:
     """`status`: success, error, aborted, rejected."""
-    assert status_of(task(status, ended)) == wanted
+    assert status_of(task(status, ended)) == expected
 
 
 def test_a_run_that_has_not_ended_has_no_result() -> None:
@@ -96,9 +96,9 @@ def test_a_step_from_its_start_to_its_end() -> None:
 @pytest.mark.parametrize("state", ["skipped", "aborted"])
 def test_a_step_can_end_without_a_result(state: str) -> None:
     states = StepStates(RUN, STEPS)
-    told = FlowNotified(kind=f"flow_step_{state}", body={"stepId": "a"})
-    assert happen(states, told, "task_1/b/1")["state"] == "pending"
-    assert happen(states, told, "task_1")["state"] == state
+    flow_notified = FlowNotified(kind=f"flow_step_{state}", body={"stepId": "a"})
+    assert happen(states, flow_notified, "task_1/b/1")["state"] == "pending"
+    assert happen(states, flow_notified, "task_1")["state"] == state
 
 
 def test_a_step_with_an_open_question_is_waiting() -> None:

@@ -262,13 +262,13 @@ async def test_a_closed_gate_is_answered_at_once(tmp_path: Path) -> None:
         server.runtime.parts.flows.work.gate = closed
         for url in (LOOKS, f"{LOOKS}?wait=60"):
             answer = await server.client.post(url, json={"task": "t"})
-            told = answer.json()
-            assert (answer.status_code, fits("RunRejected", told)) == (409, True)
-            assert told["error"] == {
+            body = answer.json()
+            assert (answer.status_code, fits("RunRejected", body)) == (409, True)
+            assert body["error"] == {
                 "code": "GATE_CLOSED",
                 "message": "the office is closed for look",
             }
-            kept = (await server.client.get(f"{LOOKS}/{told['runId']}")).json()
+            kept = (await server.client.get(f"{LOOKS}/{body['runId']}")).json()
             assert kept["status"] == "rejected"
 
 

@@ -27,7 +27,7 @@ async def test_flows_are_listed_with_their_inputs(tmp_path: Path) -> None:
     needy = LOOK.replace("steps:", f"task_required: true\ntask_prompt: What?\n{inputs}steps:")
     async with flow_server(tmp_path, needy=needy, broken=BROKEN) as server:
         body = (await server.client.get("/api/flows")).json()
-        found = (await server.client.get("/api/flows", params={"search": "needy"})).json()
+        answer_body = (await server.client.get("/api/flows", params={"search": "needy"})).json()
     assert [(each["name"], each["valid"]) for each in body["flows"]] == [
         ("broken", False),
         ("flows:edit", True),
@@ -35,9 +35,9 @@ async def test_flows_are_listed_with_their_inputs(tmp_path: Path) -> None:
         ("needy", True),
     ]
     assert body["meta"] == {"total": 4, "limit": 50, "offset": 0}
-    assert [each["name"] for each in found["flows"]] == ["needy"]
-    given = body["flows"][-1].pop("inputs")
-    assert [(each["name"], each["required"], each.get("default")) for each in given] == [
+    assert [each["name"] for each in answer_body["flows"]] == ["needy"]
+    result = body["flows"][-1].pop("inputs")
+    assert [(each["name"], each["required"], each.get("default")) for each in result] == [
         ("n", True, None),
         ("s", False, "x"),
     ]
@@ -95,11 +95,11 @@ async def test_a_text_can_be_dry_run(tmp_path: Path) -> None:
     text = LOOK.replace("task:", "end: true, task:") + "  - {id: late, agent: scout}\n"
     async with flow_server(tmp_path) as server:
         ask = {"content": text, "dryRun": True}
-        found = (await server.client.post("/api/flows/check", json=ask)).json()
-        assert found["diagnostics"] == [
+        body = (await server.client.post("/api/flows/check", json=ask)).json()
+        assert body["diagnostics"] == [
             {"line": 5, "severity": "warning", "message": 'no run of 2 reached step "late"'}
         ]
-        assert found["dryRun"] == {
+        assert body["dryRun"] == {
             "runs": 2,
             "starts": 2,
             "reached": ["look"],
@@ -116,9 +116,9 @@ async def test_a_written_flow_is_known_at_once(tmp_path: Path) -> None:
         body = {"path": "flows/x/new.yaml", "content": LOOK}
         response = await server.client.post("/api/flows", json=body)
         written = {"written": True, "path": "flows/x/new.yaml", "diagnostics": [], "name": "x:new"}
-        found = response.json()
-        dry = found.pop("dryRun")
-        assert (response.status_code, found) == (201, written)
+        answer_body = response.json()
+        dry = answer_body.pop("dryRun")
+        assert (response.status_code, answer_body) == (201, written)
         assert (dry["reached"], dry["problems"]) == (["look"], [])
         started = await server.client.post("/api/flows/x:new/runs?wait=60")
         assert started.json()["status"] == "success"
@@ -162,10 +162,10 @@ async def test_a_flow_is_replaced_and_removed_and_its_runs_stay(tmp_path: Path) 
 
 async def test_writing_or_removing_a_flow_notifies_plugins(tmp_path: Path) -> None:
     """§20: `flow_rediscovered {agents, flows, diagnostics}`, "also after §15 writes"."""
-    told: list[Sequence[str]] = []
+    collected: list[Sequence[str]] = []
 
     def plugin(api: PluginApi) -> None:
-        api.on("flow_rediscovered", lambda event: told.append(event["flows"]))
+        api.on("flow_rediscovered", lambda event: collected.append(event["flows"]))
 
     async with flow_server(tmp_path, plugins=[plugin]) as server:
         for method, path, body in (
@@ -175,7 +175,7 @@ async def test_writing_or_removing_a_flow_notifies_plugins(tmp_path: Path) -> No
             ("DELETE", "/new", None),
         ):
             await server.client.request(method, f"/api/flows{path}", json=body)
-    assert ["new" in each for each in told] == [True, True, False]
+    assert ["new" in each for each in collected] == [True, True, False]
 
 
 async def test_the_catalog_is_that_of_the_flow_architect(tmp_path: Path) -> None:

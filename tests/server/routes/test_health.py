@@ -52,8 +52,8 @@ async def test_a_server_whose_database_is_locked_is_not_ready(tmp_path: Path) ->
             response = await server.client.get("/api/ready")
             assert (response.status_code, response.headers["retry-after"]) == (503, "1")
             assert failed(response) == ["database"]
-            said = "Another process holds the database. Stop it, or wait, and try again."
-            assert response.json()["details"] == {"database": said}
+            text = "Another process holds the database. Stop it, or wait, and try again."
+            assert response.json()["details"] == {"database": text}
             assert (await server.client.get(f"{CHAT}/conversations")).status_code == 200
         assert (await server.client.get("/api/ready")).status_code == 200
 
@@ -94,8 +94,8 @@ async def test_a_server_that_is_not_open_yet_is_not_ready() -> None:
 
 async def test_readiness_reports_missing_layers_of_confinement() -> None:
     """`"auto"`: goes on, `penstock doctor` and `/api/ready` say what is missing."""
-    found = {"namespaces": "Operation not permitted", "seccomp": ""}
-    async with served(confinement=found) as server:
+    fields = {"namespaces": "Operation not permitted", "seccomp": ""}
+    async with served(confinement=fields) as server:
         body = (await server.client.get("/api/ready")).json()
     layers = {"namespaces": "missing: Operation not permitted", "seccomp": "ok"}
     assert (body["status"], body["confinement"]) == ("ok", layers)

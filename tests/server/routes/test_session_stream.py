@@ -36,13 +36,13 @@ async def test_resuming_after_any_frame_returns_the_rest() -> None:
     """Frames up to id X, then the stream opened with X, are together the uninterrupted stream."""
     async with served(model=two_steps(), tools=[Act("add")]) as server:
         name, whole = await conversation(server)
-        wanted = joined(frame for _, frame in whole)
+        result = joined(frame for _, frame in whole)
         for number, (last, _) in enumerate(whole[:-1], 1):
             headers = {"last-event-id": last}
             query = {"conversationId": name}
             rest = await server.client.get(f"{CHAT}/stream", params=query, headers=headers)
             got = [frame for _, frame in whole[:number] + frames(rest.text)]
-            assert joined(got) == wanted, last
+            assert joined(got) == result, last
 
 
 async def test_a_stream_of_an_ended_task_has_its_ids() -> None:
@@ -152,8 +152,8 @@ async def test_a_reader_that_joins_between_two_tries_gets_the_whole_reply() -> N
         now = asyncio.create_task(server.follow(name, **{"from": "now"}))
         await settle(server)
         hold.release()
-        said = [each.get("delta") for _, each in frames((await now).text)]
-        assert [each for each in said if each] == ["One.", "Two."]
+        values = [each.get("delta") for _, each in frames((await now).text)]
+        assert [each for each in values if each] == ["One.", "Two."]
         await asyncio.gather(first, second)
 
 

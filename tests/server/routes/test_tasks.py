@@ -21,9 +21,9 @@ STREAM = {"accept": "text/event-stream"}
 async def test_a_succeeded_task_has_its_times_and_usage() -> None:
     model = ScriptedModel([call("add"), say("Three.")])
     async with served(model=model, tools=[Act("add")]) as server:
-        said = await server.say("Sum?")
-        task = (await server.client.get(f"/api/tasks/{said.headers['x-task-id']}")).json()
-    assert task["conversationId"] == said.headers["x-conversation-id"]
+        response = await server.say("Sum?")
+        task = (await server.client.get(f"/api/tasks/{response.headers['x-task-id']}")).json()
+    assert task["conversationId"] == response.headers["x-conversation-id"]
     assert (task["kind"], task["status"], task["agentId"]) == ("message", "succeeded", "assistant")
     assert (task["iterations"], task["usage"]["toolCalls"], task["questions"]) == (2, 1, [])
     assert task["createdAt"] <= task["startedAt"] <= task["endedAt"]
@@ -70,8 +70,8 @@ async def test_events_are_paged_with_those_of_nested_calls() -> None:
     model = ScriptedModel([call("outer"), say("Done.")])
     tools = [Act("outer", calling("inner")), Act("inner", direct_call=True)]
     async with served(model=model, tools=tools) as server:
-        said = await server.say("Go")
-        url = f"/api/tasks/{said.headers['x-task-id']}/events"
+        response = await server.say("Go")
+        url = f"/api/tasks/{response.headers['x-task-id']}/events"
         body = (await server.client.get(url)).json()
         kinds = [each["kind"] for each in body["events"]]
         assert kinds[:3] == ["message_received", "task_started", "reply_received"]
@@ -89,8 +89,8 @@ async def test_events_are_paged_with_those_of_nested_calls() -> None:
 
 async def test_events_can_be_streamed() -> None:
     async with served() as server:
-        said = await server.say("Hi")
-        url = f"/api/tasks/{said.headers['x-task-id']}/events"
+        response = await server.say("Hi")
+        url = f"/api/tasks/{response.headers['x-task-id']}/events"
         whole = frames((await server.client.get(url, headers=STREAM)).text)
         assert [at for at, _ in whole] == ["2", "3", "4", "5"]
         assert whole[-1][1]["kind"] == "task_ended"
@@ -109,9 +109,9 @@ async def test_events_can_be_streamed() -> None:
 async def test_a_stream_of_events_ends_with_its_task_even_if_erased() -> None:
     """Chat API 11.3: "the same live, [...] ends with the task"; an erasing is noted behind it."""
     async with served() as server:
-        said = (await server.say("Hi")).json()["assistantMessage"]
-        await server.client.delete(f"{CHAT}/messages/{said['id']}")
-        url = f"/api/tasks/{said['metadata']['taskId']}/events"
+        body = (await server.say("Hi")).json()["assistantMessage"]
+        await server.client.delete(f"{CHAT}/messages/{body['id']}")
+        url = f"/api/tasks/{body['metadata']['taskId']}/events"
         whole = await asyncio.wait_for(server.client.get(url, headers=STREAM), 5)
     assert [each["kind"] for _, each in frames(whole.text)][-2:] == [
         "task_ended",
@@ -139,8 +139,8 @@ async def test_a_page_of_events_reports_whether_more_follow(
 
     model = ScriptedModel([call("tell"), say("Done.")])
     async with served(model=model, tools=[Act("tell", tell)]) as server:
-        said = await server.say("Go")
-        url = f"/api/tasks/{said.headers['x-task-id']}/events"
+        response = await server.say("Go")
+        url = f"/api/tasks/{response.headers['x-task-id']}/events"
         body = (await server.client.get(url, params={"limit": 200})).json()
         after = body["events"][-1]["seq"]
         rest = (await server.client.get(url, params={"limit": 200, "after": after})).json()
@@ -163,8 +163,8 @@ async def test_the_events_of_a_waiting_task_end_where_it_waits() -> None:
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "after=-1", "after=9007199254740993"])
 async def test_a_page_of_events_outside_its_bounds_is_refused(query: str) -> None:
     async with served() as server:
-        said = await server.say("Hi")
-        url = f"/api/tasks/{said.headers['x-task-id']}/events"
+        response = await server.say("Hi")
+        url = f"/api/tasks/{response.headers['x-task-id']}/events"
         assert (await server.client.get(f"{url}?{query}")).status_code == 400
         far = await server.client.get(f"{url}?limit=1&after=9007199254740992")
     assert (far.status_code, far.json()["events"]) == (200, [])
@@ -197,11 +197,11 @@ async def test_open_questions_are_listed() -> None:
         question = await asked(server)
         listed = (await server.client.get("/api/questions", params={"status": "open"})).json()
         assert listed["meta"]["total"] == 1
-        (found,) = listed["questions"]
-        assert found == (await server.client.get(f"/api/questions/{question}")).json()
-        assert found["toolName"] == "mail"
-        assert found["arguments"] == {"to": "ann"}
-        assert (found["status"], found["agentId"]) == ("open", "assistant")
+        (result,) = listed["questions"]
+        assert result == (await server.client.get(f"/api/questions/{question}")).json()
+        assert result["toolName"] == "mail"
+        assert result["arguments"] == {"to": "ann"}
+        assert (result["status"], result["agentId"]) == ("open", "assistant")
         for query in ({"agentId": "x"}, {"conversationId": "x"}, {"status": "answered"}):
             other = (await server.client.get("/api/questions", params=query)).json()
             assert other["questions"] == []
@@ -226,21 +226,21 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "form", "options"), FORMS)
+@pytest.mark.parametrize(("value", "form", "options"), FORMS)
 async def test_a_question_frame_has_all_that_a_client_shows(
-    given: dict[str, Any], form: dict[str, Any], options: list[str]
+    value: dict[str, Any], form: dict[str, Any], options: list[str]
 ) -> None:
     """A question of a nested call has a form too: it does not stand in the model's arguments."""
 
     async def wondering(input: Any, invocation: Invocation) -> Any:
-        asked = await invocation.invoke("ask_user", {"question": "Which?"} | given)
+        asked = await invocation.invoke("ask_user", {"question": "Which?"} | value)
         return asked.output
 
     model = ScriptedModel([call("wonder")])
     tools = [*TOOLS, Act("wonder", wondering)]
     async with served(model=model, tools=tools) as server:
-        told = frames((await server.stream("Go")).text)
-        (frame,) = [each for _, each in told if each["type"] == "question"]
+        result = frames((await server.stream("Go")).text)
+        (frame,) = [each for _, each in result if each["type"] == "question"]
         assert frame["form"] == form
         assert [each["value"] for each in frame.get("options", [])] == options
         listed = (await server.client.get(f"/api/questions/{frame['id']}")).json()
@@ -278,16 +278,16 @@ async def test_an_invalid_answer_leaves_the_question_open(body: Any, field: str)
         status, said = await answer(server, question, body)
         assert (status, said["error"]["code"]) == (422, "VALIDATION_ERROR")
         assert said["error"]["details"][0]["field"] == field
-        found = (await server.client.get(f"/api/questions/{question}")).json()
-        assert found["status"] == "open"
+        answer_body = (await server.client.get(f"/api/questions/{question}")).json()
+        assert answer_body["status"] == "open"
 
 
 async def test_a_cancel_closes_the_question() -> None:
     async with served(**asking()) as server:
         question = await asked(server)
-        found = (await server.client.get(f"/api/questions/{question}")).json()
-        await server.client.post(f"/api/tasks/{found['taskId']}/cancel")
-        await server.runtime.wait(found["taskId"])
+        body = (await server.client.get(f"/api/questions/{question}")).json()
+        await server.client.post(f"/api/tasks/{body['taskId']}/cancel")
+        await server.runtime.wait(body["taskId"])
         status, said = await answer(server, question, {"decision": "approve"})
         assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
 
@@ -309,13 +309,13 @@ async def test_an_answer_after_a_cancel_is_refused() -> None:
     async with served(model=model, tools=[mail, Act("stay", stay)]) as server:
         saying = asyncio.ensure_future(server.say("Mail"))
         await at_work.wait()
-        (found,) = (await server.client.get("/api/questions")).json()["questions"]
-        await server.client.post(f"/api/tasks/{found['taskId']}/cancel")
-        status, said = await answer(server, found["id"], {"decision": "approve"})
+        (body,) = (await server.client.get("/api/questions")).json()["questions"]
+        await server.client.post(f"/api/tasks/{body['taskId']}/cancel")
+        status, said = await answer(server, body["id"], {"decision": "approve"})
         assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
         may_end.set()
         await saying
-        closing = await answers_to(server, found["conversationId"])
+        closing = await answers_to(server, body["conversationId"])
         assert [each.status for each in closing] == ["cancelled"]
         assert mail.runs == []
 
@@ -324,20 +324,22 @@ async def test_an_answer_after_a_cancel_is_refused() -> None:
 async def test_exactly_one_of_concurrent_events_closes_the_question(order: tuple[str, ...]) -> None:
     async with served(**asking()) as server:
         question = await asked(server)
-        found = (await server.client.get(f"/api/questions/{question}")).json()
+        body = (await server.client.get(f"/api/questions/{question}")).json()
         sent: dict[str, Any] = {
-            "cancel": server.client.post(f"/api/tasks/{found['taskId']}/cancel"),
+            "cancel": server.client.post(f"/api/tasks/{body['taskId']}/cancel"),
             "approve": answer(server, question, {"decision": "approve"}),
             "reject": answer(server, question, {"decision": "reject"}),
         }
-        said = dict(zip(order, await asyncio.gather(*(sent[name] for name in order)), strict=True))
-        await server.runtime.wait(found["taskId"])
-        (closing,) = await answers_to(server, found["conversationId"])
+        result = dict(
+            zip(order, await asyncio.gather(*(sent[name] for name in order)), strict=True)
+        )
+        await server.runtime.wait(body["taskId"])
+        (closing,) = await answers_to(server, body["conversationId"])
         answered = (closing.answer or {}).get("decision")
-        accepted = [name for name in ("approve", "reject") if said[name][0] == 200]
+        accepted = [name for name in ("approve", "reject") if result[name][0] == 200]
         assert accepted == ([answered] if closing.by else [])
         refused = {
-            said[name][1]["error"]["code"] for name in said if name not in ["cancel", *accepted]
+            result[name][1]["error"]["code"] for name in result if name not in ["cancel", *accepted]
         }
         assert refused == {"ALREADY_ANSWERED" if accepted else "QUESTION_CLOSED"}
 
@@ -354,8 +356,8 @@ async def test_an_answer_during_the_deletion_of_its_conversation_is_taken_or_not
 ) -> None:
     async with served(**asking()) as server:
         question = await asked(server)
-        found = (await server.client.get(f"/api/questions/{question}")).json()
-        url = f"/api/agents/assistant/chat/conversations/{found['conversationId']}"
+        body = (await server.client.get(f"/api/questions/{question}")).json()
+        url = f"/api/agents/assistant/chat/conversations/{body['conversationId']}"
         both: list[Any] = [
             answer(server, question, {"decision": "approve"}),
             server.client.delete(url),

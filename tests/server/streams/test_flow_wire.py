@@ -56,13 +56,13 @@ def began(agent: str = "scout", model: str | None = "m1") -> AgentStarted:
 
 
 def reply(**more: Any) -> ReplyReceived:
-    given: dict[str, Any] = {
+    result: dict[str, Any] = {
         "iteration": 1,
         "base": 0,
         "text": "",
         "message_id": MessageId(""),
     } | more
-    return ReplyReceived(usage=Usage(input_tokens=3, output_tokens=2), **given)
+    return ReplyReceived(usage=Usage(input_tokens=3, output_tokens=2), **result)
 
 
 def settled(step_id: str = "look", outcome: Outcome = Outcome.SUCCESS, **more: Any) -> StepSettled:
@@ -128,17 +128,17 @@ TOLD: list[tuple[FlowNotified, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "path", "more"), TOLD, ids=[each.kind for each, _, _ in TOLD])
-def test_every_notice_is_a_frame(told: FlowNotified, path: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("notice", "path", "more"), TOLD, ids=[each.kind for each, _, _ in TOLD])
+def test_every_notice_is_a_frame(notice: FlowNotified, path: str, more: dict[str, Any]) -> None:
     """`flow_started`, `flow_jump`, `flow_step_skipped`, `flow_warning`."""
-    *_, frame = shown(*WORK, (started("pick", ""), PICK), (told, path))
-    assert frame == {"type": told.kind, **told.body, **more}
+    *_, frame = shown(*WORK, (started("pick", ""), PICK), (notice, path))
+    assert frame == {"type": notice.kind, **notice.body, **more}
 
 
 def test_a_visit_of_an_agent_starts_with_its_model() -> None:
     """`flow_agent_started`: `agentName, nodeKind, resolvedModel?`."""
-    told = {"agentName": "scout", "nodeKind": "agent", "resolvedModel": "m1"}
-    assert shown(*WORK) == [{"type": "flow_agent_started", **AT_LOOK, **told}]
+    fields = {"agentName": "scout", "nodeKind": "agent", "resolvedModel": "m1"}
+    assert shown(*WORK) == [{"type": "flow_agent_started", **AT_LOOK, **fields}]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_an_unanswered_fork_has_the_name_of_its_decider() -> None:
 
 def test_reasoning_text_and_calls_of_an_agent_are_frames() -> None:
     """`flow_thinking_text`, `flow_assistant_text`, `flow_tool_call`: one event, three frames."""
-    said = reply(text="I look.", reasoning="Hm.", calls=CALLED.calls)
-    _, *frames = shown(*WORK, (said, LOOK))
+    result = reply(text="I look.", reasoning="Hm.", calls=CALLED.calls)
+    _, *frames = shown(*WORK, (result, LOOK))
     assert frames == [
         {"type": "flow_thinking_text", **AT_LOOK, "agentName": "scout", "text": "Hm."},
         {"type": "flow_assistant_text", **AT_LOOK, "agentName": "scout", "text": "I look."},
@@ -261,8 +261,8 @@ def test_a_failure_comes_before_the_end(outcome: Outcome, again: object, types: 
     _, *frames = shown(*WORK, (end, LOOK))
     assert [each["type"] for each in frames] == types
     if types[0] == "flow_agent_error":
-        told = {"agentName": "scout", "severity": outcome.value, "willRetry": again}
-        assert frames[0] == {"type": "flow_agent_error", **AT_LOOK, **ERROR, **told}
+        fields = {"agentName": "scout", "severity": outcome.value, "willRetry": again}
+        assert frames[0] == {"type": "flow_agent_error", **AT_LOOK, **ERROR, **fields}
 
 
 def test_a_visit_that_is_cut_is_complete_as_aborted() -> None:
@@ -322,8 +322,8 @@ def test_every_frame_has_its_run_its_path_and_its_time() -> None:
 
 
 def test_a_reader_that_resumes_gets_the_later_frames() -> None:
-    said = reply(text="I look.", reasoning="Hm.", calls=CALLED.calls)
-    happened = [*begin(), *WORK, (said, LOOK), (settled(), LOOK)]
+    result = reply(text="I look.", reasoning="Hm.", calls=CALLED.calls)
+    happened = [*begin(), *WORK, (result, LOOK), (settled(), LOOK)]
     whole = frames_of(happened)
     assert [place for place, _ in whole] == ["3", "3.1000000001", "3.1000000002", "4", "5"]
     for number, (place, _) in enumerate(whole, 1):
@@ -342,8 +342,8 @@ def test_live_text_is_shown_at_once() -> None:
         Delta(other, DeltaKind.TEXT, "not this", 2),
         Delta(live, DeltaKind.TEXT, "look", 8),
     ]
-    found = frames.feed(deltas)
-    assert [(str(place), each["delta"]) for place, each in found] == [
+    result = frames.feed(deltas)
+    assert [(str(place), each["delta"]) for place, each in result] == [
         ("3.2", "I "),
         ("3.6", "look"),
     ]

@@ -32,8 +32,8 @@ LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profi
 
 def test_a_frame_is_encoded_as_an_event() -> None:
     """The chat's promise: `event: message`, and data with a type; LF only, one line of JSON."""
-    told = encode([(Position(3, 5), {"type": "content_delta", "delta": "é\n\u2028\r"})])
-    assert told == (
+    result = encode([(Position(3, 5), {"type": "content_delta", "delta": "é\n\u2028\r"})])
+    assert result == (
         b"id: 3.5\nevent: message\n"
         b'data: {"type":"content_delta","delta":"\xc3\xa9\\n\xe2\x80\xa8\\r"}\n\n'
     )
