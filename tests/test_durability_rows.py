@@ -72,7 +72,7 @@ SHOWN = {
         "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
     ],
     "another process takes over a task and lacks its agent, its model or a tool it calls": [
-        "chat/test_task_bodies.py::test_what_is_missing",
+        "chat/test_task_bodies.py::test_missing_parts_of_a_task_are_reported",
         f"{BLOCKED}::test_a_task_killed_in_a_tool_does_not_fail_where_its_agent_is_missing",
     ],
     "a question of such a task is answered in such a process": [

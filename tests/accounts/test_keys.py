@@ -13,14 +13,14 @@ from penstock.store.tables import sign_ins as rows
 from penstock.testing.clock import FakeClock
 
 
-async def test_a_key_is_43_characters_of_chance(keys: Keys) -> None:
+async def test_a_key_has_43_random_characters(keys: Keys) -> None:
     key = await keys.create("ann")
     assert key.startswith("pk_")
     assert len(key) == 46
     assert key != await keys.create("bob")
 
 
-async def test_a_key_is_stored_as_its_hash_alone(keys: Keys, database: Database) -> None:
+async def test_only_the_hash_of_a_key_is_stored(keys: Keys, database: Database) -> None:
     key = await keys.create("ann")
     row = await database.read(lambda each: each.execute(select(table)).one())
     assert key not in str(row)
@@ -44,20 +44,20 @@ async def test_a_key_has_a_name(keys: Keys, name: str) -> None:
         await keys.create(name)
 
 
-async def test_a_name_is_taken_once(keys: Keys) -> None:
+async def test_a_second_key_of_one_name_is_refused(keys: Keys) -> None:
     await keys.create("ann")
     with pytest.raises(NameTaken, match="there is a key 'ann' already"):
         await keys.create("ann")
 
 
 @pytest.mark.parametrize("key", ["", "pk_", "pk_" + "A" * 43, "\ud800"])
-async def test_an_unknown_key_opens_nothing(keys: Keys, key: str) -> None:
+async def test_an_unknown_key_is_unauthenticated(keys: Keys, key: str) -> None:
     await keys.create("ann")
     with pytest.raises(Unauthenticated):
         await keys.profile(key)
 
 
-async def test_a_key_is_worthless_from_its_end_on(keys: Keys, clock: FakeClock) -> None:
+async def test_an_expired_key_is_unauthenticated(keys: Keys, clock: FakeClock) -> None:
     key = await keys.create("ann", expires_at=Moment(clock.now() + 1000))
     await keys.profile(key)
     clock.advance(1)
@@ -65,7 +65,7 @@ async def test_a_key_is_worthless_from_its_end_on(keys: Keys, clock: FakeClock) 
         await keys.profile(key)
 
 
-async def test_a_revoked_key_is_worthless_at_once(keys: Keys, clock: FakeClock) -> None:
+async def test_a_revoked_key_is_unauthenticated_at_once(keys: Keys, clock: FakeClock) -> None:
     key = await keys.create("ann")
     await keys.revoke("ann")
     first = (await keys.list())[0].revoked_at
@@ -76,13 +76,13 @@ async def test_a_revoked_key_is_worthless_at_once(keys: Keys, clock: FakeClock) 
     assert (await keys.list())[0].revoked_at == first
 
 
-async def test_revoking_what_is_not_there_names_the_nearest(keys: Keys) -> None:
+async def test_revoking_an_unknown_key_names_the_nearest(keys: Keys) -> None:
     await keys.create("laptop")
     with pytest.raises(NotFound, match=r"there is no key 'labtop'\. Did you mean 'laptop'\?"):
         await keys.revoke("labtop")
 
 
-async def test_the_last_use_is_noted_now_and_then(keys: Keys, clock: FakeClock) -> None:
+async def test_the_last_use_is_recorded_at_most_once_a_minute(keys: Keys, clock: FakeClock) -> None:
     key = await keys.create("ann")
     await keys.profile(key)
     first = (await keys.list())[0].last_used_at
@@ -95,7 +95,7 @@ async def test_the_last_use_is_noted_now_and_then(keys: Keys, clock: FakeClock) 
     assert (await keys.list())[0].last_used_at == clock.now()
 
 
-async def test_a_key_that_was_ever_made_keeps_the_door_shut(keys: Keys) -> None:
+async def test_a_revoked_key_still_makes_requests_need_a_key(keys: Keys) -> None:
     assert not await keys.exist()
     await keys.create("ann")
     await keys.revoke("ann")
@@ -111,7 +111,7 @@ def sign_ins(database: Database, keys: Keys, clock: FakeClock) -> SignIns:
     return SignIns(database, keys, clock)
 
 
-async def test_a_cookie_is_chance_that_stands_for_a_key(
+async def test_a_cookie_is_random_and_stored_as_a_hash(
     database: Database, keys: Keys, sign_ins: SignIns
 ) -> None:
     """Spec: "a random token that stands for the key (hash stored; dies with the key)"."""
@@ -126,7 +126,7 @@ async def test_a_cookie_is_chance_that_stands_for_a_key(
         await sign_ins.find(token)
 
 
-async def test_a_cookie_works_for_twelve_hours_and_begins_anew_after_six(
+async def test_a_cookie_lasts_twelve_hours_and_is_renewed_after_six(
     keys: Keys, sign_ins: SignIns, clock: FakeClock
 ) -> None:
     """Spec: "12 h, renewed when half is over"."""
@@ -151,7 +151,7 @@ async def test_a_cookie_never_outlives_its_key(
         await sign_ins.find(token)
 
 
-async def test_who_signs_out_is_out(keys: Keys, sign_ins: SignIns) -> None:
+async def test_a_token_is_worthless_after_signing_out(keys: Keys, sign_ins: SignIns) -> None:
     token = await sign_ins.begin(await keys.create("ann"))
     await sign_ins.end(token)
     await sign_ins.end(token)
@@ -160,14 +160,14 @@ async def test_who_signs_out_is_out(keys: Keys, sign_ins: SignIns) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "pk_x", "é\ud800"])
-async def test_what_is_no_key_signs_nobody_in(sign_ins: SignIns, key: str) -> None:
+async def test_an_unknown_key_cannot_sign_in(sign_ins: SignIns, key: str) -> None:
     with pytest.raises(Unauthenticated):
         await sign_ins.begin(key)
     with pytest.raises(Unauthenticated):
         await sign_ins.find(key)
 
 
-async def test_what_is_over_is_forgotten(
+async def test_expired_rows_are_deleted(
     database: Database, keys: Keys, sign_ins: SignIns, clock: FakeClock
 ) -> None:
     key = await keys.create("ann")

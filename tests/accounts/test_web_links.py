@@ -36,7 +36,7 @@ async def rows(database: Database) -> list[Any]:
     return list(await database.read(lambda each: each.execute(select(web_links)).all()))
 
 
-async def test_a_link_is_32_bytes_of_chance_and_kept_as_their_hash(database: Database) -> None:
+async def test_a_link_has_32_random_bytes_and_is_stored_as_a_hash(database: Database) -> None:
     """Spec: "32 random bytes; stored as SHA-256"."""
     token = await WebLinks(database, FakeClock(), lambda: b"\xff" * 32).make(SESSION, ANN)
     (row,) = await rows(database)
@@ -45,7 +45,7 @@ async def test_a_link_is_32_bytes_of_chance_and_kept_as_their_hash(database: Dat
 
 
 @pytest.mark.parametrize("profile", [ANN, LOCAL_PROFILE])
-async def test_a_link_brings_a_key_where_keys_are_needed(
+async def test_a_link_creates_a_key_if_the_server_needs_keys(
     database: Database, profile: Profile
 ) -> None:
     clock = FakeClock()
@@ -61,7 +61,7 @@ async def test_a_link_brings_a_key_where_keys_are_needed(
         await keys.profile(opened.key or "")
 
 
-async def test_a_link_is_used_once_and_within_ten_minutes(database: Database) -> None:
+async def test_a_link_works_once_within_ten_minutes(database: Database) -> None:
     clock = FakeClock()
     links = WebLinks(database, clock)
     used, late = [await links.make(SESSION, ANN) for _ in range(2)]
@@ -74,7 +74,7 @@ async def test_a_link_is_used_once_and_within_ten_minutes(database: Database) ->
     assert len(await rows(database)) == 1
 
 
-async def test_a_link_to_what_is_not_there_opens_nothing(database: Database) -> None:
+async def test_a_link_to_an_unknown_conversation_is_refused(database: Database) -> None:
     links = WebLinks(database, FakeClock())
     token = await links.make(SessionId("conv_2"), ANN)
     with pytest.raises(LinkExpired):

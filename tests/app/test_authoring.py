@@ -19,7 +19,7 @@ def over(root: Path, known: KnownNames) -> tuple[ProjectAuthoring, Catalog]:
     return ProjectAuthoring(ProjectFolder(root=root), ProjectAgents(catalog, known), flows), catalog
 
 
-def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
+def test_a_written_agent_is_known_after_reading_again(tmp_path: Path) -> None:
     authoring, catalog = over(tmp_path, KnownNames(tools=["look"]))
     assert authoring.write_agent("scout", AGENT)["written"]
     assert catalog.find("scout") is None
@@ -30,14 +30,14 @@ def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
     assert "n" in authoring.rediscover()["flows"]
 
 
-def test_agents_are_checked_by_what_there_is_in_the_newest_edition(tmp_path: Path) -> None:
+def test_agents_are_checked_against_the_newest_edition(tmp_path: Path) -> None:
     authoring, _ = over(tmp_path, KnownNames(tools=[]))
     assert authoring.write_agent("scout", AGENT)["diagnostics"] != []
     authoring.agents.renew(KnownNames(tools=["look"]))
     assert authoring.write_agent("scout", AGENT)["diagnostics"] == []
 
 
-def test_what_is_broken_is_told(tmp_path: Path) -> None:
+def test_broken_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/bad.md").write_text("no")
     authoring, _ = over(tmp_path, KnownNames())

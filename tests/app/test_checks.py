@@ -25,7 +25,7 @@ def tools(count: int) -> str:
 
 
 @pytest.mark.parametrize(("over", "is_told"), [(0, False), (1, True)])
-def test_an_agent_with_more_than_20_tools_is_told(
+def test_an_agent_with_more_than_20_tools_is_reported(
     project: ProjectFolder, over: int, is_told: bool
 ) -> None:
     project.write("tools/many.py", tools(MOST_OFFERED - 3 + over))  # three are built in
@@ -35,7 +35,7 @@ def test_an_agent_with_more_than_20_tools_is_told(
     assert all('many-tools: agent "assistant" is offered 21 tools' in each for each in found)
 
 
-def test_a_description_under_20_characters_is_told_at_its_place(project: ProjectFolder) -> None:
+def test_a_description_under_20_characters_is_reported_at_its_line(project: ProjectFolder) -> None:
     short, long = "d" * (LEAST_DESCRIPTION - 1), "d" * LEAST_DESCRIPTION
     one = '@tool(effect="none")\ndef {0}() -> str:\n    """{1}"""\n    return ""\n'
     project.write("tools/own.py", TOP + one.format("brief", short) + one.format("whole", long))
@@ -96,7 +96,7 @@ async def test_the_level_reaches_the_model(
         (", model: '@fast:high'", ["offline"]),
     ],
 )
-def test_a_step_whose_model_cannot_be_told_is_named(
+def test_a_step_whose_model_has_no_levels_is_reported(
     project: ProjectFolder, more: str, said: list[str]
 ) -> None:
     """§4.2: "Step `model` beats the agent's", also with a level behind it."""
@@ -117,7 +117,7 @@ def test_a_step_whose_model_cannot_be_told_is_named(
 @pytest.mark.parametrize(
     ("model", "said"), [("openai:gpt-4o", ["openai:gpt-4o"]), ("llama.cpp:tiny", [])]
 )
-def test_a_step_whose_model_cannot_be_told_what_its_agent_wants_is_named(
+def test_a_step_whose_model_ignores_the_level_of_its_agent_is_reported(
     project: ProjectFolder, model: str, said: list[str]
 ) -> None:
     """§3: `thinking` "beats the suffix"; §4.2: "Step `model` beats the agent's"."""
@@ -147,7 +147,7 @@ def test_a_step_whose_model_cannot_be_told_what_its_agent_wants_is_named(
         ("model: 'openai:gpt-4o:low'", [("openai:gpt-4o", 5, 8)]),
     ],
 )
-def test_who_cannot_be_told_is_named_once(
+def test_an_agent_whose_model_has_no_levels_is_reported_once(
     project: ProjectFolder, more: str, said: list[tuple[str, int, int]]
 ) -> None:
     project.write("agents/scout.md", AGENT.format(more=more).replace("\n\n", "\n"))

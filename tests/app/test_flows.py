@@ -40,7 +40,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def test_what_is_wrong_with_flows_is_told_with_the_nearest_agent(tmp_path: Path) -> None:
+def test_errors_of_flows_name_the_nearest_agent(tmp_path: Path) -> None:
     settings = load(project(tmp_path))
     found = list(check_flows(settings, load_project(settings)))
     assert [(each.file, each.line, each.suggestion) for each in found] == [
@@ -72,7 +72,7 @@ async def test_constants_of_both_files_are_in_templates(tmp_path: Path) -> None:
     assert authoring.dry_runs.config == {"tone": "dry", "rounds": 3, "loud": True}
 
 
-def test_what_is_no_constant_is_told(tmp_path: Path) -> None:
+def test_an_invalid_constant_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".pi/flows").mkdir(parents=True)
     (tmp_path / ".pi/flows/config.yaml").write_text("tone: dry\nmore: [1]\n")
     settings = load(tmp_path)
@@ -81,7 +81,7 @@ def test_what_is_no_constant_is_told(tmp_path: Path) -> None:
     assert constants_of(settings) == {"tone": "dry"}
 
 
-def test_an_agent_that_comes_later_is_known_to_the_next_look(tmp_path: Path) -> None:
+def test_the_next_check_knows_an_agent_that_was_added(tmp_path: Path) -> None:
     settings, agents = load(project(tmp_path)), Catalog()
     library = flows_of(settings, agents)
     assert library.find("one").errors
@@ -122,7 +122,7 @@ def test_a_flow_that_cannot_be_read_is_not_run() -> None:
     assert runs.of(read_flow("steps: 5\n"))[0].runs == 0
 
 
-async def test_an_open_project_runs_dry_what_is_written(tmp_path: Path) -> None:
+async def test_an_open_project_runs_written_flows_dry(tmp_path: Path) -> None:
     """The architect's `flow_write` runs it …; they never block writing."""
     async with open_project(laid(tmp_path)) as runtime:
         authoring = runtime.parts.flows.authoring
@@ -163,7 +163,7 @@ def _files(root: Path) -> set[str]:
 
 
 @pytest.mark.slow("reads a module of a code step")
-async def test_nothing_real_happens(tmp_path: Path) -> None:
+async def test_a_dry_run_has_no_effects(tmp_path: Path) -> None:
     """No tool, shell, handler, network or person has a part in it."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/worker.md").write_text(WORKER)

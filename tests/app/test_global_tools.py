@@ -30,7 +30,7 @@ BUILT_IN = next(each for each in TOOLS if each.spec.tool_id == "read_dir")
 
 
 @pytest.mark.parametrize("given", [BUILT_IN, look_up])
-def test_a_tool_that_is_chosen_is_global_here_and_nowhere_else(given: Tool) -> None:
+def test_a_chosen_tool_is_global_only_in_this_project(given: Tool) -> None:
     name = given.spec.tool_id
     (found,) = with_global_tools([given], [name])
     assert found.spec.is_global
@@ -48,7 +48,7 @@ export async function run() {
 
 
 @pytest.mark.parametrize(("chosen", "output"), [((), "NOT_PERMITTED"), (("helper",), 5)])
-async def test_every_script_may_call_it_and_nobody_outside(
+async def test_every_script_can_call_a_global_tool_and_no_program(
     project: ProjectFolder, chosen: tuple[str, ...], output: Any
 ) -> None:
     """`global_tools`: ids added to the global runtime tools; outside no grant comes of it."""
@@ -60,7 +60,7 @@ async def test_every_script_may_call_it_and_nobody_outside(
     assert outside is not None
 
 
-async def test_a_model_is_offered_it_without_a_skill(project: ProjectFolder) -> None:
+async def test_a_model_is_offered_a_global_tool_without_a_skill(project: ProjectFolder) -> None:
     """`enabled_tools` null: global runtime tools."""
     project.tool("helper", "export const run = () => 5;", direct_call="false")
     project.write("penstock.toml", 'global_tools = ["helper", "read_dir", "look_up"]\n')
@@ -72,7 +72,7 @@ async def test_a_model_is_offered_it_without_a_skill(project: ProjectFolder) -> 
     assert [each.spec.tool_id for each in listed] == ["helper"]
 
 
-def test_what_is_not_there_is_named_with_the_nearest(project: ProjectFolder) -> None:
+def test_an_unknown_global_tool_is_reported_with_the_nearest(project: ProjectFolder) -> None:
     project.tool("helper", "export const run = () => 5;")
     project.write("penstock.toml", '# one\nglobal_tools = ["helpre", "mcp__notes__read"]\n')
     (found,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
@@ -82,7 +82,7 @@ def test_what_is_not_there_is_named_with_the_nearest(project: ProjectFolder) -> 
     )
 
 
-def test_without_a_file_the_first_line_stands_for_where_it_was_said(tmp_path: Path) -> None:
+def test_a_finding_without_a_file_has_line_1(tmp_path: Path) -> None:
     (found,) = check_global_tools(["none"], ["a_tool"], tmp_path / "penstock.toml")
     assert (found.line, found.suggestion) == (1, None)
 
@@ -111,7 +111,7 @@ NO_FAMILY = "is not a family of built-in tools"
         ),
     ],
 )
-def test_a_family_that_is_wrong_or_useless_is_named_at_its_line(
+def test_a_wrong_or_useless_family_is_reported_at_its_line(
     project: ProjectFolder, family: str, code: str, said: str
 ) -> None:
     project.write("penstock.toml", f'[tools]\n# builtin = []\nbuiltin = ["sheets", "{family}"]\n')
@@ -119,7 +119,7 @@ def test_a_family_that_is_wrong_or_useless_is_named_at_its_line(
     assert str(found) == f'penstock.toml:3:1: {code}: "{family}" in "builtin" of [tools] {said}'
 
 
-def test_a_family_that_lacks_its_extra_offers_what_can_be_used_and_says_what_to_install(
+def test_a_family_without_its_extra_offers_the_rest_and_names_the_extra(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)

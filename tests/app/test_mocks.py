@@ -18,7 +18,7 @@ TOOLS = ["read_text_file", "send"]
 ENTRY = {"value": 1, "revision": "r1"}
 
 
-def test_every_part_has_its_place() -> None:
+def test_every_part_of_a_mocks_file_is_read() -> None:
     mocks = read_mocks(
         {
             "vault": {"profile": {"k": "s3cret"}, "shared": {"team": {"k": "other"}}},
@@ -162,7 +162,7 @@ async def test_an_outcome_is_an_envelope_or_an_output(
     assert envelope.output == [wire]
 
 
-async def test_a_list_is_used_in_order_and_then_it_is_over(sending: ProjectFolder) -> None:
+async def test_outcomes_of_a_list_are_used_in_order_and_end(sending: ProjectFolder) -> None:
     mocks = Mocks(tools={"send": [1, {"status": "failed", "error": FAILED}]})
     envelope = await tried(sending, "use", {"times": 3}, mocks)
     first, second, third = envelope.output
@@ -172,19 +172,19 @@ async def test_a_list_is_used_in_order_and_then_it_is_over(sending: ProjectFolde
     )
 
 
-async def test_grants_and_inputs_are_checked_before(project: ProjectFolder) -> None:
+async def test_grants_and_inputs_are_checked_before_a_mock(project: ProjectFolder) -> None:
     project.tool("use", CALLS)
     project.tool("send", "export const run = () => 1;", direct_call="false")
     envelope = await tried(project, "use", {}, Mocks(tools={"send": 1}))
     assert envelope.output[0]["error"]["code"] == "NOT_PERMITTED"
 
 
-async def test_an_input_that_is_wrong_reaches_no_stand_in(sending: ProjectFolder) -> None:
+async def test_a_wrong_input_does_not_reach_a_mock(sending: ProjectFolder) -> None:
     envelope = await tried(sending, "use", {"to": 5}, Mocks(tools={"send": 1}))
     assert envelope.output[0]["status"] == "validation_error"
 
 
-async def test_the_tool_that_is_tried_out_is_real(sending: ProjectFolder) -> None:
+async def test_the_tool_on_trial_is_real(sending: ProjectFolder) -> None:
     envelope = await tried(sending, "send", {}, Mocks(tools={"send": "mocked"}))
     assert envelope.output == "really"
 
@@ -196,7 +196,7 @@ async def test_the_tool_that_is_tried_out_is_real(sending: ProjectFolder) -> Non
         (Request(url="https://a.example/x", method="POST"), 201),
     ],
 )
-async def test_the_first_answer_that_matches_is_taken(request_: Request, status: int) -> None:
+async def test_the_first_matching_answer_is_used(request_: Request, status: int) -> None:
     """First match answers."""
     answers: list[Json] = [
         {"url": "https://a.example/x", "method": "post", "status": 201, "body": {"a": 1}},
@@ -212,12 +212,12 @@ async def test_the_first_answer_that_matches_is_taken(request_: Request, status:
 
 
 @pytest.mark.parametrize("mocked", ["https://a.example", "https://a.example/"])
-async def test_a_host_alone_is_its_root(mocked: str) -> None:
+async def test_a_url_without_a_path_matches_the_root(mocked: str) -> None:
     egress = MockedEgress([{"url": mocked}], Egress(Limits()))
     assert (await egress.fetch(Request(url="https://a.example/"), ASKER)).status == 200
 
 
-async def test_without_a_match_the_usual_rules_hold() -> None:
+async def test_a_request_without_a_match_is_real() -> None:
     """No match: the real `fetch` rules."""
     egress = MockedEgress([{"url": "https://a.example/x"}], Egress(Limits()))
     with pytest.raises(EgressDenied):

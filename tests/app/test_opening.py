@@ -22,7 +22,7 @@ from tests.kit.tools import Act
 NORMAL = {"synchronous": "NORMAL"}
 
 
-async def test_what_was_said_is_there_when_the_project_is_opened_again(tmp_path: Path) -> None:
+async def test_messages_are_there_when_the_project_is_opened_again(tmp_path: Path) -> None:
     model = ScriptedModel([say("Hello."), say("Again.")])
     async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
         first = await runtime.chat("Hi")
@@ -37,7 +37,7 @@ async def test_what_was_said_is_there_when_the_project_is_opened_again(tmp_path:
     assert len(model.requests[-1].messages) == 3
 
 
-async def test_what_a_program_brings_stands_beside_what_the_project_has(tmp_path: Path) -> None:
+async def test_tools_agents_and_models_of_the_program_are_added(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "clerk.md").write_text("---\nname: clerk\n---\nYou are a clerk.\n")
     act = Act("stamp")
@@ -49,7 +49,7 @@ async def test_what_a_program_brings_stands_beside_what_the_project_has(tmp_path
     assert len(act.runs) == 1
 
 
-async def test_a_folder_that_is_none_and_a_setting_that_is_none_are_named(tmp_path: Path) -> None:
+async def test_a_wrong_folder_and_a_wrong_setting_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist: name a folder"):
         async with open_runtime(tmp_path / "nowhere"):
             pass
@@ -58,13 +58,13 @@ async def test_a_folder_that_is_none_and_a_setting_that_is_none_are_named(tmp_pa
             pass
 
 
-async def test_a_default_model_that_is_none_is_named_at_the_start(tmp_path: Path) -> None:
+async def test_an_unknown_default_model_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no model 'offlin'\. Did you mean 'offline'\?"):
         async with open_runtime(tmp_path, settings=NORMAL | {"models": {"default": "offlin"}}):
             pass
 
 
-async def test_two_runtimes_may_share_a_file(tmp_path: Path) -> None:
+async def test_two_runtimes_can_share_a_database_file(tmp_path: Path) -> None:
     """Two servers on one file are allowed: leases decide who works on a conversation."""
     model = ScriptedModel([say("one"), say("two")])
     agent = Agent(model=model)
@@ -78,7 +78,7 @@ async def test_two_runtimes_may_share_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
-async def test_what_is_wrong_stops_the_start_where_the_settings_are_strict(
+async def test_an_error_prevents_the_start_with_strict_settings(
     project: ProjectFolder, is_strict: bool
 ) -> None:
     """`tools.strict`: "any error diagnostic stops the start"."""
@@ -97,7 +97,7 @@ async def test_what_is_wrong_stops_the_start_where_the_settings_are_strict(
 
 @pytest.mark.parametrize(("given", "code"), [("", None), ("permissions = []", "NOT_PERMITTED"),
                                              ("permissions = ['p.send']", None)])  # fmt: skip
-async def test_who_works_here_has_the_permissions_of_the_settings(
+async def test_local_work_has_the_permissions_of_the_settings(
     project: ProjectFolder, given: str, code: str | None
 ) -> None:
     project.tool("send", "export const run = () => 1;", requires_permissions="[p.send]")
@@ -121,7 +121,7 @@ IN_USE = (".penstock", ".penstock/secret.key", ".penstock/blobs", ".penstock/pen
         ({"blobs": "s3://bucket/x", "database_url": "postgresql://x/y"}, {*IN_USE[:2]}),
     ],
 )
-def test_the_places_of_data_are_hidden_from_agents(
+def test_data_folders_are_hidden_from_agents(
     tmp_path: Path, chosen: dict[str, Any], private: set[str]
 ) -> None:
     found = folder_of(load(tmp_path, **chosen))

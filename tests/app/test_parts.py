@@ -9,7 +9,7 @@ from penstock.store.database import open_database
 from penstock.testing.clock import FakeClock
 
 
-async def test_an_archive_has_keys_and_finds_what_is_there() -> None:
+async def test_database_parts_have_keys_and_find_what_is_stored() -> None:
     database = await open_database("sqlite://")
     database_parts = DatabaseParts(
         database, open_blobs("memory:///"), FakeClock(), Cipher([bytes(32)])

@@ -12,7 +12,7 @@ from tests.kit.project import ProjectFolder
 
 
 @pytest.mark.parametrize("mark", ["penstock.toml", ".penstock"])
-def test_a_project_is_found_from_below(tmp_path: Path, mark: str) -> None:
+def test_a_project_is_found_from_a_subfolder(tmp_path: Path, mark: str) -> None:
     (tmp_path / mark).mkdir()
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
@@ -20,12 +20,12 @@ def test_a_project_is_found_from_below(tmp_path: Path, mark: str) -> None:
     assert find_root(tmp_path) == tmp_path
 
 
-def test_without_a_project_the_next_step_is_said(tmp_path: Path) -> None:
+def test_a_missing_project_error_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no penstock.toml was found. Make one with `penstock"):
         find_root(tmp_path)
 
 
-def test_a_folder_that_is_named_need_not_be_marked(tmp_path: Path) -> None:
+def test_a_named_folder_needs_no_mark(tmp_path: Path) -> None:
     assert check_root(tmp_path) == tmp_path
     with pytest.raises(ConfigError, match="does not exist: name a folder"):
         check_root(tmp_path / "missing")
@@ -34,7 +34,7 @@ def test_a_folder_that_is_named_need_not_be_marked(tmp_path: Path) -> None:
         check_root(tmp_path / "file")
 
 
-def test_what_is_broken_takes_no_part_and_is_named(tmp_path: Path) -> None:
+def test_a_broken_file_is_left_out_and_reported(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "good.md").write_text(
         "---\nname: good\ndescription: d\ntools:\n---\nBe kind."
@@ -57,7 +57,7 @@ def greet(name: str) -> str:
 """
 
 
-def test_python_tools_are_loaded_beside_broken_ones_unless_switched_off(tmp_path: Path) -> None:
+def test_working_python_tools_are_loaded_unless_switched_off(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "good.py").write_text(TOOL)
     (tmp_path / "tools" / "bad.py").write_text("1 +")
@@ -79,7 +79,7 @@ execution: {{type: script, script: "export function run() {{}}"}}
 """
 
 
-def test_manifests_are_a_bundle_that_knows_what_else_there_is(tmp_path: Path) -> None:
+def test_manifests_can_refer_to_other_tools_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "good.py").write_text(TOOL)
     more = "direct_call: true\nscript_tools: [greet, ask_user]\n"
@@ -89,7 +89,7 @@ def test_manifests_are_a_bundle_that_knows_what_else_there_is(tmp_path: Path) ->
     assert project.diagnostics == ()
 
 
-def test_of_a_manifest_and_a_python_tool_of_one_id_neither_counts(tmp_path: Path) -> None:
+def test_a_manifest_and_a_python_tool_with_one_id_are_both_left_out(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "good.py").write_text(TOOL)
     (tmp_path / "a.tool.yaml").write_text(MANIFEST.format("greet"))
@@ -103,7 +103,7 @@ def test_of_a_manifest_and_a_python_tool_of_one_id_neither_counts(tmp_path: Path
     ]
 
 
-def test_a_check_sorts_counts_and_takes_further_looks(tmp_path: Path) -> None:
+def test_a_check_sorts_counts_and_runs_further_checks(tmp_path: Path) -> None:
     (tmp_path / "b.tool.yaml").write_text(MANIFEST.format("b") + "revert: x\n")
     (tmp_path / "c.skill.yaml").write_text("[")
     found = Diagnostic(code="import-bare", message="no", file="b.mts", line=2)
@@ -129,7 +129,7 @@ ITSELF = 'the model role "@yours" refers to itself under [models.roles]'
 NO_ROLE = "there is no model role \"@codin\". Did you mean 'coding'?"
 
 
-def test_a_role_that_leads_to_itself_or_to_no_model_is_a_finding(tmp_path: Path) -> None:
+def test_a_role_without_a_model_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(CIRCLE)
     roles = {"fast": "offline", "mine": "@yours:low", "yours": "@mine", "lost": "@codin"}
@@ -141,11 +141,11 @@ def test_a_role_that_leads_to_itself_or_to_no_model_is_a_finding(tmp_path: Path)
 
 
 @pytest.mark.parametrize("meaning", ["@coding", "offline", "openai/gpt-x:high"])
-def test_a_role_may_name_another_role_and_any_model(tmp_path: Path, meaning: str) -> None:
+def test_a_role_can_name_another_role_or_any_model(tmp_path: Path, meaning: str) -> None:
     assert list(check_roles({"mine": meaning}, tmp_path / "none.toml")) == []
 
 
-def test_check_reports_the_roles_that_lead_nowhere(project: ProjectFolder) -> None:
+def test_check_reports_roles_without_a_model(project: ProjectFolder) -> None:
     (project.root / "penstock.toml").write_text(CIRCLE)
     found = check_project(load(project.root)).diagnostics
     assert [each.line for each in found if each.code == "model-role"] == [6, 7, 8]

@@ -86,7 +86,7 @@ IMPORTABLE = (
 FREE = ("src/free.mts", "scripts/notes.txt", "real/other.md", "lib/other.py", "README.md")
 
 
-async def test_what_would_be_imported_first_is_protected(
+async def test_a_file_that_would_be_imported_first_is_protected(
     written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program in the project has its folder on the path: `json.py` there would be run next."""
@@ -112,7 +112,7 @@ async def test_modules_of_a_package_on_the_path_are_protected(
         assert not access.why_no_link("docs")
 
 
-async def test_an_archive_on_the_path_is_protected_whether_it_is_there_or_not(
+async def test_an_archive_on_the_path_is_protected_even_if_missing(
     written: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python imports from zip files, whatever their names are, and from folders inside them."""
@@ -182,7 +182,7 @@ async def test_a_project_that_is_itself_a_package_is_protected(
         assert protected(files_of(runtime), names) == names[: 1 + has_init]
 
 
-async def test_a_tool_that_is_tried_out_does_not_write_what_was_loaded(
+async def test_a_tool_on_trial_cannot_write_loaded_files(
     written: ProjectFolder,
 ) -> None:
     given = {"path": "scripts/parts/x.ts", "content": "export const x = 2;"}
@@ -227,7 +227,7 @@ def protected(files: ProjectFiles, names: Iterable[str]) -> list[str]:
     return [*found]
 
 
-async def test_what_was_loaded_or_would_be_is_protected(written: ProjectFolder) -> None:
+async def test_loaded_and_loadable_files_are_protected(written: ProjectFolder) -> None:
     """§12.2: "every script, module and handler that the project's own reading reached"."""
     async with written.opened() as runtime:
         files = files_of(runtime)

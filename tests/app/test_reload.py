@@ -41,7 +41,7 @@ async def reloading(project: ProjectFolder, *added: Tool) -> AsyncIterator[Proje
         yield ProjectReloader(runtime=runtime, settings=settings, first=first, added=added)
 
 
-async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -> None:
+async def test_the_next_call_uses_the_reloaded_tools(project: ProjectFolder) -> None:
     """D9: a reload swaps the whole bundle."""
     project.tool("say", "export const run = () => 'old';")
     async with reloading(project) as one:
@@ -60,7 +60,7 @@ async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -
         assert one.runtime.parts.chat.agents.get("clerk").description == "C."
 
 
-async def test_what_runs_goes_on_with_the_edition_it_began_with(project: ProjectFolder) -> None:
+async def test_a_running_call_keeps_its_edition(project: ProjectFolder) -> None:
     """An entry that is running keeps the bundle it began with."""
     entered, may_go = asyncio.Event(), asyncio.Event()
 
@@ -82,7 +82,7 @@ async def test_what_runs_goes_on_with_the_edition_it_began_with(project: Project
         assert (await one.runtime.call("outer", {})).output == "new"
 
 
-async def test_the_next_entry_of_a_call_that_waited_takes_the_new_one(
+async def test_a_suspended_call_resumes_with_the_new_edition(
     project: ProjectFolder,
 ) -> None:
     """The next entry takes the new one (§11 L12)."""
@@ -125,7 +125,7 @@ BROKEN_PROMPTS = {
 
 
 @pytest.mark.parametrize("files", BROKEN_PROMPTS.values(), ids=BROKEN_PROMPTS)
-async def test_prompts_that_break_leave_what_was_said_first(
+async def test_broken_prompts_keep_the_earlier_prefix(
     project: ProjectFolder, files: dict[str, str]
 ) -> None:
     """A broken edition is reported and the old one stays: no agent loses its preamble."""
@@ -144,7 +144,7 @@ async def test_prompts_that_break_leave_what_was_said_first(
         assert one.runtime.parts.chat.participants.prompt_prefix is None
 
 
-async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -> None:
+async def test_the_catalog_of_permissions_is_reloaded(project: ProjectFolder) -> None:
     """A broken one leaves what is there: else every permission would count at once."""
     name, catalog = "all.permissions.yaml", CATALOG
     project.write(name, catalog)
@@ -161,7 +161,7 @@ async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -
         assert database_parts.keys.catalog is None
 
 
-async def test_a_tool_that_was_added_by_a_program_stays(project: ProjectFolder) -> None:
+async def test_a_tool_of_the_program_survives_a_reload(project: ProjectFolder) -> None:
     @tool(direct_call=True)
     def stays() -> str:
         """Stay."""
@@ -188,7 +188,7 @@ async def test_changed_files_are_reloaded_and_errors_are_reported(project: Proje
 
 
 @pytest.mark.parametrize("file", ["a.txt", ".pi/flows/agents/a.md"])
-def test_a_file_that_changed_is_seen(project: ProjectFolder, file: str) -> None:
+def test_a_changed_file_is_noticed(project: ProjectFolder, file: str) -> None:
     project.write(file, "a")
     before = file_stamps(project.root)
     project.write(file, "ab")
@@ -204,7 +204,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("file", "is_watched"), NAMED.items())
-def test_what_a_skill_brings_along_is_watched_whatever_it_ends_in(
+def test_resources_of_a_skill_are_watched_with_any_ending(
     project: ProjectFolder, file: str, is_watched: bool
 ) -> None:
     """Its instruction may stand in a file of any name, and its resources are files of all kinds."""

@@ -24,7 +24,7 @@ RUN = TaskId("task_1")
 FLOW = "name: demo\ndescription: d\nsteps:\n  - {id: build, command: make}\n"
 
 
-def test_a_run_that_ended_before_it_began_has_a_result_all_the_same() -> None:
+def test_a_run_that_ended_before_its_flow_started_has_a_result() -> None:
     error = ErrorDetail(code="CANCELLED", message="nobody wants it")
     made = run_result(RUN, "demo", TaskEnded(status=TaskStatus.CANCELLED, error=error))
     assert (made["status"], made["reason"], made["results"]) == ("aborted", "nobody wants it", {})
@@ -34,7 +34,7 @@ def happened(event: Event, seq: int, path: str = RUN) -> Record:
     return Record(LogId(RUN), seq, Moment(0), RUN, CallPath(path), event)
 
 
-def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None:
+def test_a_message_names_its_run_and_its_place_in_the_log() -> None:
     """Events carry `runId`, `seq`, `at`, and from steps `stepId`, `visit`, `path`."""
     story = RunFeed(RUN, "demo")
     begun = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
@@ -56,7 +56,7 @@ def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None
     assert story.is_over
 
 
-def test_the_end_of_a_step_says_what_it_cost() -> None:
+def test_the_end_of_a_step_has_its_usage() -> None:
     """`flow_agent_complete`: `agentName, nodeKind, result, duration, usage`."""
     story = RunFeed(RUN, "demo")
     story.messages_of(happened(FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t"), 1))
@@ -97,14 +97,14 @@ def begun(step: str) -> RunFeed:
         ("id: s, command: make", None),
     ],
 )
-def test_a_visit_that_works_on_a_path_names_it(step: str, target: str | None) -> None:
+def test_a_visit_names_the_path_that_it_writes(step: str, target: str | None) -> None:
     """`flow_agent_started`: `agentName, nodeKind, resolvedModel?, target?`."""
     started = StepStarted(step_id="s", visit=1)
     [told] = begun(step).messages_of(happened(started, 2, "task_1/s/1"))
     assert told.get("target") == target
 
 
-def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
+def test_a_round_is_reported_before_the_judge_without_announcing_it() -> None:
     story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
     frame = "task_1/s/1"
     assert story.messages_of(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
@@ -131,7 +131,7 @@ SUB = (
         ("flow_jump", {"from": "pick", "to": ["rest"], "why": "branch"}),
     ],
 )
-def test_a_notice_of_a_flow_inside_names_its_own_steps(
+def test_a_notice_of_a_nested_flow_names_its_own_steps(
     frame: str, place: str, kind: str, body: dict[str, object]
 ) -> None:
     """The flow inside runs in the frame of the step that refers to it, or below it for a glob."""
@@ -145,7 +145,7 @@ def test_a_notice_of_a_flow_inside_names_its_own_steps(
 
 
 @pytest.mark.parametrize("frame", ["s/1", "s/1/2"])
-def test_every_other_event_of_a_flow_inside_names_the_step_it_is_about(frame: str) -> None:
+def test_other_events_of_a_nested_flow_name_their_step(frame: str) -> None:
     feed = begun('id: s, path: "parts/*.yaml"')
     feed.messages_of(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
     feed.messages_of(

@@ -19,7 +19,7 @@ from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act, echo
 
 
-async def test_a_direct_call_gives_the_envelope_of_its_tool() -> None:
+async def test_a_direct_call_returns_the_envelope_of_its_tool() -> None:
     tool = Act("echo", echo, direct_call=True)
     async with memory_runtime(tools=[tool]) as runtime:
         envelope = await runtime.call("echo", {"a": 1})
@@ -29,7 +29,7 @@ async def test_a_direct_call_gives_the_envelope_of_its_tool() -> None:
 @pytest.mark.parametrize(
     ("tool_id", "code"), [("ecko", "TOOL_NOT_FOUND"), ("hidden", "TOOL_NOT_FOUND")]
 )
-async def test_a_direct_call_of_what_cannot_be_seen_fails(tool_id: str, code: str) -> None:
+async def test_a_direct_call_of_an_invisible_tool_fails(tool_id: str, code: str) -> None:
     tools = [Act("echo", echo, direct_call=True), Act("hidden", echo)]
     async with memory_runtime(tools=tools) as runtime:
         error = (await runtime.call(tool_id, {})).error
@@ -37,7 +37,7 @@ async def test_a_direct_call_of_what_cannot_be_seen_fails(tool_id: str, code: st
     assert error.code == code
 
 
-async def test_a_direct_call_that_needs_a_person_says_which_question_is_open() -> None:
+async def test_a_suspended_direct_call_names_its_open_question() -> None:
     tool = Act("send", echo, direct_call=True, requires_approval=True, effect=Effect.WRITE)
     async with memory_runtime(tools=[tool]) as runtime:
         envelope = await runtime.call("send", {"to": "ann"})
@@ -53,7 +53,7 @@ async def test_a_direct_call_that_needs_a_person_says_which_question_is_open() -
     assert reply.envelope.output == {"to": "ann"}
 
 
-async def test_what_is_not_there_is_named_before_anything_is_written() -> None:
+async def test_unknown_agents_and_models_are_refused_before_anything_is_written() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         with pytest.raises(NotFound, match="Did you mean 'assistant'"):
             await runtime.chat("Hi", agent="assistent")
@@ -93,7 +93,7 @@ def private(n: int) -> int:
         ("act", "does not allow direct calls: penstock tools grants act says who may call it."),
     ],
 )
-async def test_a_program_is_told_why_it_may_not_call_a_tool(tool_id: str, said: str) -> None:
+async def test_a_refused_direct_call_explains_how_to_allow_it(tool_id: str, said: str) -> None:
     async with memory_runtime(tools=[private, Act("act", echo)]) as runtime:
         error = (await runtime.call(tool_id, {})).error
     assert error
@@ -103,7 +103,7 @@ async def test_a_program_is_told_why_it_may_not_call_a_tool(tool_id: str, said: 
 BROKEN = "from penstock import tool\n\n@tool(direct_call=True)\ndef price(x): return x\n"
 
 
-async def test_a_program_is_told_what_is_wrong_with_a_tool(project: ProjectFolder) -> None:
+async def test_a_direct_call_of_a_broken_tool_names_its_error(project: ProjectFolder) -> None:
     project.write("tools/shop.py", BROKEN)
     project.tool("script", "export const run = () => 5;", direct_call="false")
     async with project.opened() as runtime:
@@ -121,7 +121,7 @@ async def heard(runtime: Runtime, sent: SentMessage) -> str:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-async def test_a_stream_has_the_whole_answer_however_late_it_begins(*, is_late: bool) -> None:
+async def test_a_late_stream_has_the_whole_answer(*, is_late: bool) -> None:
     """The answer may be whole before anybody follows: then it comes from the log."""
     model = ScriptedModel([say("I look. ") + call("act"), say("It is fine.")])
     async with memory_runtime(model=model, tools=[Act("act", echo)]) as runtime:
@@ -132,7 +132,7 @@ async def test_a_stream_has_the_whole_answer_however_late_it_begins(*, is_late: 
         assert await heard(runtime, sent) == "I look. It is fine."
 
 
-async def test_a_stream_ends_at_a_question_and_goes_on_after_its_answer() -> None:
+async def test_a_stream_ends_at_a_question_and_a_new_one_continues_after_it() -> None:
     send = Act("send", echo, requires_approval=True, effect=Effect.WRITE)
     twice = [say(f"{n}. ") + call("send", to=n) for n in ("I", "II")]
     model = ScriptedModel([*twice, say("Sent.")])
@@ -154,7 +154,7 @@ async def test_a_stream_of_a_command_has_its_answer() -> None:
         assert "a" in await heard(runtime, sent)
 
 
-async def test_a_stream_of_a_task_that_fails_ends() -> None:
+async def test_a_stream_of_a_failing_task_ends() -> None:
     model = ScriptedModel([fail(401)])
     async with memory_runtime(model=model) as runtime:
         sent = await runtime.send(NewMessage(content="Go"))

@@ -63,7 +63,7 @@ async def test_a_closed_sandbox_runs_nothing(machine_code: Path) -> None:
 
 
 @pytest.mark.slow("a process of Deno begins")
-async def test_the_wish_of_a_manifest_is_stronger(project: ProjectFolder) -> None:
+async def test_the_engine_of_a_manifest_wins_over_the_project(project: ProjectFolder) -> None:
     """`execution.engine`: the tool's wish; stronger than the project's."""
     source = "export const run = () => new Error().stack.startsWith('Error');"
     project.tool("plain", source)
@@ -78,7 +78,7 @@ async def test_the_wish_of_a_manifest_is_stronger(project: ProjectFolder) -> Non
     assert found == [False, True]
 
 
-def test_a_wish_that_is_not_allowed_breaks_the_tool(project: ProjectFolder) -> None:
+def test_an_engine_that_is_not_allowed_breaks_the_tool(project: ProjectFolder) -> None:
     """A wish outside it: diagnostic `engine-not-allowed`, the tool is broken."""
     project.tool("quick", "export const run = () => 1;")
     text = (project.root / "tools/quick.tool.yaml").read_text()
@@ -99,7 +99,7 @@ def test_a_wish_that_is_not_allowed_breaks_the_tool(project: ProjectFolder) -> N
         ("wasm", "deno", "wasm"),
     ],
 )
-def test_an_engine_for_all_is_stronger_than_every_wish(
+def test_an_engine_for_all_scripts_wins_over_manifests(
     tmp_path: Path, only: Engine | None, wish: str | None, engine: str
 ) -> None:
     """`--engine` overrides for that command."""
@@ -107,7 +107,7 @@ def test_an_engine_for_all_is_stronger_than_every_wish(
 
 
 @pytest.mark.usefixtures("no_deno")
-async def test_a_missing_engine_is_a_warning_and_a_call_says_what_to_install(
+async def test_a_missing_engine_is_a_warning_and_calls_name_what_to_install(
     project: ProjectFolder,
 ) -> None:
     """The warning `engine-missing` with the extra; a call answers `NOT_CONFIGURED`."""
@@ -138,7 +138,7 @@ async def test_hardened_does_not_start_where_a_layer_is_missing(
         await added(sandbox)
 
 
-def test_hardened_where_it_can_be_says_what_is_missing(
+def test_hardened_auto_reports_missing_layers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):

@@ -26,7 +26,7 @@ SECTIONS = [ModelEntry, RuleEntry, ServerSection, RateSection, ToolSection]
 RULE: dict[str, Any] = {"tool": "send_*", "action": "deny"}
 
 
-def test_a_rule_becomes_what_the_invoker_asks() -> None:
+def test_a_rule_of_the_settings_becomes_a_rule_of_the_invoker() -> None:
     more: dict[str, Any] = {"agent": "clerk", "labels": ("mail",), "when": {"required": ["to"]}}
     rule = RuleEntry(**RULE, **more).rule()
     assert (rule.tool, rule.action, rule.agent) == ("send_*", Action.DENY, "clerk")
@@ -36,7 +36,7 @@ def test_a_rule_becomes_what_the_invoker_asks() -> None:
     assert rule.when.problems({})
 
 
-def test_a_rule_of_two_words_is_about_every_call() -> None:
+def test_a_rule_with_two_words_applies_to_every_call() -> None:
     assert RuleEntry(**RULE).rule() == Rule(tool="send_*", action=Action.DENY)
 
 
@@ -73,13 +73,13 @@ def test_models_are_found_by_their_names() -> None:
         (ToolSection, {"python": "yes"}),
     ],
 )
-def test_what_cannot_be_meant_is_refused(section: type[BaseModel], said: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(section: type[BaseModel], said: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         section.model_validate(said)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_a_key_that_is_not_known_is_refused(section: type[BaseModel]) -> None:
+def test_an_unknown_key_is_refused(section: type[BaseModel]) -> None:
     whole = {"provider": "openai"} if section is ModelEntry else {}
     whole = RULE if section is RuleEntry else whole
     assert section.model_validate(whole).model_dump()
@@ -87,7 +87,7 @@ def test_a_key_that_is_not_known_is_refused(section: type[BaseModel]) -> None:
         section.model_validate(whole | {"other": 1})
 
 
-def test_a_rate_of_nothing_is_no_limit_and_may_be_set() -> None:
+def test_a_rate_of_zero_is_no_limit() -> None:
     assert RateSection(chat=0, bulk=0, general=0).chat == 0
 
 
@@ -99,13 +99,11 @@ def test_a_rate_of_nothing_is_no_limit_and_may_be_set() -> None:
         ({"public_url": "https://penstock.example/x"}, "https://penstock.example/x"),
     ],
 )
-def test_links_into_the_page_begin_with_where_people_find_the_server(
-    given: dict[str, Any], url: str
-) -> None:
+def test_links_to_the_page_begin_with_the_public_url(given: dict[str, Any], url: str) -> None:
     assert ServerSection(**given).web_url == url
 
 
-def test_what_is_no_address_of_a_server_is_refused() -> None:
+def test_an_invalid_address_of_the_server_is_refused() -> None:
     with pytest.raises(ValidationError):
         ServerSection(public_url="penstock.example")
 
@@ -128,14 +126,12 @@ def test_a_notification_becomes_a_channel() -> None:
         ),
     ],
 )
-def test_commands_are_off_and_enclosed_unless_it_is_said(
-    said: str, settings: ShellSettings
-) -> None:
+def test_shell_commands_are_off_and_enclosed_by_default(said: str, settings: ShellSettings) -> None:
     """§12.3: "Off unless `shell = true` under `[flows]`"."""
     assert FlowSection(**tomllib.loads(said)).shell_settings == settings
 
 
-def test_there_is_no_other_sandbox_for_commands() -> None:
+def test_an_unknown_sandbox_for_commands_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"'auto' or 'off'"):
         FlowSection(shell_sandbox="on")  # type: ignore[arg-type]
 
@@ -145,9 +141,7 @@ def test_there_is_no_other_sandbox_for_commands() -> None:
     [({}, True), ({"permissions": ()}, False), ({"permissions": ("p.send",)}, True),
      ({"permissions": (ADMIN,)}, True)],
 )  # fmt: skip
-def test_who_works_here_without_a_key_holds_what_is_named(
-    given: dict[str, Any], holds: bool
-) -> None:
+def test_local_work_holds_the_named_permissions(given: dict[str, Any], holds: bool) -> None:
     """`local.permissions`: permissions of the profile `local` when auth is off."""
     profile = LocalSection(**given).profile
     assert profile.profile_id == LOCAL_PROFILE.profile_id

@@ -44,7 +44,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("text", "database", "blobs"), PLACES)
-def test_places_are_relative_to_the_project(
+def test_paths_are_relative_to_the_project(
     tmp_path: Path, text: str, database: str, blobs: str
 ) -> None:
     settings = written(tmp_path, text)
@@ -66,7 +66,7 @@ def test_the_program_wins_over_the_environment_and_this_over_the_file(
     assert settings.limits.streams == 1
 
 
-def test_a_text_of_digits_in_the_environment_stays_a_text(
+def test_digits_in_a_text_setting_stay_a_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_MODELS__DEFAULT", "7")
@@ -116,7 +116,7 @@ def test_a_model_has_its_key_from_the_environment(
     assert WORD not in f"{settings!r}{settings}{settings.model_dump_json()}"
 
 
-def test_a_key_that_cannot_be_one_is_named_by_its_variable(
+def test_an_invalid_key_is_reported_with_its_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{WORD}\n")
@@ -124,7 +124,7 @@ def test_a_key_that_cannot_be_one_is_named_by_its_variable(
         written(tmp_path, "").find_models().get("openai:gpt-5-mini")
 
 
-def test_a_variable_that_the_file_names_is_the_only_one_that_counts(
+def test_only_the_variable_that_the_file_names_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", WORD)
@@ -191,13 +191,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG)
-def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         written(tmp_path, text)
     assert str(caught.value) == f"penstock.toml:{said}"
 
 
-def test_every_mistake_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_SERVR__PORT", "1")
     with pytest.raises(ConfigError) as caught:
         written(tmp_path, "[server]\nport = 'x'\n", synchronous=5)
@@ -221,7 +221,7 @@ def test_a_file_that_is_not_utf8_is_named_with_the_line(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_without_a_nearest_name_all_there_are_is_said(tmp_path: Path) -> None:
+def test_without_a_nearest_name_all_names_are_listed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         written(tmp_path, "watermelon = 1")
     assert all(name in str(refused.value) for name in Settings.model_fields)
@@ -231,7 +231,7 @@ def test_a_fixed_limit_is_no_setting() -> None:
     assert FIXED_LIMITS.isdisjoint(asdict(Limits()))
 
 
-def test_a_limit_that_is_none_unless_it_is_set_may_be_left_so(tmp_path: Path) -> None:
+def test_a_limit_without_a_default_can_stay_unset(tmp_path: Path) -> None:
     none = {name: value for name, value in asdict(Limits()).items() if value == 0}
     text = "".join(f"{name} = 0\n" for name in none)
     settings = written(tmp_path, f"[limits]\nstreams = 7\n{text}")

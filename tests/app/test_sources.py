@@ -35,11 +35,11 @@ def test_a_value_of_the_file_has_its_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_that_is_not_there_has_the_line_of_its_section(tmp_path: Path) -> None:
+def test_a_missing_key_has_the_line_of_its_section(tmp_path: Path) -> None:
     assert sources(tmp_path).of(("server", "missing")) == "p.toml:3: "
 
 
-def test_a_variable_and_the_program_are_named_as_such(tmp_path: Path) -> None:
+def test_values_of_variables_and_of_the_program_name_their_source(tmp_path: Path) -> None:
     found = sources(tmp_path, P_SERVER__PORT="7", OTHER="x")
     assert found.of(("server", "port")) == "P_SERVER__PORT: "
     assert found.of(("given", "a")) == ""

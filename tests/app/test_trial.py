@@ -92,7 +92,7 @@ def vault_of(runtime: Runtime) -> Vault:
         (Mocks(has_vault=True, secrets={"k": "of-the-mocks"}), False, False, ""),
     ],
 )
-async def test_with_the_projects_store_comes_its_vault_unless_the_mocks_have_one(
+async def test_the_project_s_store_has_its_vault_unless_the_mocks_have_one(
     project: ProjectFolder,
     *,
     is_python: bool,
@@ -117,7 +117,7 @@ async def test_with_the_projects_store_comes_its_vault_unless_the_mocks_have_one
         assert await vault_of(runtime).get(LOCAL_SCOPE, "k") == "of-the-project"
 
 
-async def test_a_shared_secret_that_the_mocks_have_not_is_named_by_its_place(
+async def test_a_shared_secret_missing_in_the_mocks_is_named_with_its_path(
     project: ProjectFolder,
 ) -> None:
     project.tool("world", WORLD, vault="[{key: k, scope_kinds: [profile, shared]}]")
@@ -127,7 +127,7 @@ async def test_a_shared_secret_that_the_mocks_have_not_is_named_by_its_place(
     assert "write it as vault.shared.team.k into" in envelope.error.message
 
 
-async def test_the_state_begins_as_the_mocks_say_and_can_be_read_back(
+async def test_the_state_starts_from_the_mocks_and_can_be_read_back(
     project: ProjectFolder,
 ) -> None:
     """For the other kinds any one `scope_id` stands for the local one."""
@@ -160,7 +160,9 @@ def values(state: Any) -> Any:
     }
 
 
-async def test_a_tool_needs_no_direct_call_and_nothing_is_left(project: ProjectFolder) -> None:
+async def test_a_tool_on_trial_needs_no_direct_call_and_leaves_nothing(
+    project: ProjectFolder,
+) -> None:
     """The tool runs as the root direct call without needing `direct_call: true`."""
     project.tool("quiet", "export const run = () => 1;", direct_call="false")
     assert (await tried(project, "quiet", {}, Mocks())).output == 1
@@ -168,7 +170,7 @@ async def test_a_tool_needs_no_direct_call_and_nothing_is_left(project: ProjectF
 
 
 @pytest.mark.slow("opens two stores, twice")
-async def test_the_projects_store_is_used_when_it_is_asked_for(project: ProjectFolder) -> None:
+async def test_the_project_s_store_is_used_on_request(project: ProjectFolder) -> None:
     project.tool(
         "count", COUNT.replace("session", "profile"), state=STATE.replace("session", "profile")
     )

@@ -57,7 +57,7 @@ def test_the_input_and_output_of_a_tool_are_inferred(project: ProjectFolder) -> 
     assert line.endswith("(TS2322)")
 
 
-def test_scripts_in_manifests_and_what_scripts_import_are_checked(project: ProjectFolder) -> None:
+def test_scripts_in_manifests_and_imported_files_are_checked(project: ProjectFolder) -> None:
     project.write(
         "b/inline.tool.yaml",
         """
@@ -79,7 +79,7 @@ def test_scripts_in_manifests_and_what_scripts_import_are_checked(project: Proje
     ]
 
 
-def test_the_script_that_is_asked_for_a_part_of_prompts_is_checked(project: ProjectFolder) -> None:
+def test_the_prompt_script_is_checked(project: ProjectFolder) -> None:
     """`--types`: also the type checker, of each script that a manifest names."""
     project.write(
         "own/p.prompts.yaml",
@@ -93,7 +93,7 @@ def test_the_script_that_is_asked_for_a_part_of_prompts_is_checked(project: Proj
     assert line.startswith("own/lib/ask.mts:1:34: error type-error: Type 'number' is not")
 
 
-def test_places_are_those_of_the_project_in_each_run_alike(project: ProjectFolder) -> None:
+def test_findings_have_paths_of_the_project(project: ProjectFolder) -> None:
     """A module that is there for its types alone is looked for by the type checker first."""
     project.tool(
         "lost", 'import type { T } from "./a b/gone.mts";\nexport const run = (x: T) => x;'
@@ -111,7 +111,7 @@ def test_places_are_those_of_the_project_in_each_run_alike(project: ProjectFolde
     assert found(project) == lines
 
 
-def test_cells_of_a_csv_file_are_texts_or_nothing(project: ProjectFolder) -> None:
+def test_cells_of_a_csv_file_are_texts_or_null(project: ProjectFolder) -> None:
     """`csv_read`: texts as stored, `null` outside the data (§17)."""
     script = """
         export async function run() {
@@ -124,7 +124,7 @@ def test_cells_of_a_csv_file_are_texts_or_nothing(project: ProjectFolder) -> Non
     assert found(project) == []
 
 
-def test_a_script_finds_its_world_and_nothing_else(project: ProjectFolder) -> None:
+def test_a_script_sees_only_its_globals(project: ProjectFolder) -> None:
     """`lib: ["esnext"]` makes `process`, `Deno` errors."""
     world = """
         import * as other from "flo:runtime";
@@ -176,7 +176,7 @@ def test_tools_that_call_each_other_know_their_types(project: ProjectFolder) -> 
     assert places == ["tools/use.mts:3:22", "tools/use.mts:4:54", "tools/use.mts:4:63"]
 
 
-def test_a_script_that_is_a_link_is_checked_and_so_is_what_it_imports_through_one(
+def test_linked_scripts_and_linked_imports_are_checked(
     project: ProjectFolder,
 ) -> None:
     project.tool("linked", "")

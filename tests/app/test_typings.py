@@ -28,7 +28,7 @@ def test_a_file_is_stale_until_it_is_written(tmp_path: Path) -> None:
         ("taken", NameTaken, "was not written by `penstock types`"),
     ],
 )
-def test_a_file_that_cannot_be_written_says_why(
+def test_a_file_that_cannot_be_written_is_reported_with_the_reason(
     tmp_path: Path, out: str, wrong: type[Exception], said: str
 ) -> None:
     (tmp_path / "taken").mkdir()
@@ -37,5 +37,5 @@ def test_a_file_that_cannot_be_written_says_why(
         file.write()
 
 
-def test_a_project_without_manifests_has_none(tmp_path: Path) -> None:
+def test_a_project_without_manifests_has_no_typings(tmp_path: Path) -> None:
     assert typing_files(Project(root=tmp_path)) == []

@@ -22,7 +22,7 @@ from tests.kit.tools import Act
         (None, None, "asked", "asked"),
     ],
 )
-async def test_a_message_wins_over_settings_and_these_over_the_agent(
+async def test_the_model_of_a_message_wins_over_settings_and_agent(
     agent_model: str | None, setting: str | None, asked: str | None, answers: str
 ) -> None:
     models = {name: named(name) for name in ("default", "own", "chosen", "asked")}
@@ -36,7 +36,7 @@ async def test_a_message_wins_over_settings_and_these_over_the_agent(
     assert reply.content == f"I am {answers}."
 
 
-async def test_an_agent_with_tools_of_its_own_has_no_others() -> None:
+async def test_an_agent_with_its_own_tools_has_no_others() -> None:
     shared, own = Act("shared"), Act("own")
     model = ScriptedModel([call("shared") + call("own"), say("Done.")])
     agent = Agent("clerk", model=model, tools=[own])

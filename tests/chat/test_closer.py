@@ -51,7 +51,7 @@ def codes(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_write_that_had_begun_is_interrupted_all_else_is_cancelled(fails: bool) -> None:
+async def test_a_started_write_is_interrupted_and_other_calls_are_cancelled(fails: bool) -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), reply(1, "a", "b", "c"), log=log)
     started = CallStarted(tool_id="tool", idempotency_key="k")
@@ -70,7 +70,7 @@ async def test_a_write_that_had_begun_is_interrupted_all_else_is_cancelled(fails
     assert written[-1].usage.tool_calls == 1
 
 
-async def test_every_call_has_its_tool_message_then() -> None:
+async def test_every_call_has_a_tool_message_afterwards() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), reply(1, "a", "b"), log=log)
     await close(held, log)
@@ -79,7 +79,7 @@ async def test_every_call_has_its_tool_message_then() -> None:
     assert json.loads(results[0].content)["code"] == "CANCELLED"
 
 
-async def test_what_was_settled_stays_as_it_was() -> None:
+async def test_a_settled_call_is_not_settled_again() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), reply(1, "a", "b"), log=log)
     held.add(outcome("a"), ONE, call_path())
@@ -87,7 +87,7 @@ async def test_what_was_settled_stays_as_it_was() -> None:
     assert codes(written) == ["CANCELLED"]
 
 
-async def test_a_nested_write_that_had_begun_is_settled_too() -> None:
+async def test_a_started_nested_write_is_settled_too() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), reply(1, "a"), log=log)
     inner = CallPath(f"{call_path()}/mail#12")
@@ -107,7 +107,7 @@ async def test_open_questions_are_closed_before_their_calls() -> None:
     assert isinstance(settled, CallSettled)
 
 
-async def test_a_task_whose_turn_had_not_come_has_begun_and_ended() -> None:
+async def test_a_queued_task_starts_and_ends() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(log=log)
     written = await close(held, log)

@@ -100,7 +100,7 @@ usage: /call count n=<integer>""",
 
 
 @pytest.mark.parametrize(("content", "answer"), ANSWERS)
-async def test_a_command_has_its_answer_and_asks_no_model(content: str, answer: str) -> None:
+async def test_a_command_answers_without_a_model(content: str, answer: str) -> None:
     """Spec: "A user message whose first character is `/` is a command and makes no model call"."""
     reply, asked = await said(content)
     assert answer in reply.content
@@ -115,7 +115,7 @@ async def test_two_slashes_are_text_for_the_model() -> None:
     assert list(request.messages) == [UserMessage("/call look")]
 
 
-async def test_what_may_be_called_is_listed() -> None:
+async def test_the_callable_tools_are_listed() -> None:
     reply, _ = await said("/call")
     assert reply.content.splitlines() == [
         "Direct-call tools:",
@@ -127,7 +127,7 @@ async def test_what_may_be_called_is_listed() -> None:
     assert nothing.content == "No direct-call tools are available."
 
 
-async def test_a_command_and_its_answer_are_ordinary_messages_for_who_comes_later() -> None:
+async def test_a_command_and_its_answer_are_ordinary_messages_of_the_history() -> None:
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model, tools=tools()) as runtime:
         first = await runtime.chat("/call look")
@@ -140,13 +140,13 @@ async def test_a_command_and_its_answer_are_ordinary_messages_for_who_comes_late
     ]
 
 
-async def test_a_long_outcome_is_shown_as_far_as_the_agent_reads() -> None:
+async def test_a_long_outcome_is_clipped_as_for_the_agent() -> None:
     reply, _ = await said(f"/call look a={'x' * 20_000}")
     assert len(reply.content) < 11_000
     assert reply.content.startswith('success: {"a":"xxx')
 
 
-async def test_after_new_the_model_reads_nothing_that_was_said_before() -> None:
+async def test_after_new_the_model_reads_no_earlier_message() -> None:
     """Spec: "a fresh task: later messages do not see earlier ones"."""
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model) as runtime:
@@ -164,7 +164,7 @@ async def test_after_new_the_model_reads_nothing_that_was_said_before() -> None:
     assert history.message_count == 8
 
 
-async def test_what_stood_before_a_fresh_start_comes_back_when_it_is_answered_anew() -> None:
+async def test_answering_an_earlier_message_again_undoes_a_fresh_start() -> None:
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model) as runtime:
         one = await runtime.chat("One")
@@ -176,7 +176,7 @@ async def test_what_stood_before_a_fresh_start_comes_back_when_it_is_answered_an
     assert list(model.requests[-1].messages) == read
 
 
-async def test_a_call_that_waits_for_a_person_goes_on_with_the_answer() -> None:
+async def test_a_suspended_call_resumes_with_the_answer() -> None:
     mail = Act("mail", direct_call=True, requires_approval=True)
     async with memory_runtime(tools=[mail]) as runtime:
         parked = await runtime.chat("/call mail")
@@ -192,7 +192,7 @@ async def test_a_call_that_waits_for_a_person_goes_on_with_the_answer() -> None:
     assert log.count("ReplyReceived") == 1
 
 
-async def test_a_question_waits_for_words_that_are_no_command() -> None:
+async def test_a_command_does_not_answer_a_question() -> None:
     """Spec: "The next message of the conversation that is no command"."""
     model = ScriptedModel({"Ask": [call("ask_user", question="Which month?"), say("So be it.")]})
     async with memory_runtime(model=model, tools=TOOLS) as runtime:
@@ -206,7 +206,7 @@ async def test_a_question_waits_for_words_that_are_no_command() -> None:
 
 
 @pytest.mark.parametrize("command", ["/call", "/call ", "/web"])
-async def test_what_only_tells_is_told_while_a_question_is_open(command: str) -> None:
+async def test_informational_commands_run_while_a_question_is_open(command: str) -> None:
     """The next message that is no command answers: a list is no answer, and needs no turn."""
     model = ScriptedModel({"Ask": [call("ask_user", question="Which?"), say("So be it.")]})
     async with memory_runtime(model=model, tools=[*TOOLS, *tools()]) as runtime:
@@ -221,7 +221,7 @@ async def test_what_only_tells_is_told_while_a_question_is_open(command: str) ->
     assert log.count("TaskEnded") == 3
 
 
-async def test_a_command_stands_in_line_behind_what_is_being_done() -> None:
+async def test_a_command_is_queued_behind_the_running_task() -> None:
     gate = Gate()
     async with memory_runtime(tools=[Act("slow", gate, direct_call=True), *tools()]) as runtime:
         first = await runtime.send(NewMessage(content="/call slow"))
@@ -244,7 +244,7 @@ async def test_a_command_stands_in_line_behind_what_is_being_done() -> None:
 @pytest.mark.parametrize(
     ("effect", "code", "runs"), [(Effect.READ, None, 2), (Effect.WRITE, "INTERRUPTED", 1)]
 )
-async def test_a_command_that_was_cut_goes_on_like_any_task(
+async def test_an_interrupted_command_resumes_like_any_task(
     effect: Effect, code: str | None, runs: int
 ) -> None:
     place, gate = MemoryStorage(limits=Limits(shutdown_seconds=0)), Gate()
@@ -260,7 +260,7 @@ async def test_a_command_that_was_cut_goes_on_like_any_task(
     assert len(slow.runs) == runs
 
 
-async def test_a_command_that_is_cancelled_ends_with_its_call() -> None:
+async def test_a_cancelled_command_ends_with_its_call() -> None:
     gate = Gate()
     async with memory_runtime(tools=[Act("slow", gate, direct_call=True)]) as runtime:
         sent = await runtime.send(NewMessage(content="/call slow"))
@@ -272,7 +272,7 @@ async def test_a_command_that_is_cancelled_ends_with_its_call() -> None:
     assert (reply.status, log.count("CallSettled")) == (TaskStatus.CANCELLED, 1)
 
 
-async def test_many_commands_at_once_are_each_answered() -> None:
+async def test_concurrent_commands_are_all_answered() -> None:
     async with memory_runtime(tools=tools()) as runtime:
         replies = await asyncio.gather(*(count_to(runtime, n) for n in range(20)))
     assert [json.loads(each.content)["output"] for each in replies] == [{"n": n} for n in range(20)]
@@ -329,7 +329,9 @@ async def test_the_list_of_commands_is_bounded() -> None:
         ("/call nothing", APPLY, 'no direct-call tool "nothing"'),
     ],
 )
-async def test_a_flow_that_does_not_run_says_why(content: str, steps: str, said: str) -> None:
+async def test_a_flow_that_cannot_run_answers_with_the_reason(
+    content: str, steps: str, said: str
+) -> None:
     """The message's answer is the summary of `lastResult`, or the reason."""
     reply, _ = await ran(content, steps=steps)
     assert said in reply.content
@@ -340,9 +342,7 @@ async def test_a_flow_that_does_not_run_says_why(content: str, steps: str, said:
     ("prompt", "question"),
     [("", "What should dom:apply do?"), ("task_prompt: For which job?\n", "For which job?")],
 )
-async def test_a_flow_without_the_task_that_it_needs_asks_for_it(
-    prompt: str, question: str
-) -> None:
+async def test_a_flow_asks_for_a_missing_task(prompt: str, question: str) -> None:
     """A start without a task asks the person (chat); `task_prompt` is the text of that question."""
     async with applying(prompt + NEEDY) as runtime:
         asked = await runtime.chat("/dom:apply", profile=CLERK)
@@ -354,7 +354,7 @@ async def test_a_flow_without_the_task_that_it_needs_asks_for_it(
 
 
 @pytest.mark.parametrize("answer", [{"cancel": True}, {"value": "  "}, {"value": 3}])
-async def test_without_a_task_nothing_is_started(answer: dict[str, Any]) -> None:
+async def test_a_flow_without_a_task_does_not_start(answer: dict[str, Any]) -> None:
     """`task`: text, not blank; a cancelled answer: the run does not start."""
     async with applying(NEEDY) as runtime:
         asked = await runtime.chat("/dom:apply")
@@ -373,18 +373,18 @@ async def test_without_a_task_nothing_is_started(answer: dict[str, Any]) -> None
     assert found == []
 
 
-async def test_a_flow_with_errors_is_not_asked_about() -> None:
+async def test_a_flow_with_errors_asks_for_no_task() -> None:
     async with applying(f"task_required: true\n{BROKEN}") as runtime:
         reply = await runtime.chat("/dom:apply")
     assert "has errors: line " in reply.content
 
 
-async def test_a_flow_that_fails_says_what_happened() -> None:
+async def test_a_failed_flow_answers_with_the_reason() -> None:
     blocked = call("finish", status="error", summary="no such file", files=[])
     reply, _ = await ran("/dom:apply x", x=blocked)
     assert reply.content == "no such file"
 
 
-async def test_a_long_result_of_a_flow_is_said_whole() -> None:
+async def test_a_long_result_of_a_flow_is_not_clipped() -> None:
     reply, _ = await ran("/dom:apply x", x=finish("long " * 4000))
     assert reply.content == "long " * 4000

@@ -37,7 +37,7 @@ async def begin(directory: Directory, title: str | None) -> SessionId:
     return session.session_id
 
 
-async def test_a_conversation_begins_with_a_title() -> None:
+async def test_a_new_conversation_has_a_title() -> None:
     async with served() as server:
         directory = directory_of(server)
         await begin(directory, "  a\n long " + "x" * 80)
@@ -63,7 +63,7 @@ async def test_conversations_belong_to_a_profile_and_an_agent() -> None:
         assert (await directory.list(AGENT, stranger, page=Page()))[1] == 0
 
 
-async def test_a_deleted_conversation_leaves_nothing() -> None:
+async def test_a_deleted_conversation_leaves_no_rows() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         directory, parts = directory_of(server), server.runtime.parts
@@ -76,7 +76,7 @@ async def test_a_deleted_conversation_leaves_nothing() -> None:
         assert await parts.storage.projections.find_task(reply.task_id) is None
 
 
-async def test_what_runs_in_a_deleted_conversation_is_ended_at_once(
+async def test_deleting_a_conversation_ends_its_running_task(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Long before its lease would have to be renewed; and that is nothing to warn of."""
@@ -105,7 +105,7 @@ async def test_what_runs_in_a_deleted_conversation_is_ended_at_once(
 
 
 @pytest.mark.slow("opens a store")
-async def test_runs_that_a_deleted_conversation_began_are_cancelled_and_deleted(
+async def test_deleting_a_conversation_cancels_and_deletes_its_runs(
     tmp_path: Path,
 ) -> None:
     """Chat API 11: "a running task is cancelled first", "children too"; other runs go on."""
@@ -130,7 +130,7 @@ async def test_runs_that_a_deleted_conversation_began_are_cancelled_and_deleted(
 
 
 @pytest.mark.slow("opens a store")
-async def test_runs_that_are_over_go_with_their_conversation_or_with_its_answer(
+async def test_ended_runs_are_deleted_with_their_conversation_or_its_answer(
     tmp_path: Path,
 ) -> None:
     async with flow_server(tmp_path) as server:
@@ -155,7 +155,7 @@ async def runs_of(server: InMemoryServer) -> list[str]:
     return [each.task_id for each in sorted(found, key=lambda each: each.created_at)]
 
 
-async def test_all_of_a_profile_are_deleted_and_no_others() -> None:
+async def test_deleting_all_conversations_spares_other_profiles() -> None:
     async with served() as server:
         directory = directory_of(server)
         for _ in range(3):

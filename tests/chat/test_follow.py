@@ -70,14 +70,14 @@ def seqs(items: Sequence[Live] | None) -> list[int]:
     return [each.seq for each in items or () if isinstance(each, Record)]
 
 
-async def test_first_the_past_and_then_the_present(scene: Scene) -> None:
+async def test_stored_events_come_before_live_ones(scene: Scene) -> None:
     tail = LogTail(scene.source, LOG, after=0)
     assert seqs(await tail.take()) == [1, 2]
     await scene.write()
     assert seqs(await tail.take()) == [3]
 
 
-async def test_what_comes_while_the_past_is_read_comes_once(scene: Scene) -> None:
+async def test_an_event_during_the_first_read_comes_once(scene: Scene) -> None:
     tail = LogTail(scene.source, LOG, after=1)
     await scene.write(2)
     assert seqs(await tail.take()) == [2, 3, 4]
@@ -85,13 +85,13 @@ async def test_what_comes_while_the_past_is_read_comes_once(scene: Scene) -> Non
     assert seqs(await tail.take()) == [5]
 
 
-async def test_who_was_there_from_the_start_reads_nothing(scene: Scene) -> None:
+async def test_a_reader_from_the_start_does_not_read_the_log(scene: Scene) -> None:
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     await scene.write()
     assert seqs(await tail.take()) == [3]
 
 
-async def test_a_long_past_comes_page_by_page(scene: Scene) -> None:
+async def test_a_long_log_is_read_in_pages(scene: Scene) -> None:
     await scene.write(PAGE)
     tail = LogTail(scene.source, LOG, after=0)
     pages = [seqs(await tail.take()), seqs(await tail.take())]
@@ -110,7 +110,7 @@ async def test_a_gap_is_filled_from_the_log(scene: Scene) -> None:
     assert seqs(await late.take()) == [3, 4, 5]
 
 
-async def test_what_another_process_writes_is_found() -> None:
+async def test_events_of_another_process_are_found_by_polling() -> None:
     scene = Scene()
     await scene.open()
     tail = LogTail(scene.source, LOG, after=2, stored=False)
@@ -119,7 +119,7 @@ async def test_what_another_process_writes_is_found() -> None:
     assert seqs(await waiting) == [3]
 
 
-async def test_nothing_is_looked_for_while_a_reply_is_on_its_way_here() -> None:
+async def test_the_log_is_not_polled_while_a_reply_streams_here() -> None:
     scene = Scene()
     await scene.open()
     tail = LogTail(scene.source, LOG, after=2, stored=False)
@@ -129,14 +129,14 @@ async def test_nothing_is_looked_for_while_a_reply_is_on_its_way_here() -> None:
     assert await tail.take() == ()
 
 
-async def test_a_long_silence_is_said(scene: Scene) -> None:
+async def test_a_quiet_tail_returns_after_each_pause(scene: Scene) -> None:
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     tail.is_quiet = True
     assert await tail.take() == ()
     assert await tail.take() == ()
 
 
-async def test_a_reply_on_its_way_comes_whole(scene: Scene) -> None:
+async def test_a_streaming_reply_arrives_from_its_beginning(scene: Scene) -> None:
     reply = scene.begin(2)
     scene.bus.say(reply, DeltaKind.REASONING, "hm")
     scene.bus.say(reply, DeltaKind.TEXT, "Hel")
@@ -151,7 +151,7 @@ async def test_a_reply_on_its_way_comes_whole(scene: Scene) -> None:
     assert (last.text, last.units) == ("!", 8)
 
 
-async def test_a_burst_is_read_again(scene: Scene) -> None:
+async def test_a_burst_is_read_again_from_the_log(scene: Scene) -> None:
     """Who waits for more is not too slow, however much comes at once."""
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     waiting = asyncio.ensure_future(tail.take())
@@ -182,7 +182,7 @@ async def test_the_end_of_the_process_ends_the_stream(scene: Scene) -> None:
     assert await LogTail(scene.source, LOG, after=3, stored=False).take() is None
 
 
-async def test_stopping_ends_the_stream_alone(scene: Scene) -> None:
+async def test_stopping_a_reader_ends_only_its_stream(scene: Scene) -> None:
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     waiting = asyncio.ensure_future(tail.take())
     await checkpoint()
@@ -192,7 +192,7 @@ async def test_stopping_ends_the_stream_alone(scene: Scene) -> None:
     assert not scene.bus.is_followed(LOG)
 
 
-async def test_following_one_task(scene: Scene) -> None:
+async def test_following_one_task_ends_with_the_task(scene: Scene) -> None:
     other = TaskId("task_2")
     message = MessageReceived(message_id=MessageId("msg_2"), content="?")
     await scene.log.send(LOG, [Entry(message, other)])
@@ -203,7 +203,7 @@ async def test_following_one_task(scene: Scene) -> None:
     assert not scene.bus.is_followed(LOG)
 
 
-def test_a_reply_so_far_joins_neighbours() -> None:
+def test_adjacent_pieces_of_a_reply_are_joined() -> None:
     reply = LiveReply(LOG, TASK, 2, 1)
     reply.pieces = [(DeltaKind.TEXT, "a"), (DeltaKind.TEXT, "b"), (DeltaKind.REASONING, "c")]
     begun, *deltas = so_far(reply)
@@ -226,7 +226,7 @@ def piece(units: int, text: str) -> TextPiece:
     return TextPiece(task_id=TASK, spot=spot, iteration=1, closing=False, kind="text", text=text)
 
 
-async def test_what_a_model_says_in_another_process_is_found() -> None:
+async def test_a_reply_that_streams_in_another_process_is_found() -> None:
     scene = Scene()
     await scene.open()
     lease = await elsewhere(scene)
@@ -241,7 +241,7 @@ async def test_what_a_model_says_in_another_process_is_found() -> None:
     assert [each.units for each in await tail.take() or () if isinstance(each, Delta)] == [5]
 
 
-async def test_the_events_before_a_reply_elsewhere_come_before_it() -> None:
+async def test_events_before_a_remote_reply_come_first() -> None:
     scene = Scene()
     await scene.open()
     lease = await elsewhere(scene)
@@ -251,7 +251,7 @@ async def test_the_events_before_a_reply_elsewhere_come_before_it() -> None:
     assert [type(each) for each in items] == [Record, ReplyStarted, Delta]
 
 
-async def test_who_knows_that_nothing_is_at_work_asks_for_no_live_text() -> None:
+async def test_a_quiet_tail_asks_for_no_live_text() -> None:
     scene = Scene()
     await scene.open()
     lease = await elsewhere(scene)
@@ -318,7 +318,7 @@ BEGUN = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
         ([stored(ENDED)], ["Hello"]),
     ],
 )
-def test_a_reply_is_said_once_however_it_comes(items: list[Live], pieces: list[str]) -> None:
+def test_a_reply_arrives_once_from_every_source(items: list[Live], pieces: list[str]) -> None:
     """Live, from the log, live again after a cut, begun again, or of an agent inside."""
     saying = YieldedReply()
     assert [piece for item in items if (piece := saying.of(item))] == pieces

@@ -40,7 +40,7 @@ def said(found: HistoryPart) -> list[str | None]:
     return [message["content"] for message in found.messages]
 
 
-async def test_pages_together_are_the_whole() -> None:
+async def test_all_pages_together_are_the_history() -> None:
     async with served() as server:
         session_id = await talk(server, *"abcd")
         whole = await page(server, session_id)
@@ -55,7 +55,7 @@ async def test_pages_together_are_the_whole() -> None:
         assert collected == list(whole.messages)
 
 
-async def test_what_was_superseded_leaves_the_history() -> None:
+async def test_a_superseded_answer_leaves_the_history() -> None:
     """The old answer and all later messages leave the history, for good."""
     async with served() as server:
         session_id = await talk(server, "a", "b", "c")
@@ -74,7 +74,7 @@ async def test_what_was_superseded_leaves_the_history() -> None:
         assert said(await page(server, session_id, view=HistoryView.FULL)) == said(found)
 
 
-async def test_a_message_that_is_answered_anew_keeps_its_time() -> None:
+async def test_a_message_that_is_answered_again_keeps_its_time() -> None:
     """Spec: regenerate answers "as POST chat, same `userMessage`"."""
     clock = FakeClock()
     async with served(clock=clock) as server:
@@ -91,14 +91,14 @@ async def test_a_message_that_is_answered_anew_keeps_its_time() -> None:
         assert anew["createdAt"] > answer["createdAt"]
 
 
-async def test_a_task_that_failed_shows_why_on_its_message() -> None:
+async def test_a_failed_task_shows_its_error_on_its_message() -> None:
     async with served(model=ScriptedModel([fail(400, "bad words")])) as server:
         session_id = await talk(server, "Hi")
         (message,) = (await page(server, session_id)).messages
     assert message["metadata"]["error"] == {"code": "MODEL_REFUSED", "message": "bad words"}
 
 
-async def test_a_task_at_work_shows_its_message_alone() -> None:
+async def test_a_running_task_shows_only_its_message() -> None:
     hold = Hold()
     async with served(model=ScriptedModel([wait(hold) + say("x")])) as server:
         sent = await server.runtime.send(NewMessage(content="Hi"))
@@ -108,7 +108,7 @@ async def test_a_task_at_work_shows_its_message_alone() -> None:
         hold.release()
 
 
-async def test_search_is_for_text_in_whichever_case() -> None:
+async def test_search_ignores_case() -> None:
     async with served() as server:
         session_id = await talk(server, "Größe", "other")
         assert said(await page(server, session_id, search="GRÖSSE")) == ["Größe"]
@@ -116,7 +116,7 @@ async def test_search_is_for_text_in_whichever_case() -> None:
         assert (said(found), found.total, found.has_more) == (["Hello."], 2, True)
 
 
-async def test_every_call_has_its_tool_message_in_order() -> None:
+async def test_tool_messages_follow_their_calls_in_order() -> None:
     model = ScriptedModel([call("a") + call("b"), say("Done.")])
     async with served(model=model, tools=[Act("a"), Act("b")]) as server:
         session_id = await talk(server, "Go")
@@ -128,7 +128,7 @@ async def test_every_call_has_its_tool_message_in_order() -> None:
     ]
 
 
-async def test_a_message_that_is_not_there() -> None:
+async def test_an_unknown_message_is_not_found() -> None:
     async with served() as server:
         session_id = await talk(server, "Hi")
         with pytest.raises(NotFound, match="there is no message 'msg_x'"):

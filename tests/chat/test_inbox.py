@@ -37,7 +37,7 @@ BOB = Profile(profile_id=ProfileId("bob"), permissions=frozenset({CHAT}))
 ROOT = Profile(profile_id=ProfileId("root"), permissions=frozenset({CHAT, ADMIN}))
 
 
-async def test_a_message_is_on_disk_when_it_was_handed_in() -> None:
+async def test_a_sent_message_is_committed() -> None:
     hold = Hold()
     async with memory_runtime(model=ScriptedModel([wait(hold) + say("Hi")])) as runtime:
         sent = await runtime.send(NewMessage(content="Hello  there"), ANN)
@@ -51,7 +51,7 @@ async def test_a_message_is_on_disk_when_it_was_handed_in() -> None:
     assert sent.seq == 2
 
 
-async def test_a_title_is_the_first_line_cut() -> None:
+async def test_a_title_is_the_first_line_clipped() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         reply = await runtime.chat("word \n" * 100)
         session = await runtime.parts.storage.projections.find_session(reply.session_id)
@@ -61,14 +61,14 @@ async def test_a_title_is_the_first_line_cut() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "   ", "\n\t", "x" * 101])
-async def test_a_message_of_no_use_is_refused(content: str) -> None:
+async def test_a_blank_or_too_long_message_is_refused(content: str) -> None:
     place = MemoryStorage(limits=Limits(content_chars=100))
     async with memory_runtime(place=place) as runtime:
         with pytest.raises(InvalidRequest, match="/content"):
             await runtime.send(NewMessage(content=content))
 
 
-async def test_what_is_not_there_is_refused_before_anything_is_written() -> None:
+async def test_unknown_names_are_refused_before_anything_is_written() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         for message in (
             NewMessage(content="Hi", agent="nobody"),
@@ -81,7 +81,7 @@ async def test_what_is_not_there_is_refused_before_anything_is_written() -> None
         assert await runtime.parts.storage.log.pending(limit=9) == []
 
 
-async def test_a_conversation_is_its_owner_s_alone() -> None:
+async def test_another_profile_does_not_find_a_conversation() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")] * 3)) as runtime:
         reply = await runtime.chat("Hello", profile=ANN)
         again = NewMessage(content="More", session_id=reply.session_id)
@@ -93,7 +93,7 @@ async def test_a_conversation_is_its_owner_s_alone() -> None:
         assert await runtime.wait(sent.task_id)
 
 
-async def test_a_message_whose_sender_has_not_seen_the_last_event_is_refused() -> None:
+async def test_a_message_with_an_old_head_is_refused() -> None:
     """Also in a conversation at rest, whose next message is begun in one step with its task."""
     async with memory_runtime(model=ScriptedModel([say("Hi")] * 2)) as runtime:
         reply = await runtime.chat("Hello")
@@ -105,7 +105,7 @@ async def test_a_message_whose_sender_has_not_seen_the_last_event_is_refused() -
         assert await runtime.wait(sent.task_id)
 
 
-async def test_messages_of_one_conversation_are_answered_one_after_the_other() -> None:
+async def test_messages_of_one_conversation_are_answered_in_order() -> None:
     model = ScriptedModel(lambda request: say(str(len(request.messages))))
     async with memory_runtime(model=model) as runtime:
         first = await runtime.send(NewMessage(content="1"))
@@ -117,7 +117,7 @@ async def test_messages_of_one_conversation_are_answered_one_after_the_other() -
     assert [reply.content for reply in replies if reply] == ["1", "3", "5", "7"]
 
 
-async def test_waiting_ends_when_the_time_is_up() -> None:
+async def test_a_wait_ends_at_its_timeout() -> None:
     hold = Hold()
     place = MemoryStorage(limits=Limits(poll_seconds=0.01, shutdown_seconds=0))
     async with memory_runtime(model=ScriptedModel([wait(hold)]), place=place) as runtime:
@@ -126,7 +126,7 @@ async def test_waiting_ends_when_the_time_is_up() -> None:
         assert await runtime.wait(sent.task_id, seconds=0) is None
 
 
-async def test_nobody_waits_for_a_task_that_is_not_there() -> None:
+async def test_waiting_for_an_unknown_task_is_refused() -> None:
     async with memory_runtime() as runtime:
         with pytest.raises(NotFound):
             await runtime.wait(TaskId("task_nowhere"))
@@ -146,7 +146,7 @@ class FarLog(MemoryLog):
             super().listen(listener)
 
 
-async def test_a_task_that_another_process_ends_is_seen_by_looking() -> None:
+async def test_polling_finds_the_end_of_a_task_in_another_process() -> None:
     limits, hold = Limits(poll_seconds=0.01), Hold()
     log = FarLog(SystemClock())
     place = MemoryStorage(limits=limits, log=log)
@@ -171,7 +171,7 @@ async def test_an_ended_task_cannot_be_cancelled() -> None:
             await runtime.cancel(reply.task_id)
 
 
-async def test_a_cancel_of_a_task_can_be_asked_for_twice() -> None:
+async def test_a_second_cancel_has_no_effect() -> None:
     hold = Hold()
     async with memory_runtime(model=ScriptedModel([wait(hold)])) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
@@ -187,7 +187,7 @@ async def test_a_cancel_of_a_task_can_be_asked_for_twice() -> None:
 
 
 @pytest.mark.parametrize("levels", [200, 900, 100_000])
-async def test_an_input_without_end_is_refused_before_it_is_a_task(levels: int) -> None:
+async def test_an_endless_input_is_refused_before_it_becomes_a_task(levels: int) -> None:
     inner: list[object] = []
     for _ in range(levels - 1):
         inner = [inner]
@@ -208,7 +208,7 @@ async def test_a_direct_call_is_a_task_of_its_own() -> None:
             assert refused.error.code == "TOOL_NOT_FOUND"
 
 
-async def test_a_request_that_comes_again_is_not_the_answer_to_what_it_asked() -> None:
+async def test_a_repeated_request_does_not_answer_its_own_question() -> None:
     model = ScriptedModel({"Hi": say("Hello."), "Ask me": call("ask_user", question="Which?")})
     async with memory_runtime(model=model, tools=TOOLS) as runtime:
         begun = await runtime.chat("Hi")
@@ -231,7 +231,7 @@ def a_call(n: int, **more: Any) -> NewCall:
     return NewCall(tool_id="look", input={"n": n}, **more)
 
 
-async def test_a_direct_call_with_a_key_is_made_once_however_often_it_comes() -> None:
+async def test_a_repeated_direct_call_with_a_key_is_made_once() -> None:
     """Spec: "The same key … the same `taskId`…; the tool runs once, also … at the same time"."""
     look, once = Act("look", direct_call=True), a_call(1, idempotency=RequestKey("key", "one"))
     async with memory_runtime(tools=[look]) as runtime:
@@ -245,7 +245,7 @@ async def test_a_direct_call_with_a_key_is_made_once_however_often_it_comes() ->
     assert look.runs == [{"n": 1}, {"n": 3}]
 
 
-async def test_a_direct_call_in_a_conversation_comes_after_what_was_asked_before() -> None:
+async def test_a_direct_call_in_a_conversation_is_queued_behind_earlier_messages() -> None:
     gate = Gate()
     tools = [Act("slow", gate, direct_call=True), look := Act("look", direct_call=True)]
     async with memory_runtime(tools=tools) as runtime:
@@ -261,7 +261,7 @@ async def test_a_direct_call_in_a_conversation_comes_after_what_was_asked_before
 
 
 @pytest.mark.parametrize("session_id", ["conv_none", "theirs"])
-async def test_a_direct_call_in_a_conversation_of_another_is_refused(session_id: str) -> None:
+async def test_a_direct_call_in_another_profile_s_conversation_is_refused(session_id: str) -> None:
     async with memory_runtime(tools=[Act("look", direct_call=True)]) as runtime:
         if session_id == "theirs":
             session_id = (await runtime.chat("Hi")).session_id
@@ -294,7 +294,7 @@ class CountedLog(MemoryLog):
         return await super().send(log_id, entries, head=head, on_way=on_way)
 
 
-async def test_each_message_of_a_quiet_conversation_is_one_write() -> None:
+async def test_a_message_to_an_idle_conversation_is_one_write() -> None:
     log = CountedLog(SystemClock())
     model = ScriptedModel([say("one"), say("two")])
     async with memory_runtime(model=model, place=MemoryStorage(log=log)) as runtime:
@@ -306,7 +306,7 @@ async def test_each_message_of_a_quiet_conversation_is_one_write() -> None:
     assert not [event for event in events if isinstance(event, TaskResumed)]
 
 
-async def test_what_began_at_once_is_told_to_who_sent_it() -> None:
+async def test_a_task_that_started_at_once_is_returned_with_its_events() -> None:
     async with memory_runtime(model=ScriptedModel([say("one")])) as runtime:
         sent = await runtime.send(NewMessage(content="a"))
         assert [record.seq for record in sent.records] == [1, 2, 3]
@@ -314,7 +314,7 @@ async def test_what_began_at_once_is_told_to_who_sent_it() -> None:
         await runtime.wait(sent.task_id)
 
 
-async def test_a_message_behind_another_waits_for_its_turn() -> None:
+async def test_a_message_behind_another_is_queued() -> None:
     log, hold = CountedLog(SystemClock()), Hold()
     model = ScriptedModel([wait(hold) + say("one"), say("two")])
     async with memory_runtime(model=model, place=MemoryStorage(log=log)) as runtime:
@@ -328,7 +328,7 @@ async def test_a_message_behind_another_waits_for_its_turn() -> None:
     assert (log.begun, log.sent) == (1, 1)
 
 
-async def test_a_conversation_that_is_not_at_hand_is_looked_up_first() -> None:
+async def test_a_conversation_outside_the_cache_is_looked_up_first() -> None:
     log = CountedLog(SystemClock())
     place, model = MemoryStorage(log=log), ScriptedModel([say("one"), say("two")])
     async with memory_runtime(model=model, place=place) as runtime:
@@ -345,7 +345,7 @@ async def test_a_conversation_that_is_not_at_hand_is_looked_up_first() -> None:
         (LOCAL_PROFILE, "other"),
     ],
 )
-async def test_a_conversation_of_somebody_else_is_not_there(profile: Profile, agent: str) -> None:
+async def test_another_profile_s_conversation_is_not_found(profile: Profile, agent: str) -> None:
     async with memory_runtime(model=ScriptedModel([say("one")])) as runtime:
         first = await runtime.chat("a")
         runtime.parts.chat.agents.add(type(runtime.parts.chat.agents.get("assistant"))("other"))
@@ -354,7 +354,7 @@ async def test_a_conversation_of_somebody_else_is_not_there(profile: Profile, ag
             await runtime.send(message, profile)
 
 
-async def test_who_closes_gives_back_what_was_begun() -> None:
+async def test_a_task_that_started_before_the_close_is_resumed() -> None:
     place = MemoryStorage()
     async with memory_runtime(model=ScriptedModel([say("one")]), place=place) as runtime:
         sent = await runtime.send(NewMessage(content="a"))

@@ -57,7 +57,7 @@ READ: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "input"), READ)
-def test_each_value_is_read_by_the_type_in_the_schema(text: str, input: dict[str, Any]) -> None:
+def test_a_value_is_parsed_by_its_type_in_the_schema(text: str, input: dict[str, Any]) -> None:
     free = {**SCHEMA, "required": []}
     assert read_input(free, text) == (input, [])
 
@@ -85,20 +85,22 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "problems"), WRONG)
-def test_what_cannot_be_read_is_said_with_its_place(text: str, problems: list[str] | None) -> None:
+def test_a_value_that_cannot_be_parsed_is_reported_with_its_path(
+    text: str, problems: list[str] | None
+) -> None:
     _, found = read_input(SCHEMA, text)
     assert found
     assert problems is None or [str(each) for each in found] == problems
 
 
-def test_pairs_may_come_one_by_one_and_lack_members() -> None:
+def test_single_pairs_can_lack_required_members() -> None:
     found, problems = read_pairs(SCHEMA, [("customer", "Ann"), ("customer", "Bob")])
     assert found == {"customer": "Ann"}
     assert [str(each) for each in problems] == ["/customer: is given twice"]
     assert read_pairs(SCHEMA, []) == ({}, [])
 
 
-def test_how_a_call_is_written() -> None:
+def test_the_usage_of_a_tool_shows_its_inputs() -> None:
     """Spec: "usage: /call make_invoice customer=<string> amount=<number> [draft=<boolean>]"."""
     some = ("customer", "amount", "draft")
     invoice = {**SCHEMA, "properties": {each: SCHEMA["properties"][each] for each in some}}

@@ -97,7 +97,7 @@ def test_a_clipped_result_says_where_the_whole_is() -> None:
     assert (part["totalCharacters"], part["artifactId"]) == (20_000, "art_1")
 
 
-def test_what_was_taken_out_of_a_result_is_linked() -> None:
+def test_files_of_a_result_are_linked() -> None:
     files = (
         StoredFile(
             blob_id=BlobId("one"), mime_type="image/png", size=9, is_image=True, width=3, height=2
@@ -138,7 +138,7 @@ def test_an_event_is_shown_with_its_place_and_its_body() -> None:
 
 
 @pytest.mark.parametrize(("log_id", "conversation"), [("conv_1", "conv_1"), ("task_1", None)])
-def test_a_task_of_its_own_log_is_in_no_conversation(log_id: str, conversation: str | None) -> None:
+def test_a_task_with_its_own_log_has_no_conversation(log_id: str, conversation: str | None) -> None:
     task = TaskRecord(
         task_id=TaskId("task_1"),
         log_id=LogId(log_id),
@@ -179,7 +179,7 @@ def test_a_failure_has_no_result() -> None:
     }
 
 
-def test_a_question_shows_what_a_person_needs_and_no_more() -> None:
+def test_a_question_shows_only_what_a_person_needs() -> None:
     assert question_part(ASKED) == {
         "id": "q_1",
         "kind": "ask_user",
@@ -204,7 +204,7 @@ def test_a_question_with_a_type_shows_its_form(form: dict[str, Any] | None) -> N
     assert part["schema"] == {"type": "string"}
 
 
-def test_a_question_in_a_list_says_what_became_of_it() -> None:
+def test_a_question_in_a_list_has_its_status() -> None:
     assert question_record(RECORD) == question_part(ASKED) | {
         "status": "open",
         "taskId": "task_1",
@@ -214,7 +214,7 @@ def test_a_question_in_a_list_says_what_became_of_it() -> None:
     }
 
 
-def test_an_answered_question_says_who_said_what() -> None:
+def test_an_answered_question_shows_the_answer_and_its_author() -> None:
     record = replace(
         RECORD,
         status=QuestionStatus.ANSWERED,
@@ -279,14 +279,14 @@ OUTPUT = {"send_as_attachment": True, "media_id": "m"}
         ({"envelope": Envelope.success(None)}, 0),
     ],
 )
-def test_only_what_was_attached_is_attached(settled: dict[str, Any], count: int) -> None:
+def test_only_media_sent_as_attachments_are_attached(settled: dict[str, Any], count: int) -> None:
     attachments = Attachments()
     for _ in range(2):
         attachments.add(CallSettled(**{"tool_id": "send_media_attachment", **settled}))
     assert len(attachments.parts(lambda blob_id: f"/{blob_id}")) == count
 
 
-def test_an_answer_shows_no_more_than_twenty() -> None:
+def test_an_answer_has_at_most_twenty_attachments() -> None:
     attachments = Attachments()
     for number in range(25):
         output = {"send_as_attachment": True, "media_id": f"m{number}"}

@@ -45,7 +45,7 @@ async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
 
 
 @pytest.mark.parametrize("is_autonomous", [True, False])
-async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: bool) -> None:
+async def test_a_run_started_by_an_autonomous_run_asks_no_person(*, is_autonomous: bool) -> None:
     """flows, 2: "an autonomous run: a run in which no person is asked"; what it begins is of it."""
     place = MemoryStorage(flows=flows_of(demo=ASKS))
     chosen = finish(branch="Yes")
@@ -59,7 +59,7 @@ async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: 
     assert bool(asked) is not is_autonomous
 
 
-async def test_a_run_is_begun_once_for_each_key() -> None:
+async def test_a_key_starts_one_run() -> None:
     place = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
@@ -71,7 +71,7 @@ async def test_a_run_is_begun_once_for_each_key() -> None:
     assert first == again != other
 
 
-async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds_it() -> None:
+async def test_an_unfinished_run_resumes_for_the_call_that_finds_it() -> None:
     """No sweep comes by here: the clock stands still."""
     clock = FakeClock()
     place = MemoryStorage(flows=flows_of(demo=PLAIN), clock=clock)
@@ -86,7 +86,7 @@ async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds
             assert (await came_to(runs_of(runtime), run_id)).ok
 
 
-async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
+async def test_aborting_an_ended_or_deleted_run_has_no_effect() -> None:
     place = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
@@ -98,13 +98,13 @@ async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
         assert (await came_to(runs, run_id)).ok
 
 
-async def test_a_flow_that_there_is_not_begins_nothing() -> None:
+async def test_an_unknown_flow_starts_no_run() -> None:
     async with memory_runtime(place=MemoryStorage(flows=flows_of(demo=PLAIN))) as runtime:
         with pytest.raises(NotFound, match="Did you mean 'demo'"):
             await runs_of(runtime).begin(request(command="demi"))
 
 
-async def test_a_run_that_was_begun_is_found_again_when_its_flow_is_gone() -> None:
+async def test_a_started_run_is_found_although_its_flow_is_gone() -> None:
     log = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
@@ -143,16 +143,16 @@ async def told(brief: FlowRequested, *awaited: str, is_over: bool = False) -> li
     return [each.event for each in (*await log.read(LOG, after=3), *ends)]
 
 
-async def test_who_waits_for_a_run_is_told_of_its_end() -> None:
+async def test_the_waiting_task_receives_the_end_of_a_run() -> None:
     assert await told(WAITED) == [RunEnded(run_id=CHILD)]
     assert await told(FLOW) == []
 
 
-async def test_who_is_over_or_gone_is_told_nothing() -> None:
+async def test_an_ended_or_deleted_task_receives_no_end_of_a_run() -> None:
     assert await told(WAITED, is_over=True) == [ended()]
     assert await told(replace(WAITED, waiter_log=LogId("conv_x"))) == []
     assert await told(replace(WAITED, waiter=TaskId("task_x"))) == []
 
 
-async def test_runs_that_nobody_waits_for_any_more_are_cancelled() -> None:
+async def test_runs_that_no_task_awaits_are_cancelled() -> None:
     assert await told(FLOW, "task_7", "task_8") == 2 * [CancelRequested()]

@@ -30,7 +30,7 @@ from tests.kit.tools import Act, raising
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
 
 
-async def test_the_next_message_reads_what_was_said_before() -> None:
+async def test_the_next_message_reads_the_earlier_ones() -> None:
     model = ScriptedModel([say("Hello Ann."), say("Ann.")])
     async with memory_runtime(model=model) as runtime:
         first = await runtime.chat("I am Ann")
@@ -54,7 +54,7 @@ async def test_an_agent_is_its_instructions_its_model_and_its_own_tools() -> Non
     assert [tool.name for tool in own.requests[0].tools] == ["look"]
 
 
-async def test_a_message_may_name_its_model() -> None:
+async def test_a_message_can_choose_its_model() -> None:
     other = ScriptedModel([say("I am the other.")])
     other.card = ModelCard(model_id="other", name="other", provider="scripted")
     async with memory_runtime(model=ScriptedModel([say("I am the first.")])) as runtime:
@@ -71,7 +71,7 @@ async def test_a_message_may_name_its_model() -> None:
     ("settings", "enable", "offered"),
     [({}, True, ["look"]), ({}, False, []), ({"tools_enabled": False}, True, [])],
 )
-async def test_the_switch_in_the_request_and_that_of_the_agent(
+async def test_tools_need_the_switch_of_the_request_and_of_the_agent(
     settings: dict[str, Any], enable: bool, offered: list[str]
 ) -> None:
     """The chat loop's promise: `enableTools` in the request, `tools_enabled` in the settings."""
@@ -84,7 +84,7 @@ async def test_the_switch_in_the_request_and_that_of_the_agent(
     assert [tool.name for tool in model.requests[0].tools] == offered
 
 
-async def test_what_a_model_is_asked_with() -> None:
+async def test_a_model_request_has_the_settings_of_the_agent() -> None:
     model = ScriptedModel([say("Hi")])
     agents = [agent(llm_temperature=0.1, llm_max_tokens=99, llm_system_prompt="Short.")]
     async with memory_runtime(model=model, agents=agents) as runtime:
@@ -103,7 +103,7 @@ async def test_what_a_model_is_asked_with() -> None:
         [call("look") + call("fatal")],
     ],
 )
-async def test_a_task_that_failed_leaves_a_history_that_can_be_gone_on_with(
+async def test_a_conversation_can_continue_after_a_failed_task(
     broken: list[ScriptedReply],
 ) -> None:
     """Every call has exactly one tool message, whatever happened."""
@@ -116,7 +116,7 @@ async def test_a_task_that_failed_leaves_a_history_that_can_be_gone_on_with(
     assert_whole(model.requests[-1])
 
 
-async def test_a_tool_that_tries_to_end_the_process_fails_alone() -> None:
+async def test_a_tool_that_exits_fails_only_its_call() -> None:
     model = ScriptedModel([call("fatal"), say("Still here.")])
     fatal = Act("fatal", raising(SystemExit(3)))
     async with memory_runtime(model=model, tools=[fatal]) as runtime:
@@ -125,7 +125,7 @@ async def test_a_tool_that_tries_to_end_the_process_fails_alone() -> None:
     assert (reply.content, code(outcome)) == ("Still here.", "TOOL_FAILED")
 
 
-async def test_a_message_answered_anew_takes_the_place_of_the_old_answer() -> None:
+async def test_answering_a_message_again_replaces_the_answer() -> None:
     model = ScriptedModel([say("Bad."), say("More."), say("Good.")])
     async with memory_runtime(model=model) as runtime:
         first = await runtime.chat("Tell me")
@@ -135,7 +135,7 @@ async def test_a_message_answered_anew_takes_the_place_of_the_old_answer() -> No
     assert list(model.requests[-1].messages) == [UserMessage("Tell me")]
 
 
-async def test_an_agent_that_is_gone_when_its_task_goes_on_blocks_it_and_settles_nothing() -> None:
+async def test_a_task_whose_agent_is_gone_is_blocked_with_its_calls_open() -> None:
     place = MemoryStorage()
     model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
     some = [Agent("clerk")]
@@ -149,7 +149,7 @@ async def test_an_agent_that_is_gone_when_its_task_goes_on_blocks_it_and_settles
     assert outcomes == []
 
 
-async def test_a_permission_that_was_missing_when_asking_is_missing_later_too() -> None:
+async def test_a_call_without_the_permission_is_refused() -> None:
     secret = Act("secret", effect=Effect.NONE, requires_permissions=frozenset({"root"}))
     model = ScriptedModel([call("secret"), say("No.")])
     async with memory_runtime(model=model, tools=[secret]) as runtime:
@@ -160,7 +160,7 @@ async def test_a_permission_that_was_missing_when_asking_is_missing_later_too() 
         assert "TaskEnded" in await kinds(runtime, reply.session_id)
 
 
-def test_who_a_message_was_written_by() -> None:
+def test_the_profile_of_a_task_is_that_of_its_message() -> None:
     state = folded_with(message())
     everything = profile_of(state, message())
     assert (everything.profile_id, everything.everything) == ("ann", True)
@@ -168,12 +168,12 @@ def test_who_a_message_was_written_by() -> None:
     assert (some.permissions, some.everything) == (frozenset({"chat"}), False)
 
 
-def test_an_erased_message_gives_no_permission_at_all() -> None:
+def test_an_erased_message_grants_no_permission() -> None:
     nobody = profile_of(folded_with(), None)
     assert (nobody.permissions, nobody.everything) == (frozenset(), False)
 
 
-def test_only_a_model_that_may_come_back_is_worth_another_try() -> None:
+def test_only_errors_of_an_unavailable_model_are_retryable() -> None:
     assert detail(ModelUnavailable("later")).retryable
     gone = detail(ContextTooLarge())
     assert (gone.retryable, gone.continuable, gone.code) == (False, False, "CONTEXT_TOO_LARGE")
@@ -186,7 +186,7 @@ class _Odd(Act):
         raise KeyError("nowhere")
 
 
-async def test_a_fault_in_the_middle_of_a_round_leaves_no_call_open(
+async def test_an_error_within_a_round_leaves_no_call_open(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = ScriptedModel([call("odd") + call("odd", n=2), say("Better now.")])
@@ -205,18 +205,18 @@ ALL = Skills(SKILLS)
 SOME = next(iter(SKILLS))
 
 
-def test_what_can_be_selected_is_fine() -> None:
+def test_a_selectable_skill_is_accepted() -> None:
     assert unknown_skills([SOME], ALL, Agent(), LOCAL_PROFILE) == []
     assert unknown_skills([], ALL, Agent(), LOCAL_PROFILE) == []
 
 
-def test_what_is_no_skill_is_named_with_its_place_and_the_nearest() -> None:
+def test_an_unknown_skill_is_reported_with_its_path_and_the_nearest() -> None:
     (problem,) = unknown_skills([SOME, f"{SOME}x"], ALL, Agent(), LOCAL_PROFILE)
     assert problem.path == "/selectedSkillIds/1"
     assert problem.message == f"no skill '{SOME}x'. Did you mean {SOME!r}?"
 
 
-def test_what_the_agent_may_not_select_is_none_either() -> None:
+def test_a_skill_that_the_agent_cannot_select_is_unknown() -> None:
     agent = Agent(settings=ChatSettings(skills=()))
     assert [each.path for each in unknown_skills([SOME], ALL, agent, LOCAL_PROFILE)] == [
         "/selectedSkillIds/0"

@@ -72,7 +72,7 @@ def no_worker(name: str) -> Agent:
 @pytest.mark.parametrize(
     ("brief", "started", "calls", "has_agent", "expected"), ROWS.values(), ids=list(ROWS)
 )
-async def test_what_is_missing(
+async def test_missing_parts_of_a_task_are_reported(
     *,
     brief: Brief,
     started: TaskStarted | None,
@@ -115,7 +115,7 @@ HAS: dict[str, tuple[MissingParts, bool]] = {
 
 
 @pytest.mark.parametrize(("lack", "expected"), HAS.values(), ids=list(HAS))
-async def test_whether_what_was_missing_is_here_by_now(
+async def test_parts_that_have_appeared_are_no_longer_missing(
     *, lack: MissingParts, expected: bool
 ) -> None:
     async with memory_runtime(tools=[Act("here")]) as runtime:

@@ -57,7 +57,7 @@ async def given(runtime: Runtime, session_id: SessionId) -> list[str]:
     return [each.answer["text"] for each in found if isinstance(each, QuestionAnswered)]
 
 
-async def test_a_message_that_was_an_answer_is_no_answer_to_the_next_question() -> None:
+async def test_a_repeated_answer_does_not_answer_the_next_question() -> None:
     """`Idempotency-Key`: "same key and body within 24 h attaches to the same task"."""
     async with asking() as (runtime, answer):
         first, reply = await sent(runtime, answer)
@@ -66,7 +66,7 @@ async def test_a_message_that_was_an_answer_is_no_answer_to_the_next_question() 
         assert await given(runtime, first.session_id) == ["Ann"]
 
 
-async def test_a_message_that_was_an_answer_is_no_new_task_when_that_has_ended() -> None:
+async def test_a_repeated_answer_starts_no_task_after_the_end() -> None:
     async with asking() as (runtime, answer):
         first, _ = await sent(runtime, answer)
         await runtime.chat("Now", session_id=first.session_id)
@@ -94,7 +94,7 @@ async def test_a_repeated_request_cancels_nothing() -> None:
         assert reply.status is TaskStatus.SUSPENDED
 
 
-async def test_a_repeated_answer_is_known_while_an_approval_is_open() -> None:
+async def test_a_repeated_answer_is_recognized_while_an_approval_is_open() -> None:
     story = [call("ask_user", question="Who?"), call("mail")]
     async with memory_runtime(model=ScriptedModel(story), tools=[*TOOLS, mail()]) as runtime:
         asked = await runtime.chat("Write")
@@ -117,7 +117,7 @@ class Watched(MemoryLog):
         return await super().read(log_id, **part)
 
 
-async def test_an_answer_reads_no_more_of_a_long_conversation_than_of_a_new_one() -> None:
+async def test_an_answer_reads_as_little_of_a_long_conversation_as_of_a_new_one() -> None:
     model = ScriptedModel(STORY | {"Hi": say("Hello.")})
     place = MemoryStorage(log=(log := Watched()))
     async with memory_runtime(model=model, tools=TOOLS, place=place) as runtime:
@@ -158,14 +158,14 @@ async def test_a_task_is_read_from_its_first_event_to_its_last() -> None:
     [{"first_seq": 1}, {"first_seq": 900}, {"ended_seq": 3}, {"ended_seq": 900}],
     ids=str,
 )
-async def test_a_task_that_is_listed_elsewhere_than_it_is_says_so(wrong: dict[str, int]) -> None:
+async def test_a_row_that_does_not_match_its_log_is_store_corrupt(wrong: dict[str, int]) -> None:
     log, first, second = await told_twice()
     for task in (first, second):
         with pytest.raises(StoreCorrupt, match="doctor --rebuild"):
             await records_of(log, replace(task, **wrong))
 
 
-async def test_a_first_event_of_another_task_is_not_taken_for_its_own() -> None:
+async def test_the_first_event_of_another_task_is_refused() -> None:
     log, first, second = await told_twice()
     with pytest.raises(StoreCorrupt, match="its log says otherwise"):
         await first_record(log, replace(second, first_seq=first.first_seq))

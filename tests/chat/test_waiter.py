@@ -20,14 +20,14 @@ from tests.kit.questions import mail
 from tests.kit.tools import Act, together
 
 
-async def test_one_who_comes_late_is_told_too() -> None:
+async def test_a_late_caller_gets_the_reply_too() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         reply = await runtime.chat("Hello")
         again = await runtime.wait(reply.task_id)
     assert again == reply
 
 
-async def test_the_time_may_be_up_first() -> None:
+async def test_a_timeout_can_come_first() -> None:
     hold = Hold()
     async with memory_runtime(model=ScriptedModel([wait(hold) + say("Hi")])) as runtime:
         sent = await runtime.send(NewMessage(content="Hello"))
@@ -38,7 +38,7 @@ async def test_the_time_may_be_up_first() -> None:
     assert reply.status is TaskStatus.SUCCEEDED
 
 
-async def test_a_task_that_is_not_there_is_not_waited_for() -> None:
+async def test_an_unknown_task_is_not_awaited() -> None:
     async with memory_runtime() as runtime:
         with pytest.raises(NotFound, match="there is no task 'task_x'"):
             await runtime.wait(TaskId("task_x"))
@@ -54,7 +54,7 @@ async def test_a_call_with_more_open_questions_than_a_page_holds_returns() -> No
     assert len(envelope.error.details["question_ids"]) == 250
 
 
-async def test_what_another_process_ends_is_found_by_looking() -> None:
+async def test_polling_finds_a_task_that_another_process_ended() -> None:
     """The bus of this process is silent about it; the log is not."""
     place = MemoryStorage()
     model = ScriptedModel([say("Hi")])
@@ -70,7 +70,7 @@ async def test_what_another_process_ends_is_found_by_looking() -> None:
 
 
 @pytest.mark.parametrize("waits_before", [True, False])
-async def test_a_second_question_of_a_run_that_is_waited_for_is_heard_at_once(
+async def test_a_second_question_of_an_awaited_run_is_reported_at_once(
     *, waits_before: bool
 ) -> None:
     """It stands in the log of the run, not in that of the task; nobody looks now and then."""
@@ -110,5 +110,7 @@ ANSWERED = QuestionAnswered(question_id=QuestionId("q_a"), status=QuestionStatus
         ([PARKED, ANSWERED, PARKED], (RUN, OTHER)),
     ],
 )
-def test_which_runs_a_task_waits_for(events: list[Event], runs: tuple[TaskId, ...]) -> None:
+def test_the_awaited_runs_of_a_task_are_those_that_have_not_ended(
+    events: list[Event], runs: tuple[TaskId, ...]
+) -> None:
     assert awaited_runs(events) == runs

@@ -20,7 +20,7 @@ def tool(name: str) -> Any:
     return SimpleNamespace(id=name, description="d", input_schema=schema, run=lambda *_: name)
 
 
-def test_of_two_tools_with_one_name_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_of_two_tools_with_one_name_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """First one of a name wins, the second gives a warning."""
     api, first = PluginApi(), tool("stamp")
     api.register_tool(first)
@@ -31,14 +31,14 @@ def test_of_two_tools_with_one_name_the_first_counts(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("name", ["read", "finish", "bash", "flow_write"])
-def test_the_name_of_a_built_in_tool_is_taken(name: str) -> None:
+def test_the_name_of_a_built_in_tool_is_refused(name: str) -> None:
     """A built-in's name is an error."""
     with pytest.raises(NameTaken, match="is a built-in tool"):
         PluginApi().register_tool(tool(name))
 
 
 @pytest.mark.parametrize("noun", ["agents", "flows", "skills"])
-def test_folders_are_absolute_and_stand_in_their_order(noun: str, tmp_path: Path) -> None:
+def test_folders_are_absolute_and_keep_their_order(noun: str, tmp_path: Path) -> None:
     api = PluginApi()
     with pytest.raises(ConfigError, match="by absolute paths, found 'here'"):
         api.emit(f"flow:register-{noun}-dir", {"dir": "here"})
@@ -48,7 +48,7 @@ def test_folders_are_absolute_and_stand_in_their_order(noun: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("noun", ["agents", "flows"])
-def test_folders_can_be_left_out_again(noun: str, tmp_path: Path) -> None:
+def test_folders_can_be_unregistered(noun: str, tmp_path: Path) -> None:
     api = PluginApi()
     api.emit(f"flow:register-{noun}-dir", {"dir": tmp_path})
     api.emit(f"flow:unregister-{noun}-dir", {"dir": tmp_path / "other"})
@@ -56,7 +56,7 @@ def test_folders_can_be_left_out_again(noun: str, tmp_path: Path) -> None:
     assert getattr(api, f"{noun}_dirs") == []
 
 
-def test_what_displays_may_show_is_kept() -> None:
+def test_cards_and_segments_for_displays_are_kept() -> None:
     api = PluginApi()
     api.emit("flow:register-card", {"card": {"type": "map"}})
     api.emit("flow:register-workflow", {"workflow": "w"})
@@ -76,14 +76,14 @@ def test_what_displays_may_show_is_kept() -> None:
         ("flow:register-gate", {"name": "g", "check": 1, "flows": "*", "message": ""}, "a gate"),
     ],
 )
-def test_what_is_wrong_with_an_event_is_told(event: str, body: Any, said: str) -> None:
+def test_a_wrong_event_is_refused_with_the_reason(event: str, body: Any, said: str) -> None:
     """An unknown name is an error with the nearest one."""
     with pytest.raises(ConfigError) as refused:
         PluginApi().emit(event, body)
     assert said in str(refused.value)
 
 
-async def test_a_gate_of_one_flow_may_be_named_by_its_command_with_the_slash() -> None:
+async def test_a_gate_can_name_a_flow_by_its_command_with_the_slash() -> None:
     """§20: `register_gate(name, check, flows, message)`: by place, or by name."""
     api = PluginApi()
     api.register_gate("g", lambda: True, flows="/dom:apply", message="never said")
@@ -138,7 +138,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
     return folder
 
 
-async def test_an_installed_plugin_brings_agents_flows_and_handbooks(
+async def test_an_installed_plugin_adds_agents_flows_and_handbooks(
     project: ProjectFolder, installed: Installed
 ) -> None:
     """An entry point of group `penstock.plugins` is called once with `api`."""
@@ -153,7 +153,7 @@ async def test_an_installed_plugin_brings_agents_flows_and_handbooks(
     assert {"atlas", "flow-authoring"} <= set(handbooks)
 
 
-async def test_a_project_hides_what_a_package_brings(
+async def test_files_of_the_project_hide_those_of_a_package(
     project: ProjectFolder, installed: Installed
 ) -> None:
     """D4: a local one hides a package one. D5: the project's handbooks come first."""
@@ -179,7 +179,7 @@ async def test_a_project_hides_what_a_package_brings(
         ("x = not_installed_here:plug", "the plugin 'x' (plugged) failed: ModuleNotFoundError"),
     ],
 )
-def test_a_plugin_that_fails_is_named(installed: Installed, point: str, said: str) -> None:
+def test_a_failing_plugin_is_named(installed: Installed, point: str, said: str) -> None:
     installed.install("plugged", point)
     with pytest.raises(ConfigError) as refused:
         load_plugins()
@@ -200,7 +200,7 @@ async def later(api: Any) -> None:
     """Do nothing, but as a coroutine."""
 
 
-def test_a_plugin_is_a_plain_function() -> None:
+def test_a_plugin_that_is_a_coroutine_is_refused() -> None:
     with pytest.raises(ConfigError, match="'later' is a coroutine: make it a plain function"):
         load_plugins([later])
 

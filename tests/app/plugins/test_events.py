@@ -47,7 +47,7 @@ def test_events_have_two_spellings(name: str, heard: str) -> None:
     assert told == [{"type": heard, "x": 1}]
 
 
-def test_an_event_that_there_is_not_is_refused() -> None:
+def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(NotFound, match=r"no event 'flow:agent-strated'\. Did you mean 'flow_agent"):
         Listeners().on("flow:agent-strated", print)
 
@@ -86,7 +86,7 @@ async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixt
     ]
 
 
-async def test_the_end_of_a_run_is_told_also_when_the_project_is_closed_at_once() -> None:
+async def test_the_end_of_a_run_is_delivered_although_the_project_closes_at_once() -> None:
     """18: `flow_complete`: "exactly once"."""
     run, told = TaskId("task_1"), list[str]()
     asked = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
@@ -108,7 +108,7 @@ async def test_the_end_of_a_run_is_told_also_when_the_project_is_closed_at_once(
     assert told == ["task_1"]
 
 
-async def test_a_run_is_heard_from_its_start_to_its_end(project: ProjectFolder) -> None:
+async def test_a_run_is_followed_from_its_start_to_its_end(project: ProjectFolder) -> None:
     """`api.on(type, listener)`: runtime events, which are the rows of the log."""
     told, over = list[dict[str, Any]](), asyncio.Event()
 
@@ -141,7 +141,7 @@ async def test_a_run_is_heard_from_its_start_to_its_end(project: ProjectFolder) 
     assert stored[-1]["status"] == "success"
 
 
-async def test_a_run_that_is_cut_is_heard_on_once_it_goes_on(project: ProjectFolder) -> None:
+async def test_an_interrupted_run_is_followed_again_when_it_resumes(project: ProjectFolder) -> None:
     """What was told before the project was closed is not told again."""
     told, over = list[str](), asyncio.Event()
 

@@ -49,7 +49,7 @@ async def test_a_run_returns_its_result(project: ProjectFolder) -> None:
     assert (again["status"], again["results"]["a"]["summary"]) == ("success", "go done")
 
 
-async def test_a_run_takes_its_four_arguments_by_their_place(project: ProjectFolder) -> None:
+async def test_a_run_takes_its_four_arguments_by_position(project: ProjectFolder) -> None:
     """`await flows.run(command, task="", inputs={}, autonomous=None) → FlowResult`, `start`."""
     async with opened(project) as (api, _):
         told: list[Any] = []
@@ -59,7 +59,7 @@ async def test_a_run_takes_its_four_arguments_by_their_place(project: ProjectFol
     assert (result["flowName"], result["task"]) == ("dom:ask", "t")
 
 
-async def test_a_run_that_is_rejected_has_a_result_and_an_unknown_flow_has_none(
+async def test_a_rejected_run_has_a_result_and_an_unknown_flow_raises(
     project: ProjectFolder,
 ) -> None:
     """An unknown flow is only an error."""
@@ -69,7 +69,7 @@ async def test_a_run_that_is_rejected_has_a_result_and_an_unknown_flow_has_none(
             await api.flows.run("lok")
 
 
-async def test_a_run_is_started_and_ended(project: ProjectFolder) -> None:
+async def test_a_run_can_be_started_and_aborted(project: ProjectFolder) -> None:
     async with opened(project) as (api, runtime):
         run_id = await api.flows.start("dom:ask", "t", {"who": "Ann"})
         await runtime.wait(run_id)
@@ -80,7 +80,7 @@ async def test_a_run_is_started_and_ended(project: ProjectFolder) -> None:
     assert reply.status == "cancelled"
 
 
-async def test_a_run_that_ended_before_it_began_has_a_result(project: ProjectFolder) -> None:
+async def test_a_run_cancelled_before_its_start_has_a_result(project: ProjectFolder) -> None:
     """`await flows.run(…) → FlowResult`."""
     reached = asyncio.Event()
 
@@ -100,7 +100,7 @@ async def test_a_run_that_ended_before_it_began_has_a_result(project: ProjectFol
     assert (result["runId"], result["results"]) == (task.task_id, {})
 
 
-async def test_later_runs_ask_nobody_once_that_is_said(project: ProjectFolder) -> None:
+async def test_set_autonomous_applies_to_later_runs(project: ProjectFolder) -> None:
     """`flows.set_autonomous(bool)`: default of later runs, and an event."""
     told: list[Any] = []
     async with opened(project) as (api, _):
@@ -111,7 +111,7 @@ async def test_later_runs_ask_nobody_once_that_is_said(project: ProjectFolder) -
     assert result["status"] != "rejected"
 
 
-async def test_what_there_is_can_be_listed_and_flows_removed(project: ProjectFolder) -> None:
+async def test_agents_and_flows_are_listed_and_flows_can_be_deleted(project: ProjectFolder) -> None:
     told: list[Any] = []
     async with opened(project) as (api, _):
         api.on("flow_rediscovered", told.append)
@@ -133,7 +133,7 @@ async def test_what_there_is_can_be_listed_and_flows_removed(project: ProjectFol
     assert "dom:ask" in told[0]["flows"]
 
 
-async def test_what_a_plugin_wrote_is_found_when_it_is_told(project: ProjectFolder) -> None:
+async def test_rediscover_finds_what_a_plugin_wrote(project: ProjectFolder) -> None:
     """`flows.rediscover()`; event `flow_rediscovered {agents, flows, diagnostics}`."""
     async with opened(project) as (api, runtime):
         project.write("agents/mover.md", AGENT.replace("scout", "mover"))
@@ -143,7 +143,9 @@ async def test_what_a_plugin_wrote_is_found_when_it_is_told(project: ProjectFold
     assert {"mover", "scout"} <= set(found["agents"])
 
 
-async def test_listeners_are_called_in_the_event_loop_whoever_tells(project: ProjectFolder) -> None:
+async def test_listeners_are_called_in_the_event_loop_from_any_thread(
+    project: ProjectFolder,
+) -> None:
     """Event `flow_rediscovered`, "also after §15 writes": those are made in threads."""
     async with opened(project) as (api, _):
         told: list[Any] = []
@@ -153,7 +155,7 @@ async def test_listeners_are_called_in_the_event_loop_whoever_tells(project: Pro
         assert told == [asyncio.get_running_loop()] * 2
 
 
-async def test_nothing_can_be_started_before_the_project_is_open() -> None:
+async def test_flows_cannot_be_used_before_the_project_is_open() -> None:
     flows = PluginFlows(lambda *_: None)
     with pytest.raises(NotReady, match="call this from a listener, tool or gate, not while reg"):
         await flows.run("look")

@@ -66,7 +66,7 @@ async def run(project: ProjectFolder, tool: Stamp, *replies: ScriptedReply) -> S
 
 
 @pytest.mark.parametrize("kind", [Stamp, SlowStamp])
-async def test_an_agent_session_calls_what_it_declared(
+async def test_an_agent_session_calls_a_tool_that_it_declared(
     project: ProjectFolder, kind: type[Stamp]
 ) -> None:
     """G14: `t_reg` runs. "External packages can add tools to subagent sessions"."""
@@ -78,7 +78,7 @@ async def test_an_agent_session_calls_what_it_declared(
     assert "stamped" in str(model.requests[1].messages[-1])
 
 
-async def test_who_did_not_declare_it_is_refused(project: ProjectFolder) -> None:
+async def test_an_agent_that_did_not_declare_the_tool_is_refused(project: ProjectFolder) -> None:
     """G14: `t_reg` by an agent that did not declare it: refused as G5."""
     tool = Stamp()
     with_agent(project, "read")
@@ -88,7 +88,7 @@ async def test_who_did_not_declare_it_is_refused(project: ProjectFolder) -> None
     assert "is not declared by agent" in str(model.requests[1].messages[-1])
 
 
-async def test_a_wrong_input_and_a_failure_are_told_to_the_model(project: ProjectFolder) -> None:
+async def test_the_model_receives_wrong_inputs_and_failures(project: ProjectFolder) -> None:
     tool = Stamp()
     with_agent(project, "stamp")
     model = await run(project, tool, call("stamp"))
@@ -114,7 +114,7 @@ async def test_the_tool_is_not_offered_in_a_chat_and_cannot_be_called(
     assert all("stamp" not in [t.name for t in each.tools] for each in model.requests)
 
 
-def test_what_a_tool_says_of_itself_is_kept() -> None:
+def test_the_declared_properties_of_a_tool_are_kept() -> None:
     spec = registered(Stamp()).spec
     assert (spec.tool_id, spec.effect, spec.idempotent) == ("stamp", Effect.READ, False)
     assert (spec.is_offered, spec.direct_call, spec.is_global) == (False, False, False)
@@ -137,7 +137,7 @@ def test_what_a_tool_says_of_itself_is_kept() -> None:
         ({"input_schema": {"type": "array"}}, 'must have {"type": "object"}'),
     ],
 )
-def test_what_is_no_tool_is_named(members: dict[str, Any], said: str) -> None:
+def test_an_invalid_tool_is_refused_with_the_reason(members: dict[str, Any], said: str) -> None:
     tool = Stamp()
     for name, value in members.items():
         setattr(tool, name, value)
@@ -160,7 +160,7 @@ async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
         assert found is apis[0].tools["stamp"]
 
 
-async def test_a_tool_whose_name_is_taken_keeps_no_other_from_being_registered(
+async def test_a_refused_tool_does_not_prevent_later_registrations(
     project: ProjectFolder,
 ) -> None:
     apis: list[PluginApi] = []
@@ -173,7 +173,7 @@ async def test_a_tool_whose_name_is_taken_keeps_no_other_from_being_registered(
         assert "other" in runtime.parts.tools.invoker.registry
 
 
-async def test_a_tool_that_is_registered_while_the_project_is_open_counts_at_once(
+async def test_a_tool_registered_while_the_project_is_open_works_at_once(
     project: ProjectFolder,
 ) -> None:
     apis: list[PluginApi] = []
@@ -233,7 +233,7 @@ async def broken_later() -> bool:
         (never, False),
     ],
 )
-async def test_what_counts_as_open(check: Any, is_open: bool) -> None:
+async def test_only_a_true_check_in_time_opens_a_gate(check: Any, is_open: bool) -> None:
     """`check()` sync or async, 2 s; an exception counts as false."""
     gates = GateList(seconds=0.02 if check is never else 30)
     gates.add(gate(check))
@@ -241,7 +241,7 @@ async def test_what_counts_as_open(check: Any, is_open: bool) -> None:
     gates.close()
 
 
-async def test_a_check_that_blocks_holds_up_nothing_but_its_run() -> None:
+async def test_a_blocking_check_delays_only_its_run() -> None:
     free = threading.Event()
     gates = GateList(seconds=0.02)
     gates.add(gate(free.wait))
@@ -250,7 +250,7 @@ async def test_a_check_that_blocks_holds_up_nothing_but_its_run() -> None:
     gates.close()
 
 
-async def test_the_first_closed_gate_says_why() -> None:
+async def test_the_first_closed_gate_gives_the_reason() -> None:
     gates, asked = GateList(), list[str]()
 
     def ask() -> bool:
