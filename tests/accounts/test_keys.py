@@ -1,4 +1,4 @@
-"""API keys: shown once, kept as hashes."""
+"""API keys and browser sign-ins: shown once, stored as hashes."""
 
 import pytest
 from sqlalchemy import select
@@ -39,7 +39,7 @@ async def test_a_key_stands_for_a_profile_with_its_permissions(keys: Keys) -> No
 
 @pytest.mark.parametrize("name", ["", " \t"])
 async def test_a_key_has_a_name(keys: Keys, name: str) -> None:
-    """Its name is its profile, too, unless another is given."""
+    """The profile defaults to the name."""
     with pytest.raises(InvalidRequest, match="/name: must not be blank"):
         await keys.create(name)
 
@@ -107,7 +107,7 @@ HOUR = 3600
 
 @pytest.fixture
 def sign_ins(database: Database, keys: Keys, clock: FakeClock) -> SignIns:
-    """Nobody is signed in."""
+    """The sign-ins of an installation, none so far."""
     return SignIns(database, keys, clock)
 
 
@@ -117,9 +117,9 @@ async def test_a_cookie_is_random_and_stored_as_a_hash(
     """Spec: "a random token that stands for the key (hash stored; dies with the key)"."""
     key = await keys.create("ann")
     token = await sign_ins.begin(key)
-    found = await sign_ins.find(token)
+    signed_in = await sign_ins.find(token)
     kept = str(await database.read(lambda each: each.execute(select(rows)).all()))
-    assert found.profile.profile_id == ProfileId("ann")
+    assert signed_in.profile.profile_id == ProfileId("ann")
     assert (len(token), token in kept, key in kept) == (43, False, False)
     await keys.revoke("ann")
     with pytest.raises(Unauthenticated):

@@ -1,4 +1,4 @@
-"""Links into one conversation."""
+"""Links that open one conversation."""
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -32,7 +32,7 @@ async def database() -> AsyncIterator[Database]:
 
 
 async def rows(database: Database) -> list[Any]:
-    """Return the links that are kept."""
+    """Return the stored links."""
     return list(await database.read(lambda each: each.execute(select(web_links)).all()))
 
 
@@ -54,8 +54,8 @@ async def test_a_link_creates_a_key_if_the_server_needs_keys(
     assert (bare.session_id, bare.agent, bare.key) == (SESSION, "assistant", None)
     await keys.create("ann")
     opened = await links.open(await links.make(SESSION, profile))
-    found = await keys.profile(opened.key or "")
-    assert (found.profile_id, found.session_id) == (profile.profile_id, SESSION)
+    key_profile = await keys.profile(opened.key or "")
+    assert (key_profile.profile_id, key_profile.session_id) == (profile.profile_id, SESSION)
     clock.advance(12 * 3600)
     with pytest.raises(Unauthenticated):
         await keys.profile(opened.key or "")

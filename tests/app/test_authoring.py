@@ -1,4 +1,4 @@
-"""What the tools of the architect do in an open project."""
+"""Agents and flows that the tools of the architect write in an open project."""
 
 from pathlib import Path
 
@@ -23,9 +23,9 @@ def test_a_written_agent_is_known_after_reading_again(tmp_path: Path) -> None:
     authoring, catalog = over(tmp_path, KnownNames(tools=["look"]))
     assert authoring.write_agent("scout", AGENT)["written"]
     assert catalog.find("scout") is None
-    told = authoring.rediscover()
+    report = authoring.rediscover()
     assert catalog.find("scout") is not None
-    assert ("scout" in told["agents"], "n" in told["flows"]) == (True, False)
+    assert ("scout" in report["agents"], "n" in report["flows"]) == (True, False)
     assert authoring.callbacks.write_flow("n", FLOW)["written"]
     assert "n" in authoring.rediscover()["flows"]
 
@@ -41,5 +41,5 @@ def test_broken_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/bad.md").write_text("no")
     authoring, _ = over(tmp_path, KnownNames())
-    (said,) = authoring.rediscover()["diagnostics"]
-    assert said.startswith("agents/bad.md:1:1: error")
+    (diagnostic,) = authoring.rediscover()["diagnostics"]
+    assert diagnostic.startswith("agents/bad.md:1:1: error")

@@ -14,7 +14,7 @@ from tests.kit.project import ProjectFolder
 TOP = "from penstock import tool\n"
 
 
-def told(project: ProjectFolder) -> list[str]:
+def reports_of(project: ProjectFolder) -> list[str]:
     settings = load(project.root, cache_dir=str(project.cache))
     return [str(each) for each in check_offers(settings, load_project(settings))]
 
@@ -24,23 +24,23 @@ def tools(count: int) -> str:
     return TOP + "".join(one.format(each, "d" * LEAST_DESCRIPTION) for each in range(count))
 
 
-@pytest.mark.parametrize(("over", "is_told"), [(0, False), (1, True)])
+@pytest.mark.parametrize(("over", "is_reported"), [(0, False), (1, True)])
 def test_an_agent_with_more_than_20_tools_is_reported(
-    project: ProjectFolder, over: int, is_told: bool
+    project: ProjectFolder, over: int, is_reported: bool
 ) -> None:
     project.write("tools/many.py", tools(MOST_OFFERED - 3 + over))  # three are built in
     project.write("agents/few.md", "---\nname: few\ndescription: Has few.\ntools: t1\n---\n")
-    found = told(project)
-    assert len(found) == is_told
-    assert all('many-tools: agent "assistant" is offered 21 tools' in each for each in found)
+    findings = reports_of(project)
+    assert len(findings) == is_reported
+    assert all('many-tools: agent "assistant" is offered 21 tools' in each for each in findings)
 
 
 def test_a_description_under_20_characters_is_reported_at_its_line(project: ProjectFolder) -> None:
     short, long = "d" * (LEAST_DESCRIPTION - 1), "d" * LEAST_DESCRIPTION
     one = '@tool(effect="none")\ndef {0}() -> str:\n    """{1}"""\n    return ""\n'
     project.write("tools/own.py", TOP + one.format("brief", short) + one.format("whole", long))
-    (found,) = told(project)
-    assert found == (
+    (finding,) = reports_of(project)
+    assert finding == (
         'tools/own.py:2:1: warning short-description: the description of tool "brief" has 19 '
         "characters, fewer than 20; say what it does and when to call it"
     )
@@ -85,7 +85,7 @@ async def test_the_level_reaches_the_model(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "expected"),
     [
         ("", []),
         (", model: 'llama.cpp:tiny:high'", []),
@@ -97,47 +97,47 @@ async def test_the_level_reaches_the_model(
     ],
 )
 def test_a_step_whose_model_has_no_levels_is_reported(
-    project: ProjectFolder, more: str, said: list[str]
+    project: ProjectFolder, more: str, expected: list[str]
 ) -> None:
     """§4.2: "Step `model` beats the agent's", also with a level behind it."""
     project.write("agents/scout.md", AGENT.format(more="").replace("\n\n", "\n"))
     project.write("flows/demo.yaml", FLOW.format(more=more))
     settings = load(project.root, models={"roles": {"deaf": "openai/gpt-4o:low"}})
-    found = list(check_flows(settings, load_project(settings)))
-    assert [(each.code, each.line, each.message) for each in found] == [
+    findings = list(check_flows(settings, load_project(settings)))
+    assert [(each.code, each.line, each.message) for each in findings] == [
         (
             "thinking-unheeded",
             4,
             f'the model "{name}" has no levels of thinking: the level is ignored',
         )
-        for name in said
+        for name in expected
     ]
 
 
 @pytest.mark.parametrize(
-    ("model", "said"), [("openai:gpt-4o", ["openai:gpt-4o"]), ("llama.cpp:tiny", [])]
+    ("model", "expected"), [("openai:gpt-4o", ["openai:gpt-4o"]), ("llama.cpp:tiny", [])]
 )
 def test_a_step_whose_model_ignores_the_level_of_its_agent_is_reported(
-    project: ProjectFolder, model: str, said: list[str]
+    project: ProjectFolder, model: str, expected: list[str]
 ) -> None:
     """§3: `thinking` "beats the suffix"; §4.2: "Step `model` beats the agent's"."""
     wants = AGENT.format(more="model: 'llama.cpp:tiny'\nthinking: high")
     project.write("agents/scout.md", wants.replace("\n\n", "\n"))
     project.write("flows/demo.yaml", FLOW.format(more=f", model: '{model}'"))
     settings = load(project.root)
-    found = list(check_flows(settings, load_project(settings)))
-    assert [(each.file, each.line, each.message) for each in found] == [
+    findings = list(check_flows(settings, load_project(settings)))
+    assert [(each.file, each.line, each.message) for each in findings] == [
         (
             "flows/demo.yaml",
             4,
             f'the model "{name}" has no levels of thinking: the level is ignored',
         )
-        for name in said
+        for name in expected
     ]
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "expected"),
     [
         ("", []),
         ("model: 'llama.cpp:tiny'\nthinking: high", []),
@@ -148,12 +148,12 @@ def test_a_step_whose_model_ignores_the_level_of_its_agent_is_reported(
     ],
 )
 def test_an_agent_whose_model_has_no_levels_is_reported_once(
-    project: ProjectFolder, more: str, said: list[tuple[str, int, int]]
+    project: ProjectFolder, more: str, expected: list[tuple[str, int, int]]
 ) -> None:
     project.write("agents/scout.md", AGENT.format(more=more).replace("\n\n", "\n"))
     settings = load(project.root)
-    found = list(check_thinking(settings, load_project(settings)))
-    assert [(each.message, each.line, each.column) for each in found] == [
+    findings = list(check_thinking(settings, load_project(settings)))
+    assert [(each.message, each.line, each.column) for each in findings] == [
         (f'the model "{name}" has no levels of thinking: the level is ignored', line, column)
-        for name, line, column in said
+        for name, line, column in expected
     ]

@@ -1,4 +1,4 @@
-"""The flows of a project, as its doors see them."""
+"""The flows of a project: the library, its checks, and dry runs."""
 
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,8 @@ def project(folder: Path) -> Path:
 
 def test_errors_of_flows_name_the_nearest_agent(tmp_path: Path) -> None:
     settings = load(project(tmp_path))
-    found = list(check_flows(settings, load_project(settings)))
-    assert [(each.file, each.line, each.suggestion) for each in found] == [
+    findings = list(check_flows(settings, load_project(settings)))
+    assert [(each.file, each.line, each.suggestion) for each in findings] == [
         ("flows/one.yaml", 4, 'did you mean "scout"?')
     ]
 
@@ -76,8 +76,8 @@ def test_an_invalid_constant_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".pi/flows").mkdir(parents=True)
     (tmp_path / ".pi/flows/config.yaml").write_text("tone: dry\nmore: [1]\n")
     settings = load(tmp_path)
-    found = list(check_flows(settings, load_project(settings)))
-    assert [(each.file, each.line) for each in found] == [(".pi/flows/config.yaml", 2)]
+    findings = list(check_flows(settings, load_project(settings)))
+    assert [(each.file, each.line) for each in findings] == [(".pi/flows/config.yaml", 2)]
     assert constants_of(settings) == {"tone": "dry"}
 
 
@@ -97,8 +97,8 @@ def test_a_flow_is_run_with_the_constants_of_the_project() -> None:
     runs = DryRuns(
         agents=Catalog(WORKERS), flows=MemoryFlows({}), world=WORLD, config={"tone": "dry"}
     )
-    found, problems = runs.of(read_flow(text, "flows/look.yaml"))
-    assert found.reached == ("look",)
+    dry_run, problems = runs.of(read_flow(text, "flows/look.yaml"))
+    assert dry_run.reached == ("look",)
     assert [each.code for each in problems] == ["dry-template-empty"]
 
 
@@ -112,9 +112,9 @@ def test_a_flow_of_a_package_finds_its_own_flows(tmp_path: Path) -> None:
     flows = ProjectFlows(tmp_path / "p", lambda: around, packages=[tmp_path / "package"])
     runs = DryRuns(agents=Catalog(WORKERS), flows=flows, world=WORLD)
     file = flows.files().files["main"]
-    found, problems = runs.of(read_flow_file(file), file)
-    assert (found.failures, problems) == ((), [])
-    assert set(found.results) == {"r"}
+    dry_run, problems = runs.of(read_flow_file(file), file)
+    assert (dry_run.failures, problems) == ((), [])
+    assert set(dry_run.results) == {"r"}
 
 
 def test_a_flow_that_cannot_be_read_is_not_run() -> None:
@@ -164,7 +164,7 @@ def _files(root: Path) -> set[str]:
 
 @pytest.mark.slow("reads a module of a code step")
 async def test_a_dry_run_has_no_effects(tmp_path: Path) -> None:
-    """No tool, shell, handler, network or person has a part in it."""
+    """A dry run calls no tool, shell, handler, network or person."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/worker.md").write_text(WORKER)
     module = tmp_path / "flows/handlers/busy/count.ts"

@@ -1,4 +1,4 @@
-"""What `global_tools` of penstock.toml names is there for every model and every script."""
+"""Every model and every script can use the `global_tools` of penstock.toml."""
 
 import sys
 from pathlib import Path
@@ -29,14 +29,14 @@ def look_up(word: str) -> str:
 BUILT_IN = next(each for each in TOOLS if each.spec.tool_id == "read_dir")
 
 
-@pytest.mark.parametrize("given", [BUILT_IN, look_up])
-def test_a_chosen_tool_is_global_only_in_this_project(given: Tool) -> None:
-    name = given.spec.tool_id
-    (found,) = with_global_tools([given], [name])
-    assert found.spec.is_global
-    assert found.spec.is_offered
-    assert not given.spec.is_global
-    assert with_global_tools([given], ["other"]) == (given,)
+@pytest.mark.parametrize("values", [BUILT_IN, look_up])
+def test_a_chosen_tool_is_global_only_in_this_project(values: Tool) -> None:
+    name = values.spec.tool_id
+    (global_tool,) = with_global_tools([values], [name])
+    assert global_tool.spec.is_global
+    assert global_tool.spec.is_offered
+    assert not values.spec.is_global
+    assert with_global_tools([values], ["other"]) == (values,)
 
 
 SCRIPT = """
@@ -65,33 +65,33 @@ async def test_a_model_is_offered_a_global_tool_without_a_skill(project: Project
     project.tool("helper", "export const run = () => 5;", direct_call="false")
     project.write("penstock.toml", 'global_tools = ["helper", "read_dir", "look_up"]\n')
     async with project.opened(tools=[look_up]) as runtime:
-        found = offered(Agent(), runtime.parts.tools.invoker, LOCAL_PROFILE)
+        offered_tools = offered(Agent(), runtime.parts.tools.invoker, LOCAL_PROFILE)
         settings = ChatSettings(enabled_tools=("helper",))
         listed = offered(Agent(settings=settings), runtime.parts.tools.invoker, LOCAL_PROFILE)
-    assert {"helper", "read_dir", "look_up"} <= {each.spec.tool_id for each in found}
+    assert {"helper", "read_dir", "look_up"} <= {each.spec.tool_id for each in offered_tools}
     assert [each.spec.tool_id for each in listed] == ["helper"]
 
 
 def test_an_unknown_global_tool_is_reported_with_the_nearest(project: ProjectFolder) -> None:
     project.tool("helper", "export const run = () => 5;")
     project.write("penstock.toml", '# one\nglobal_tools = ["helpre", "mcp__notes__read"]\n')
-    (found,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
-    assert str(found) == (
+    (finding,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
+    assert str(finding) == (
         'penstock.toml:2:1: error unknown-tool-ref: "helpre" in "global_tools" is not a tool of '
         'this project or a built-in; did you mean "helper"?'
     )
 
 
 def test_a_finding_without_a_file_has_line_1(tmp_path: Path) -> None:
-    (found,) = check_global_tools(["none"], ["a_tool"], tmp_path / "penstock.toml")
-    assert (found.line, found.suggestion) == (1, None)
+    (finding,) = check_global_tools(["none"], ["a_tool"], tmp_path / "penstock.toml")
+    assert (finding.line, finding.suggestion) == (1, None)
 
 
 NO_FAMILY = "is not a family of built-in tools"
 
 
 @pytest.mark.parametrize(
-    ("family", "code", "said"),
+    ("family", "code", "expected"),
     [
         ("file", "error unknown-tool-family", f'{NO_FAMILY}; did you mean "files"?'),
         (
@@ -112,11 +112,13 @@ NO_FAMILY = "is not a family of built-in tools"
     ],
 )
 def test_a_wrong_or_useless_family_is_reported_at_its_line(
-    project: ProjectFolder, family: str, code: str, said: str
+    project: ProjectFolder, family: str, code: str, expected: str
 ) -> None:
     project.write("penstock.toml", f'[tools]\n# builtin = []\nbuiltin = ["sheets", "{family}"]\n')
-    (found,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
-    assert str(found) == f'penstock.toml:3:1: {code}: "{family}" in "builtin" of [tools] {said}'
+    (finding,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
+    assert (
+        str(finding) == f'penstock.toml:3:1: {code}: "{family}" in "builtin" of [tools] {expected}'
+    )
 
 
 def test_a_family_without_its_extra_offers_the_rest_and_names_the_extra(
@@ -125,8 +127,8 @@ def test_a_family_without_its_extra_offers_the_rest_and_names_the_extra(
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     project.write("penstock.toml", '[tools]\nbuiltin = ["sheets"]\n')
     read = load_project(load(project.root, cache_dir=str(project.cache)))
-    (found,) = read.diagnostics
-    assert str(found) == (
+    (finding,) = read.diagnostics
+    assert str(finding) == (
         'penstock.toml:2:1: warning useless-tool-family: "sheets" in "builtin" of [tools] offers '
         "only some of its tools: excel_* need openpyxl, which is not installed; "
         "pip install 'penstock[sheets]'"

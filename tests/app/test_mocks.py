@@ -1,4 +1,4 @@
-"""A mocks file, read."""
+"""A mocks file, and the tools and servers that answer as it says."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_every_part_of_a_mocks_file_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "expected"),
     [
         ({"vaults": {}}, "/vaults: there is no such key. Did you mean 'vault'?"),
         ({"vault": {"sharde": {}}}, "/vault/sharde: there is no such key. Did you mean 'shared'?"),
@@ -100,11 +100,11 @@ def test_every_part_of_a_mocks_file_is_read() -> None:
         ([], '/: [] is not of type "object"'),
     ],
 )
-def test_an_unknown_key_is_an_error_with_the_nearest_name(raw: Any, said: str) -> None:
+def test_an_unknown_key_is_an_error_with_the_nearest_name(raw: Any, expected: str) -> None:
     """An unknown key is an error with the nearest name."""
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as caught:
         read_mocks(raw, TOOLS)
-    assert str(found.value).startswith(f"The mocks cannot be used: {said}")
+    assert str(caught.value).startswith(f"The mocks cannot be used: {expected}")
 
 
 ASKER = EgressCaller(tool_id="t", egress=())
@@ -157,7 +157,7 @@ def sending(project: ProjectFolder) -> ProjectFolder:
 async def test_an_outcome_is_an_envelope_or_an_output(
     sending: ProjectFolder, outcome: Any, wire: Any
 ) -> None:
-    """`tools.{tool_id}` = output, envelope, or list of them: stands in for a nested call."""
+    """`tools.{tool_id}` = output, envelope, or list of them: replaces a nested call."""
     envelope = await tried(sending, "use", {}, Mocks(tools={"send": outcome}))
     assert envelope.output == [wire]
 

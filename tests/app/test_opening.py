@@ -1,4 +1,4 @@
-"""A project opened as a runtime: what is on disk, what a program brings, what is wrong."""
+"""A project opened as a runtime: its storage, additions of the program, and errors."""
 
 from pathlib import Path
 from typing import Any
@@ -95,13 +95,13 @@ async def test_an_error_prevents_the_start_with_strict_settings(
     assert codes == {"ts-not-erasable", "entrypoint-missing"}
 
 
-@pytest.mark.parametrize(("given", "code"), [("", None), ("permissions = []", "NOT_PERMITTED"),
+@pytest.mark.parametrize(("lines", "code"), [("", None), ("permissions = []", "NOT_PERMITTED"),
                                              ("permissions = ['p.send']", None)])  # fmt: skip
 async def test_local_work_has_the_permissions_of_the_settings(
-    project: ProjectFolder, given: str, code: str | None
+    project: ProjectFolder, lines: str, code: str | None
 ) -> None:
     project.tool("send", "export const run = () => 1;", requires_permissions="[p.send]")
-    project.write("penstock.toml", f"[local]\n{given}\n")
+    project.write("penstock.toml", f"[local]\n{lines}\n")
     async with project.opened() as runtime:
         error = (await runtime.call("send", {})).error
     assert (error and error.code) == code
@@ -124,10 +124,10 @@ IN_USE = (".penstock", ".penstock/secret.key", ".penstock/blobs", ".penstock/pen
 def test_data_folders_are_hidden_from_agents(
     tmp_path: Path, chosen: dict[str, Any], private: set[str]
 ) -> None:
-    found = folder_of(load(tmp_path, **chosen))
+    folder = folder_of(load(tmp_path, **chosen))
     beside = {"-wal", "-shm"}
-    assert {each for each in found.private if each[-4:] not in beside} == private
-    assert found.root == tmp_path
+    assert {each for each in folder.private if each[-4:] not in beside} == private
+    assert folder.root == tmp_path
 
 
 def test_the_settings_decide_whether_shell_commands_run(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is kept in a database alone, in one hand."""
+"""The parts of a runtime that need a database."""
 
 from penstock.app.parts import DatabaseParts
 from penstock.core.ids import ArtifactId

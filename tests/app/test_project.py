@@ -1,4 +1,4 @@
-"""A project: the folder of what authors write."""
+"""A project: the folder with the files of its authors."""
 
 from pathlib import Path
 
@@ -106,8 +106,8 @@ def test_a_manifest_and_a_python_tool_with_one_id_are_both_left_out(tmp_path: Pa
 def test_a_check_sorts_counts_and_runs_further_checks(tmp_path: Path) -> None:
     (tmp_path / "b.tool.yaml").write_text(MANIFEST.format("b") + "revert: x\n")
     (tmp_path / "c.skill.yaml").write_text("[")
-    found = Diagnostic(code="import-bare", message="no", file="b.mts", line=2)
-    checked = check_project(load(tmp_path), lambda project: [found] * len(project.bundle.tools))
+    findings = Diagnostic(code="import-bare", message="no", file="b.mts", line=2)
+    checked = check_project(load(tmp_path), lambda project: [findings] * len(project.bundle.tools))
     assert [each.code for each in checked.diagnostics] == [
         "import-bare",
         "reserved-key",
@@ -147,5 +147,5 @@ def test_a_role_can_name_another_role_or_any_model(tmp_path: Path, meaning: str)
 
 def test_check_reports_roles_without_a_model(project: ProjectFolder) -> None:
     (project.root / "penstock.toml").write_text(CIRCLE)
-    found = check_project(load(project.root)).diagnostics
-    assert [each.line for each in found if each.code == "model-role"] == [6, 7, 8]
+    findings = check_project(load(project.root)).diagnostics
+    assert [each.line for each in findings if each.code == "model-role"] == [6, 7, 8]

@@ -1,4 +1,4 @@
-"""What a project loaded is protected, whatever its name is."""
+"""Files that a project loaded are protected under every name."""
 
 import subprocess
 import sys
@@ -185,8 +185,8 @@ async def test_a_project_that_is_itself_a_package_is_protected(
 async def test_a_tool_on_trial_cannot_write_loaded_files(
     written: ProjectFolder,
 ) -> None:
-    given = {"path": "scripts/parts/x.ts", "content": "export const x = 2;"}
-    envelope = await tried(written, "write", given, Mocks())
+    values = {"path": "scripts/parts/x.ts", "content": "export const x = 2;"}
+    envelope = await tried(written, "write", values, Mocks())
     assert envelope.error
     assert envelope.error.message == '"scripts/parts/x.ts" is protected.'
 
@@ -216,15 +216,15 @@ def files_of(runtime: Runtime, access: Access = OPEN) -> ProjectFiles:
 
 
 def protected(files: ProjectFiles, names: Iterable[str]) -> list[str]:
-    """Return those of the names that may not be written."""
-    found = {}
+    """Return the names that agents must not write."""
+    messages = {}
     for name in names:
         try:
             files.writable(name)
         except NotPermitted as error:
-            found[name] = str(error)
-    assert {*found.values()} <= {f'"{name}" is protected.' for name in names}
-    return [*found]
+            messages[name] = str(error)
+    assert {*messages.values()} <= {f'"{name}" is protected.' for name in names}
+    return [*messages]
 
 
 async def test_loaded_and_loadable_files_are_protected(written: ProjectFolder) -> None:

@@ -1,4 +1,4 @@
-"""A newer edition of a project's files takes the place of an older one, while it runs."""
+"""A newer edition of a project's files replaces the older one while the project is open."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_the_next_call_uses_the_reloaded_tools(project: ProjectFolder) -> 
 
 
 async def test_a_running_call_keeps_its_edition(project: ProjectFolder) -> None:
-    """An entry that is running keeps the bundle it began with."""
+    """A running entry keeps its bundle."""
     entered, may_go = asyncio.Event(), asyncio.Event()
 
     @tool()
@@ -145,7 +145,7 @@ async def test_broken_prompts_keep_the_earlier_prefix(
 
 
 async def test_the_catalog_of_permissions_is_reloaded(project: ProjectFolder) -> None:
-    """A broken one leaves what is there: else every permission would count at once."""
+    """A broken catalog keeps the old one: otherwise every permission would be valid."""
     name, catalog = "all.permissions.yaml", CATALOG
     project.write(name, catalog)
     async with reloading(project) as one:
@@ -207,7 +207,7 @@ NAMED = {
 def test_resources_of_a_skill_are_watched_with_any_ending(
     project: ProjectFolder, file: str, is_watched: bool
 ) -> None:
-    """Its instruction may stand in a file of any name, and its resources are files of all kinds."""
+    """Its instructions can be in a file of any name, and its resources are files of all kinds."""
     project.write("skills/a/a.skill.yaml", skill())
     before = file_stamps(project.root, READ)
     project.write(file, "a")

@@ -1,4 +1,4 @@
-"""What is told of a run; every row of the table of frames stands in the tests of the server."""
+"""The messages of a run. The tests of the server cover every row of the table of frames."""
 
 import pytest
 
@@ -39,8 +39,10 @@ def test_a_message_names_its_run_and_its_place_in_the_log() -> None:
     story = RunFeed(RUN, "demo")
     begun = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
     assert story.messages_of(happened(begun, 2)) == []
-    [told] = story.messages_of(happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1"))
-    assert told == {
+    [message] = story.messages_of(
+        happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1")
+    )
+    assert message == {
         "type": "flow_agent_started",
         "runId": RUN,
         "seq": 3,
@@ -75,13 +77,13 @@ def test_the_end_of_a_step_has_its_usage() -> None:
         duration_ms=70,
         usage=Usage(input_tokens=5, output_tokens=2),
     )
-    [told] = story.messages_of(happened(end, 4, frame))
-    assert told["duration"] == 70
-    assert told["usage"] == {"inputTokens": 5, "outputTokens": 2}
+    [message] = story.messages_of(happened(end, 4, frame))
+    assert message["duration"] == 70
+    assert message["usage"] == {"inputTokens": 5, "outputTokens": 2}
 
 
 def begun(step: str) -> RunFeed:
-    """Return the story of a run with one step."""
+    """Return the feed of a run with one step."""
     story = RunFeed(RUN, "demo")
     text = f"name: demo\ndescription: d\nsteps:\n  - {{{step}}}\n"
     story.messages_of(happened(FlowStarted(file="f.yaml", texts={"f.yaml": text}, task="t"), 1))
@@ -100,18 +102,18 @@ def begun(step: str) -> RunFeed:
 def test_a_visit_names_the_path_that_it_writes(step: str, target: str | None) -> None:
     """`flow_agent_started`: `agentName, nodeKind, resolvedModel?, target?`."""
     started = StepStarted(step_id="s", visit=1)
-    [told] = begun(step).messages_of(happened(started, 2, "task_1/s/1"))
-    assert told.get("target") == target
+    [message] = begun(step).messages_of(happened(started, 2, "task_1/s/1"))
+    assert message.get("target") == target
 
 
 def test_a_round_is_reported_before_the_judge_without_announcing_it() -> None:
     story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
     frame = "task_1/s/1"
     assert story.messages_of(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
-    told = FlowNotified(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
+    notice = FlowNotified(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
     began = AgentStarted(agent="a", message="m", system="s", model="m1")
     frames = [
-        *story.messages_of(happened(told, 3, frame)),
+        *story.messages_of(happened(notice, 3, frame)),
         *story.messages_of(happened(began, 4, frame)),
     ]
     assert [each["type"] for each in frames] == ["flow_loop_iteration", "flow_agent_started"]
@@ -134,14 +136,14 @@ SUB = (
 def test_a_notice_of_a_nested_flow_names_its_own_steps(
     frame: str, place: str, kind: str, body: dict[str, object]
 ) -> None:
-    """The flow inside runs in the frame of the step that refers to it, or below it for a glob."""
+    """A nested flow runs in the frame of its step, or below that frame for a glob."""
     feed = begun('id: s, path: "parts/*.yaml"')
     feed.messages_of(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
     inside = FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t")
     feed.messages_of(happened(inside, 3, f"task_1/{frame}"))
-    [told] = feed.messages_of(happened(FlowNotified(kind=kind, body=body), 4, f"task_1/{frame}"))
-    always = {"type": kind, "runId": RUN, "seq": 4, "at": told["at"]}
-    assert told == {**always, **body, "path": place}
+    [message] = feed.messages_of(happened(FlowNotified(kind=kind, body=body), 4, f"task_1/{frame}"))
+    always = {"type": kind, "runId": RUN, "seq": 4, "at": message["at"]}
+    assert message == {**always, **body, "path": place}
 
 
 @pytest.mark.parametrize("frame", ["s/1", "s/1/2"])
@@ -165,12 +167,12 @@ def test_other_events_of_a_nested_flow_name_their_step(frame: str) -> None:
         (settled, visit),
         (aborted, f"task_1/{frame}"),
     ]
-    told = [
+    messages = [
         each
         for number, (event, path) in enumerate(events, 4)
         for each in feed.messages_of(happened(event, number, path))
     ]
-    assert [each["type"] for each in told] == [
+    assert [each["type"] for each in messages] == [
         "flow_agent_started",
         "flow_warning",
         "flow_loop_iteration",
@@ -178,5 +180,5 @@ def test_other_events_of_a_nested_flow_name_their_step(frame: str) -> None:
         "flow_agent_complete",
         "flow_agent_complete",
     ]
-    assert {each["stepId"] for each in told} == {"pick"}
-    assert {each["path"] for each in told} == {f"{frame}/pick/1"}
+    assert {each["stepId"] for each in messages} == {"pick"}
+    assert {each["path"] for each in messages} == {f"{frame}/pick/1"}

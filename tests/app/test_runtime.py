@@ -1,4 +1,4 @@
-"""What an embedding program holds: chat, call, answer, cancel, follow."""
+"""The runtime of an embedding program: chat, call, answer, cancel, follow."""
 
 from contextlib import aclosing
 
@@ -87,17 +87,17 @@ def private(n: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("tool_id", "said"),
+    ("tool_id", "expected"),
     [
         ("private", "does not allow direct calls: give it @tool(direct_call=True)."),
         ("act", "does not allow direct calls: penstock tools grants act says who may call it."),
     ],
 )
-async def test_a_refused_direct_call_explains_how_to_allow_it(tool_id: str, said: str) -> None:
+async def test_a_refused_direct_call_explains_how_to_allow_it(tool_id: str, expected: str) -> None:
     async with memory_runtime(tools=[private, Act("act", echo)]) as runtime:
         error = (await runtime.call(tool_id, {})).error
     assert error
-    assert (error.code, error.message) == ("TOOL_NOT_FOUND", f"The tool {tool_id!r} {said}")
+    assert (error.code, error.message) == ("TOOL_NOT_FOUND", f"The tool {tool_id!r} {expected}")
 
 
 BROKEN = "from penstock import tool\n\n@tool(direct_call=True)\ndef price(x): return x\n"
@@ -115,21 +115,21 @@ async def test_a_direct_call_of_a_broken_tool_names_its_error(project: ProjectFo
     assert "add `direct_call: true` to its manifest" in script.message
 
 
-async def heard(runtime: Runtime, sent: SentMessage) -> str:
+async def streamed(runtime: Runtime, sent: SentMessage) -> str:
     """Return what a stream yields."""
     return "".join([text async for text in runtime.stream(sent)])
 
 
 @pytest.mark.parametrize("is_late", [False, True])
 async def test_a_late_stream_has_the_whole_answer(*, is_late: bool) -> None:
-    """The answer may be whole before anybody follows: then it comes from the log."""
+    """An answer that was complete before the stream began comes from the log."""
     model = ScriptedModel([say("I look. ") + call("act"), say("It is fine.")])
     async with memory_runtime(model=model, tools=[Act("act", echo)]) as runtime:
         sent = await runtime.send(NewMessage(content="Go"))
         if is_late:
             await runtime.wait(sent.task_id)
-        assert await heard(runtime, sent) == "I look. It is fine."
-        assert await heard(runtime, sent) == "I look. It is fine."
+        assert await streamed(runtime, sent) == "I look. It is fine."
+        assert await streamed(runtime, sent) == "I look. It is fine."
 
 
 async def test_a_stream_ends_at_a_question_and_a_new_one_continues_after_it() -> None:
@@ -138,24 +138,24 @@ async def test_a_stream_ends_at_a_question_and_a_new_one_continues_after_it() ->
     model = ScriptedModel([*twice, say("Sent.")])
     async with memory_runtime(model=model, tools=[send]) as runtime:
         sent = await runtime.send(NewMessage(content="Go"))
-        for said in ("I. ", "I. II. "):
-            assert await heard(runtime, sent) == said
-            assert await heard(runtime, sent) == said
+        for expected in ("I. ", "I. II. "):
+            assert await streamed(runtime, sent) == expected
+            assert await streamed(runtime, sent) == expected
             reply = await runtime.wait(sent.task_id)
             assert reply
             await runtime.answer(reply.questions[0].question.question_id, {"decision": "approve"})
-        assert await heard(runtime, sent) == "I. II. Sent."
-        assert await heard(runtime, sent) == "I. II. Sent."
+        assert await streamed(runtime, sent) == "I. II. Sent."
+        assert await streamed(runtime, sent) == "I. II. Sent."
 
 
 async def test_a_stream_of_a_command_has_its_answer() -> None:
     async with memory_runtime(tools=[Act("echo", echo, direct_call=True)]) as runtime:
         sent = await runtime.send(NewMessage(content="/call echo a=1"))
-        assert "a" in await heard(runtime, sent)
+        assert "a" in await streamed(runtime, sent)
 
 
 async def test_a_stream_of_a_failing_task_ends() -> None:
     model = ScriptedModel([fail(401)])
     async with memory_runtime(model=model) as runtime:
         sent = await runtime.send(NewMessage(content="Go"))
-        assert await heard(runtime, sent) == ""
+        assert await streamed(runtime, sent) == ""

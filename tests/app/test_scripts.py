@@ -1,4 +1,4 @@
-"""Where scripts run: an engine is loaded late, chosen by tool, and missing in plain words."""
+"""The engines of scripts: loaded when needed, chosen by tool, reported if missing."""
 
 import importlib.metadata
 import logging
@@ -74,8 +74,8 @@ async def test_the_engine_of_a_manifest_wins_over_the_project(project: ProjectFo
         "tools/quick.tool.yaml", text.replace("{type: script, script_file: quick.mts}", wish)
     )
     async with project.opened() as runtime:
-        found = [(await runtime.call(name, {})).output for name in ("plain", "quick")]
-    assert found == [False, True]
+        outputs = [(await runtime.call(name, {})).output for name in ("plain", "quick")]
+    assert outputs == [False, True]
 
 
 def test_an_engine_that_is_not_allowed_breaks_the_tool(project: ProjectFolder) -> None:
@@ -86,8 +86,8 @@ def test_an_engine_that_is_not_allowed_breaks_the_tool(project: ProjectFolder) -
         "tools/quick.tool.yaml", text.replace("type: script,", "type: script, engine: deno,")
     )
     settings = load(project.root, cache_dir=str(project.cache), sandbox={"allow": ["wasm"]})
-    [found] = load_project(settings).diagnostics
-    assert (found.code, found.file) == ("engine-not-allowed", "tools/quick.tool.yaml")
+    [finding] = load_project(settings).diagnostics
+    assert (finding.code, finding.file) == ("engine-not-allowed", "tools/quick.tool.yaml")
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_hardened_auto_reports_missing_layers(
         sandbox.check()
     assert sandbox.confinement == LACKING
     assert ProjectSandbox(tmp_path, SandboxSection()).confinement == {}
-    [said] = caplog.messages
-    assert said.startswith("scripts are confined by landlock, seccomp; this machine lacks names")
+    [message] = caplog.messages
+    assert message.startswith("scripts are confined by landlock, seccomp; this machine lacks names")
 
 
 @pytest.mark.slow("a worker begins, and reads its engine")

@@ -1,4 +1,4 @@
-"""The sections of penstock.toml: what each may say, and what becomes of it."""
+"""The sections of penstock.toml: their valid values, and what is made of them."""
 
 import tomllib
 from typing import Any
@@ -52,7 +52,7 @@ def test_models_are_found_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "values"),
     [
         (ModelEntry, {}),
         (ModelEntry, {"provider": ""}),
@@ -73,9 +73,9 @@ def test_models_are_found_by_their_names() -> None:
         (ToolSection, {"python": "yes"}),
     ],
 )
-def test_invalid_values_are_refused(section: type[BaseModel], said: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(section: type[BaseModel], values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        section.model_validate(said)
+        section.model_validate(values)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -116,7 +116,7 @@ def test_a_notification_becomes_a_channel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "settings"),
+    ("values", "settings"),
     [
         ("", OFF),
         ("shell = true", ShellSettings(is_on=True)),
@@ -126,9 +126,11 @@ def test_a_notification_becomes_a_channel() -> None:
         ),
     ],
 )
-def test_shell_commands_are_off_and_enclosed_by_default(said: str, settings: ShellSettings) -> None:
+def test_shell_commands_are_off_and_enclosed_by_default(
+    values: str, settings: ShellSettings
+) -> None:
     """§12.3: "Off unless `shell = true` under `[flows]`"."""
-    assert FlowSection(**tomllib.loads(said)).shell_settings == settings
+    assert FlowSection(**tomllib.loads(values)).shell_settings == settings
 
 
 def test_an_unknown_sandbox_for_commands_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What the operator chose, and what is said when it cannot be used."""
+"""Settings of the operator, and the errors for wrong ones."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,7 @@ from penstock.core.limits import Limits
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project's settings do not depend on who runs the tests."""
+    """The settings do not depend on the environment of the tests."""
     monkeypatch.delenv("PENSTOCK_DATA_DIR", raising=False)
 
 
@@ -190,11 +190,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
-def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), WRONG)
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         written(tmp_path, text)
-    assert str(caught.value) == f"penstock.toml:{said}"
+    assert str(caught.value) == f"penstock.toml:{expected}"
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Where a setting comes from."""
+"""The source of a setting."""
 
 import json
 from pathlib import Path
@@ -25,9 +25,9 @@ def sources(root: Path, **variables: str) -> Sources:
 
 
 def test_a_value_of_the_file_has_its_line(tmp_path: Path) -> None:
-    found = sources(tmp_path)
+    source = sources(tmp_path)
     places = [("size",), ("server", "port"), ("deep", "inner", "x"), ("rules", "1", "tool")]
-    assert [found.of(place) for place in places] == [
+    assert [source.of(place) for place in places] == [
         "p.toml:2: ",
         "p.toml:4: ",
         "p.toml:7: ",
@@ -40,14 +40,14 @@ def test_a_missing_key_has_the_line_of_its_section(tmp_path: Path) -> None:
 
 
 def test_values_of_variables_and_of_the_program_name_their_source(tmp_path: Path) -> None:
-    found = sources(tmp_path, P_SERVER__PORT="7", OTHER="x")
-    assert found.of(("server", "port")) == "P_SERVER__PORT: "
-    assert found.of(("given", "a")) == ""
+    source = sources(tmp_path, P_SERVER__PORT="7", OTHER="x")
+    assert source.of(("server", "port")) == "P_SERVER__PORT: "
+    assert source.of(("given", "a")) == ""
 
 
 def test_values_are_merged_table_by_table(tmp_path: Path) -> None:
-    found = sources(tmp_path, P_SERVER__PORT="7", P_SIZE="8", P_SERVER__X='{"y": 1}')
-    merged = json.loads(found.merged(lambda path: path == ("size",)))
+    source = sources(tmp_path, P_SERVER__PORT="7", P_SIZE="8", P_SERVER__X='{"y": 1}')
+    merged = json.loads(source.merged(lambda path: path == ("size",)))
     assert merged["server"] == {"port": 7, "a.b": 2, "x": {"y": 1}}
     assert merged["size"] == "8"
     assert merged["given"] == {"a": 1}

@@ -1,4 +1,4 @@
-"""One tool tried out: everything is real but for what a mocks file says."""
+"""One tool on trial: everything is real except what a mocks file replaces."""
 
 from typing import Any
 
@@ -130,7 +130,7 @@ async def test_a_shared_secret_missing_in_the_mocks_is_named_with_its_path(
 async def test_the_state_starts_from_the_mocks_and_can_be_read_back(
     project: ProjectFolder,
 ) -> None:
-    """For the other kinds any one `scope_id` stands for the local one."""
+    """For the other kinds, any one `scope_id` means the local scope."""
     project.tool("count", COUNT, state=STATE)
     entry = {"value": 4, "revision": "r4", "expires_at": "2999-01-01T00:00:00Z"}
     over = {"value": 0, "revision": "r0", "expires_at": "2001-01-01T00:00:00Z"}
@@ -150,7 +150,7 @@ async def test_the_state_starts_from_the_mocks_and_can_be_read_back(
 
 
 def values(state: Any) -> Any:
-    """Return the values alone."""
+    """Return the values without their metadata."""
     return {
         kind: {
             name: {key: each["value"] for key, each in all_.items()}

@@ -41,8 +41,8 @@ export async function run() {
 SUMMARY = '"task://notes/summary.txt"'
 
 
-def found(project: ProjectFolder) -> list[str]:
-    """Return what is wrong with the types, a line each."""
+def type_errors(project: ProjectFolder) -> list[str]:
+    """Return the type errors, one line each."""
     return [str(each) for each in check_types(load_project(load(project.root)))]
 
 
@@ -50,7 +50,7 @@ def test_the_input_and_output_of_a_tool_are_inferred(project: ProjectFolder) -> 
     """Seed N20: "TypeScript can infer the input and output shape"; `path: 5` fails."""
     project.tool("good", SEED.replace("PATH", SUMMARY))
     project.tool("bad", SEED.replace("PATH", "5"))
-    (line,) = found(project)
+    (line,) = type_errors(project)
     assert line.startswith(
         "tools/bad.mts:5:7: error type-error: Type 'number' is not assignable to type 'string'."
     )
@@ -73,7 +73,7 @@ def test_scripts_in_manifests_and_imported_files_are_checked(project: ProjectFol
     )
     project.write("b/lib/half.mts", "export const half = (n: number): number => m / 2;\n")
     os.mkfifo(project.root / "b" / "lib" / "pipe.mts")
-    assert [line.partition(": error")[0] for line in found(project)] == [
+    assert [line.partition(": error")[0] for line in type_errors(project)] == [
         "b/inline.tool.yaml:8:38",
         "b/lib/half.mts:1:44",
     ]
@@ -89,18 +89,18 @@ def test_the_prompt_script_is_checked(project: ProjectFolder) -> None:
         """,
     )
     project.write("own/lib/ask.mts", "export const ask = (): string => 5;\n")
-    (line,) = found(project)
+    (line,) = type_errors(project)
     assert line.startswith("own/lib/ask.mts:1:34: error type-error: Type 'number' is not")
 
 
 def test_findings_have_paths_of_the_project(project: ProjectFolder) -> None:
-    """A module that is there for its types alone is looked for by the type checker first."""
+    """The type checker looks for a module first that is imported only for its types."""
     project.tool(
         "lost", 'import type { T } from "./a b/gone.mts";\nexport const run = (x: T) => x;'
     )
     project.tool("lone", 'import { n } from "./a b/n.mts";\nexport const run = () => n;')
     project.write("tools/a b/n.mts", "export const n: string = 1;\n")
-    lines = found(project)
+    lines = type_errors(project)
     assert sorted(lines) == [
         (
             "tools/a b/n.mts:1:14: error type-error: "
@@ -108,7 +108,7 @@ def test_findings_have_paths_of_the_project(project: ProjectFolder) -> None:
         ),
         "tools/lost.mts:1:24: error type-error: Cannot find module 'tools/a b/gone.mts'. (TS2307)",
     ]
-    assert found(project) == lines
+    assert type_errors(project) == lines
 
 
 def test_cells_of_a_csv_file_are_texts_or_null(project: ProjectFolder) -> None:
@@ -121,7 +121,7 @@ def test_cells_of_a_csv_file_are_texts_or_null(project: ProjectFolder) -> None:
         }
     """
     project.tool("texts", script)
-    assert found(project) == []
+    assert type_errors(project) == []
 
 
 def test_a_script_sees_only_its_globals(project: ProjectFolder) -> None:
@@ -151,7 +151,7 @@ def test_a_script_sees_only_its_globals(project: ProjectFolder) -> None:
     project.tool("world", world)
     project.write("tools/table.json", '{"a": 1}')
     project.tool("far", "export const run = () => [process.env, Deno, WebAssembly];")
-    lines = found(project)
+    lines = type_errors(project)
     assert all(line.startswith("tools/far.mts:1:") for line in lines)
     assert [line.count("Cannot find name") for line in lines] == [1, 1, 1]
 
@@ -172,7 +172,7 @@ def test_tools_that_call_each_other_know_their_types(project: ProjectFolder) -> 
         input_schema="{type: object, properties: {a: {type: number}}, required: [a]}",
         output_schema="{type: object, properties: {total: {type: number}}, required: [total]}",
     )
-    places = [line.partition(": error")[0] for line in found(project)]
+    places = [line.partition(": error")[0] for line in type_errors(project)]
     assert places == ["tools/use.mts:3:22", "tools/use.mts:4:54", "tools/use.mts:4:63"]
 
 
@@ -186,7 +186,7 @@ def test_linked_scripts_and_linked_imports_are_checked(
     (project.root / "tools/linked.mts").unlink()
     (project.root / "tools/linked.mts").symlink_to("real.mts")
     (project.root / "tools/lib").symlink_to("shared")
-    assert {line.partition(" error ")[0] for line in found(project)} == {
+    assert {line.partition(" error ")[0] for line in type_errors(project)} == {
         "tools/linked.mts:5:7:",
         "tools/lib/sum.mts:1:14:",
     }
@@ -199,7 +199,7 @@ def test_no_file_from_outside_of_the_project_is_copied(project: ProjectFolder) -
     (project.root / "tools/leak.mts").symlink_to(outside)
     (project.root / "tools/round.mts").symlink_to("round.mts")
     project.tool("t", 'import { secret } from "./leak.mts";\nexport const run = () => secret;\n')
-    assert not any("not assignable" in line for line in found(project))
+    assert not any("not assignable" in line for line in type_errors(project))
 
 
 def test_types_from_elsewhere_are_not_fetched(project: ProjectFolder) -> None:
@@ -211,5 +211,5 @@ def test_types_from_elsewhere_are_not_fetched(project: ProjectFolder) -> None:
         export const run = (): Far => 1;
         """,
     )
-    (line,) = found(project)
+    (line,) = type_errors(project)
     assert line.startswith("tools/far.mts:1:26: error type-error: ")

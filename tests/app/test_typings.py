@@ -22,18 +22,18 @@ def test_a_file_is_stale_until_it_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "wrong", "said"),
+    ("out", "wrong", "expected"),
     [
         ("nowhere/x.d.ts", ConfigError, "cannot be written: No such file or directory."),
         ("taken", NameTaken, "was not written by `penstock types`"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_reported_with_the_reason(
-    tmp_path: Path, out: str, wrong: type[Exception], said: str
+    tmp_path: Path, out: str, wrong: type[Exception], expected: str
 ) -> None:
     (tmp_path / "taken").mkdir()
     (file,) = typing_files(Project(root=tmp_path), tmp_path / out)
-    with pytest.raises(wrong, match=said):
+    with pytest.raises(wrong, match=expected):
         file.write()
 
 

@@ -1,4 +1,4 @@
-"""Where concrete things meet: which model, which tools, for which agent."""
+"""The model and the tools of an agent in a runtime."""
 
 import pytest
 from msgspec.structs import replace
@@ -13,24 +13,24 @@ from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize(
-    ("agent_model", "setting", "asked", "answers"),
+    ("agent_model", "setting", "requested", "answers"),
     [
         (None, None, None, "default"),
         ("own", None, None, "own"),
         ("own", "chosen", None, "chosen"),
-        ("own", "chosen", "asked", "asked"),
-        (None, None, "asked", "asked"),
+        ("own", "chosen", "requested", "requested"),
+        (None, None, "requested", "requested"),
     ],
 )
 async def test_the_model_of_a_message_wins_over_settings_and_agent(
-    agent_model: str | None, setting: str | None, asked: str | None, answers: str
+    agent_model: str | None, setting: str | None, requested: str | None, answers: str
 ) -> None:
-    models = {name: named(name) for name in ("default", "own", "chosen", "asked")}
+    models = {name: named(name) for name in ("default", "own", "chosen", "requested")}
     agent = Agent("clerk", model=agent_model, settings=ChatSettings(llm_model=setting))
     async with memory_runtime(model=models["default"], agents=[agent]) as runtime:
         for model in models.values():
             runtime.parts.chat.models.add(model)
-        sent = await runtime.send(NewMessage(content="Hi", agent="clerk", model=asked))
+        sent = await runtime.send(NewMessage(content="Hi", agent="clerk", model=requested))
         reply = await runtime.wait(sent.task_id)
     assert reply
     assert reply.content == f"I am {answers}."

@@ -1,4 +1,4 @@
-"""Closing a task before its time: whatever is open gets its outcome, once."""
+"""A task that ends early: every open call gets one outcome."""
 
 import json
 
@@ -30,14 +30,14 @@ FAILED = ErrorDetail(code="MODEL_UNAVAILABLE", message="no model", continuable=F
 
 
 def call_path(number: int = 1) -> CallPath:
-    """Return where the n-th of equal calls of the first reply is."""
+    """Return the path of the n-th equal call of the first reply."""
     seen = Occurrences(f"{ONE}/1", KEY)
     paths = [seen.path("tool", canonical({})) for _ in range(number)]
     return paths[-1]
 
 
 async def close(held: HeldLog, log: MemoryLog, *, fails: bool = False) -> list[Event]:
-    """Close the task, and return what was written."""
+    """Close the task; return the written events."""
     task = held.state.current or next(iter(held.state.queue.values()))
     before = held.state.seq
     TaskCloser(KEY).end(held, task, failed(task, FAILED) if fails else cancelled(task))

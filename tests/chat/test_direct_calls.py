@@ -1,4 +1,4 @@
-"""Slash commands: what each answers, and that no model is asked."""
+"""Slash commands: each answers without a model."""
 
 import asyncio
 import json
@@ -57,8 +57,8 @@ def tools() -> list[Act]:
     ]
 
 
-async def said(content: str, **opened: Any) -> tuple[Reply, list[Any]]:
-    """Say one thing; returns the answer, and what the model was asked."""
+async def answer_to(content: str, **opened: Any) -> tuple[Reply, list[Any]]:
+    """Send one message; return the answer, and the requests to the model."""
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model, **{"tools": tools()} | opened) as runtime:
         return await runtime.chat(content, profile=CLERK), model.requests
@@ -102,28 +102,28 @@ usage: /call count n=<integer>""",
 @pytest.mark.parametrize(("content", "answer"), ANSWERS)
 async def test_a_command_answers_without_a_model(content: str, answer: str) -> None:
     """Spec: "A user message whose first character is `/` is a command and makes no model call"."""
-    reply, asked = await said(content)
+    reply, requests = await answer_to(content)
     assert answer in reply.content
     assert (reply.status, reply.finish_reason) == (TaskStatus.SUCCEEDED, "stop")
-    assert (asked, reply.usage.model_calls, reply.iterations) == ([], 0, 0)
+    assert (requests, reply.usage.model_calls, reply.iterations) == ([], 0, 0)
 
 
 async def test_two_slashes_are_text_for_the_model() -> None:
     """Spec: "`//x` is sent to the model as `/x`"."""
-    reply, (request,) = await said("//call look")
+    reply, (request,) = await answer_to("//call look")
     assert reply.content == "Hello."
     assert list(request.messages) == [UserMessage("/call look")]
 
 
 async def test_the_callable_tools_are_listed() -> None:
-    reply, _ = await said("/call")
+    reply, _ = await answer_to("/call")
     assert reply.content.splitlines() == [
         "Direct-call tools:",
         "- bill: Does bill. (needs: customer)",
         "- count: Does count. (needs: n)",
         "- look: Does look. (no input needed)",
     ]
-    nothing, _ = await said("/call", tools=())
+    nothing, _ = await answer_to("/call", tools=())
     assert nothing.content == "No direct-call tools are available."
 
 
@@ -141,7 +141,7 @@ async def test_a_command_and_its_answer_are_ordinary_messages_of_the_history() -
 
 
 async def test_a_long_outcome_is_clipped_as_for_the_agent() -> None:
-    reply, _ = await said(f"/call look a={'x' * 20_000}")
+    reply, _ = await answer_to(f"/call look a={'x' * 20_000}")
     assert len(reply.content) < 11_000
     assert reply.content.startswith('success: {"a":"xxx')
 
@@ -153,13 +153,13 @@ async def test_after_new_the_model_reads_no_earlier_message() -> None:
         session_id = (await runtime.chat("One")).session_id
         new = await runtime.chat("/new", session_id=session_id)
         await runtime.chat("Two", session_id=session_id)
-        asked = await runtime.chat("/new Three", session_id=session_id)
+        suspended = await runtime.chat("/new Three", session_id=session_id)
         history = await runtime.parts.storage.projections.find_session(session_id)
     assert [list(each.messages) for each in model.requests[1:]] == [
         [UserMessage("/new"), AssistantMessage(new.content), UserMessage("Two")],
         [UserMessage("Three")],
     ]
-    assert (asked.content, asked.usage.model_calls) == ("Hello.", 1)
+    assert (suspended.content, suspended.usage.model_calls) == ("Hello.", 1)
     assert history
     assert history.message_count == 8
 
@@ -196,10 +196,10 @@ async def test_a_command_does_not_answer_a_question() -> None:
     """Spec: "The next message of the conversation that is no command"."""
     model = ScriptedModel({"Ask": [call("ask_user", question="Which month?"), say("So be it.")]})
     async with memory_runtime(model=model, tools=TOOLS) as runtime:
-        asked = await runtime.chat("Ask")
+        suspended = await runtime.chat("Ask")
         with pytest.raises(QuestionOpen):
-            await runtime.chat("/foo", session_id=asked.session_id)
-        answered = await runtime.chat("//May", session_id=asked.session_id)
+            await runtime.chat("/foo", session_id=suspended.session_id)
+        answered = await runtime.chat("//May", session_id=suspended.session_id)
         records = await runtime.parts.storage.projections.questions(page=Page())
     assert answered.content == "So be it."
     assert records[0][0].answer == {"text": "/May"}
@@ -207,16 +207,16 @@ async def test_a_command_does_not_answer_a_question() -> None:
 
 @pytest.mark.parametrize("command", ["/call", "/call ", "/web"])
 async def test_informational_commands_run_while_a_question_is_open(command: str) -> None:
-    """The next message that is no command answers: a list is no answer, and needs no turn."""
+    """The next message that is no command answers the question; a list does not."""
     model = ScriptedModel({"Ask": [call("ask_user", question="Which?"), say("So be it.")]})
     async with memory_runtime(model=model, tools=[*TOOLS, *tools()]) as runtime:
-        asked = await runtime.chat("Ask")
-        told = await runtime.chat(command, session_id=asked.session_id)
-        answered = await runtime.chat("May", session_id=asked.session_id)
-        after = await runtime.chat("/call", session_id=asked.session_id)
-        log = await kinds(runtime, asked.session_id)
-    assert told.content.startswith(("Direct-call tools:", "Open this", "NOT_AVAILABLE"))
-    assert (answered.task_id, answered.content) == (asked.task_id, "So be it.")
+        tool_call = await runtime.chat("Ask")
+        reply_text = await runtime.chat(command, session_id=tool_call.session_id)
+        answered = await runtime.chat("May", session_id=tool_call.session_id)
+        after = await runtime.chat("/call", session_id=tool_call.session_id)
+        log = await kinds(runtime, tool_call.session_id)
+    assert reply_text.content.startswith(("Direct-call tools:", "Open this", "NOT_AVAILABLE"))
+    assert (answered.task_id, answered.content) == (tool_call.task_id, "So be it.")
     assert after.content.startswith("Direct-call tools:")
     assert log.count("TaskEnded") == 3
 
@@ -286,7 +286,7 @@ async def count_to(runtime: Runtime, n: int) -> Reply:
 
 
 async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[Reply, list[Any]]:
-    """Say one thing where there is the flow `dom:apply`; returns the answer, and what was done."""
+    """Send one message with the flow `dom:apply` present; return the answer and the events."""
     async with applying(steps, **answers) as runtime:
         reply = await runtime.chat(content)
         return reply, await events(runtime, reply.session_id)
@@ -294,7 +294,7 @@ async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[Repl
 
 @asynccontextmanager
 async def applying(steps: str, **answers: Any) -> AsyncIterator[Runtime]:
-    """Open a runtime where there is the flow `dom:apply`."""
+    """Open a runtime with the flow `dom:apply`."""
     place = MemoryStorage(flows=flows_of(dom_apply=steps))
     model = ScriptedModel(by_task(answers))
     async with memory_runtime(model=model, agents=WORKERS, tools=TOOLS, place=place) as runtime:
@@ -307,21 +307,21 @@ async def test_a_flow_is_a_command() -> None:
     assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "applied")
     assert reply.envelope is not None
     assert reply.envelope.output["output"]["task"] == "the\nchange"
-    (asked,) = [call for each in happened for call in getattr(each, "calls", ())]
-    given = {"workflowId": "dom:apply", "input": {"task": "the\nchange"}}
-    assert (asked.name, asked.arguments) == ("execute_workflow", given)
+    (suspended,) = [call for each in happened for call in getattr(each, "calls", ())]
+    run_input = {"workflowId": "dom:apply", "input": {"task": "the\nchange"}}
+    assert (suspended.name, suspended.arguments) == ("execute_workflow", run_input)
 
 
 async def test_the_list_of_commands_is_bounded() -> None:
     """`Known commands: /call, /web, /new{, flow commands}`, of which a project may have many."""
     place = MemoryStorage(flows=flows_of(**{f"f{number:02}": APPLY for number in range(40)}))
-    reply, _ = await said("/foo", place=place)
+    reply, _ = await answer_to("/foo", place=place)
     assert "/new, /f00, /f01, " in reply.content
     assert "/f25, /f26 and 13 more. Did you mean" in reply.content
 
 
 @pytest.mark.parametrize(
-    ("content", "steps", "said"),
+    ("content", "steps", "expected"),
     [
         ("/dom:apply x", BROKEN, "has errors: line "),
         ("/dom:aply x", APPLY, "Did you mean the flow 'dom:apply'? Begin with //"),
@@ -330,11 +330,11 @@ async def test_the_list_of_commands_is_bounded() -> None:
     ],
 )
 async def test_a_flow_that_cannot_run_answers_with_the_reason(
-    content: str, steps: str, said: str
+    content: str, steps: str, expected: str
 ) -> None:
     """The message's answer is the summary of `lastResult`, or the reason."""
     reply, _ = await ran(content, steps=steps)
-    assert said in reply.content
+    assert expected in reply.content
     assert reply.status is TaskStatus.SUCCEEDED
 
 
@@ -345,32 +345,32 @@ async def test_a_flow_that_cannot_run_answers_with_the_reason(
 async def test_a_flow_asks_for_a_missing_task(prompt: str, question: str) -> None:
     """A start without a task asks the person (chat); `task_prompt` is the text of that question."""
     async with applying(prompt + NEEDY) as runtime:
-        asked = await runtime.chat("/dom:apply", profile=CLERK)
-        (record,) = asked.questions
+        suspended = await runtime.chat("/dom:apply", profile=CLERK)
+        (record,) = suspended.questions
         assert (record.question.kind, record.question.text) == (QuestionKind.TASK, question)
         assert record.question.form == {"type": "input"}
-        reply = await runtime.chat("For Ann", session_id=asked.session_id, profile=CLERK)
-    assert (reply.task_id, reply.content) == (asked.task_id, "For Ann done")
+        reply = await runtime.chat("For Ann", session_id=suspended.session_id, profile=CLERK)
+    assert (reply.task_id, reply.content) == (suspended.task_id, "For Ann done")
 
 
 @pytest.mark.parametrize("answer", [{"cancel": True}, {"value": "  "}, {"value": 3}])
 async def test_a_flow_without_a_task_does_not_start(answer: dict[str, Any]) -> None:
     """`task`: text, not blank; a cancelled answer: the run does not start."""
     async with applying(NEEDY) as runtime:
-        asked = await runtime.chat("/dom:apply")
-        question_id = asked.questions[0].question.question_id
+        questions = await runtime.chat("/dom:apply")
+        question_id = questions.questions[0].question.question_id
         if "cancel" not in answer:
             with pytest.raises(InvalidRequest, match="answer must be text"):
                 await runtime.answer(question_id, answer)
             return
         await runtime.answer(question_id, answer)
-        reply = await runtime.wait(asked.task_id)
+        reply = await runtime.wait(questions.task_id)
         assert reply
         assert reply.content == "Nothing was started: the flow needs a task."
-        found, _ = await runtime.parts.storage.projections.tasks(
+        matches, _ = await runtime.parts.storage.projections.tasks(
             of=TasksOf(kind="flow"), page=Page()
         )
-    assert found == []
+    assert matches == []
 
 
 async def test_a_flow_with_errors_asks_for_no_task() -> None:

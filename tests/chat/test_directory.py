@@ -32,7 +32,7 @@ def directory_of(server: InMemoryServer) -> Directory:
 
 
 async def begin(directory: Directory, title: str | None) -> SessionId:
-    """Begin a conversation of Ann's."""
+    """Create a conversation of Ann."""
     session = await directory.begin(AGENT, ANN, title, new_id=new_id)
     return session.session_id
 
@@ -79,7 +79,7 @@ async def test_a_deleted_conversation_leaves_no_rows() -> None:
 async def test_deleting_a_conversation_ends_its_running_task(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Long before its lease would have to be renewed; and that is nothing to warn of."""
+    """It ends long before its lease must be renewed, and without a warning."""
     begun, ended, erased = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work(input: Any, invocation: Any) -> None:
@@ -108,11 +108,11 @@ async def test_deleting_a_conversation_ends_its_running_task(
 async def test_deleting_a_conversation_cancels_and_deletes_its_runs(
     tmp_path: Path,
 ) -> None:
-    """Chat API 11: "a running task is cancelled first", "children too"; other runs go on."""
+    """Chat API 11: "a running task is cancelled first", "children too"; other runs continue."""
     async with flow_server(tmp_path) as server:
         kept, gone = [(await server.say("/dom:asks t")).json() for _ in range(2)]
         parts = server.runtime.parts
-        await parts.engine.launcher.close()  # then nobody does it on the way
+        await parts.engine.launcher.close()  # so that the launcher does not cancel it first
         (stays,), (goes,) = (each["suspended"]["runs"] for each in (kept, gone))
         readers = [parts.engine.bus.subscribe(LogId(each), 10) for each in (stays, goes)]
         committed: list[Record] = []
@@ -149,10 +149,10 @@ async def test_ended_runs_are_deleted_with_their_conversation_or_its_answer(
 
 async def runs_of(server: InMemoryServer) -> list[str]:
     """Return the runs of flows, oldest first."""
-    found, _ = await server.runtime.parts.storage.projections.tasks(
+    result, _ = await server.runtime.parts.storage.projections.tasks(
         of=TasksOf(kind=FLOW), page=Page()
     )
-    return [each.task_id for each in sorted(found, key=lambda each: each.created_at)]
+    return [each.task_id for each in sorted(result, key=lambda each: each.created_at)]
 
 
 async def test_deleting_all_conversations_spares_other_profiles() -> None:

@@ -1,4 +1,4 @@
-"""The past and then the present of a log, without gap or double."""
+"""A log from any event on: stored events, then live ones, without gaps or duplicates."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ FAST = Limits(poll_seconds=0.01, ping_seconds=0.05, stream_frames=8)
 
 
 class Scene:
-    """A log with two events, and the bus that hears of what is written here."""
+    """A log with two events, and the bus that publishes what is written here."""
 
     def __init__(self, limits: Limits = FAST) -> None:
         self.log = MemoryLog(SystemClock(), limits)
@@ -58,7 +58,7 @@ class Scene:
 
 @pytest.fixture
 async def scene() -> Scene:
-    """A log that is written here."""
+    """A log that this process writes."""
     scene = Scene()
     await scene.open()
     scene.listen()
@@ -66,7 +66,7 @@ async def scene() -> Scene:
 
 
 def seqs(items: Sequence[Live] | None) -> list[int]:
-    """Return the numbers of the events among the items."""
+    """Return the `seq` of each event among the items."""
     return [each.seq for each in items or () if isinstance(each, Record)]
 
 
@@ -100,7 +100,7 @@ async def test_a_long_log_is_read_in_pages(scene: Scene) -> None:
 
 
 async def test_a_gap_is_filled_from_the_log(scene: Scene) -> None:
-    """Another process wrote events that this one heard nothing of."""
+    """Another process wrote events that the bus of this one did not publish."""
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     records = await scene.log.send(LOG, [Entry(NoteEmitted(event_type="n"), TASK)] * 3)
     scene.bus.subscribe(LOG, 1)
@@ -143,8 +143,8 @@ async def test_a_streaming_reply_arrives_from_its_beginning(scene: Scene) -> Non
     tail = LogTail(scene.source, LOG, after=2)
     scene.bus.say(reply, DeltaKind.TEXT, "lo")
     items = await tail.take() or ()
-    said = [(each.kind, each.text, each.units) for each in items if isinstance(each, Delta)]
-    assert said == [(DeltaKind.REASONING, "hm", 2), (DeltaKind.TEXT, "Hello", 7)]
+    text_so_far = [(each.kind, each.text, each.units) for each in items if isinstance(each, Delta)]
+    assert text_so_far == [(DeltaKind.REASONING, "hm", 2), (DeltaKind.TEXT, "Hello", 7)]
     scene.bus.say(reply, DeltaKind.TEXT, "!")
     (last,) = await tail.take() or ()
     assert isinstance(last, Delta)
@@ -152,7 +152,7 @@ async def test_a_streaming_reply_arrives_from_its_beginning(scene: Scene) -> Non
 
 
 async def test_a_burst_is_read_again_from_the_log(scene: Scene) -> None:
-    """Who waits for more is not too slow, however much comes at once."""
+    """A reader that waits for more is never too slow."""
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     waiting = asyncio.ensure_future(tail.take())
     await checkpoint()
@@ -166,7 +166,7 @@ async def test_a_burst_is_read_again_from_the_log(scene: Scene) -> None:
 
 
 async def test_a_slow_reader_is_cut(scene: Scene) -> None:
-    """A slow reader never makes the process keep things for it without bound."""
+    """The queue of a slow reader is bounded."""
     tail = LogTail(scene.source, LOG, after=2, stored=False)
     for _ in range(FAST.stream_frames + 1):
         await scene.write()
@@ -198,8 +198,8 @@ async def test_following_one_task_ends_with_the_task(scene: Scene) -> None:
     await scene.log.send(LOG, [Entry(message, other)])
     await scene.write()
     scene.bus.close()
-    found = [each async for each in follow(scene.source, LOG, task_id=TASK)]
-    assert seqs(found) == [2, 4]
+    items_of_task = [each async for each in follow(scene.source, LOG, task_id=TASK)]
+    assert seqs(items_of_task) == [2, 4]
     assert not scene.bus.is_followed(LOG)
 
 
@@ -215,7 +215,7 @@ def test_adjacent_pieces_of_a_reply_are_joined() -> None:
 
 
 async def elsewhere(scene: Scene) -> Lease:
-    """Let another process hold the log, and tell this one nothing of it."""
+    """Let another process hold the log without notifying this one."""
     lease = await scene.log.acquire(LOG, "another")
     assert lease
     return lease
@@ -286,7 +286,7 @@ async def test_a_stream_ends_when_another_process_erased_its_log(replying: bool)
 
 
 def heard_of(reply: LiveReply, *pieces: tuple[DeltaKind, str]) -> list[Live]:
-    """Return a reply that begins, with its pieces."""
+    """Return the start of a reply, with its pieces."""
     return [ReplyStarted(reply), *(Delta(reply, kind, text, 0) for kind, text in pieces)]
 
 
@@ -319,6 +319,6 @@ BEGUN = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
     ],
 )
 def test_a_reply_arrives_once_from_every_source(items: list[Live], pieces: list[str]) -> None:
-    """Live, from the log, live again after a cut, begun again, or of an agent inside."""
+    """Sources: live, from the log, live after a reconnect, restarted, or of a subagent."""
     saying = YieldedReply()
     assert [piece for item in items if (piece := saying.of(item))] == pieces

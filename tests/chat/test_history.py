@@ -1,4 +1,4 @@
-"""A log as messages on the wire."""
+"""The history of a conversation as messages of the API."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.kit.tools import Act
 
 
 async def talk(server: InMemoryServer, *texts: str) -> SessionId:
-    """Say these things in one conversation."""
+    """Send these messages in one conversation."""
     session_id = None
     for text in texts:
         reply = await server.runtime.chat(text, session_id=session_id)
@@ -30,21 +30,21 @@ def history_of(server: InMemoryServer) -> History:
     return history
 
 
-async def page(server: InMemoryServer, session_id: SessionId, **wanted: Any) -> HistoryPart:
+async def page(server: InMemoryServer, session_id: SessionId, **requested: Any) -> HistoryPart:
     """Return a page."""
-    return await history_of(server).page(session_id, HistoryRange(**wanted))
+    return await history_of(server).page(session_id, HistoryRange(**requested))
 
 
-def said(found: HistoryPart) -> list[str | None]:
-    """Return what the messages say."""
-    return [message["content"] for message in found.messages]
+def contents(result: HistoryPart) -> list[str | None]:
+    """Return the contents of the messages."""
+    return [message["content"] for message in result.messages]
 
 
 async def test_all_pages_together_are_the_history() -> None:
     async with served() as server:
         session_id = await talk(server, *"abcd")
         whole = await page(server, session_id)
-        assert said(whole) == ["a", "Hello.", "b", "Hello.", "c", "Hello.", "d", "Hello."]
+        assert contents(whole) == ["a", "Hello.", "b", "Hello.", "c", "Hello.", "d", "Hello."]
         part = await page(server, session_id, limit=3)
         collected = [*part.messages]
         while part.has_more:
@@ -56,7 +56,7 @@ async def test_all_pages_together_are_the_history() -> None:
 
 
 async def test_a_superseded_answer_leaves_the_history() -> None:
-    """The old answer and all later messages leave the history, for good."""
+    """The old answer and all later messages leave the history permanently."""
     async with served() as server:
         session_id = await talk(server, "a", "b", "c")
         chapters = (await page(server, session_id)).messages
@@ -64,14 +64,14 @@ async def test_a_superseded_answer_leaves_the_history() -> None:
         again = NewMessage(content="b", session_id=session_id, supersedes=first)
         sent = await server.runtime.send(again)
         await server.runtime.wait(sent.task_id)
-        assert said(await page(server, session_id)) == ["a", "Hello.", "b", "Hello."]
+        assert contents(await page(server, session_id)) == ["a", "Hello.", "b", "Hello."]
         third = NewMessage(content="b", session_id=session_id, supersedes=sent.task_id)
         sent = await server.runtime.send(third)
         await server.runtime.wait(sent.task_id)
-        found = await page(server, session_id)
-        assert said(found) == ["a", "Hello.", "b", "Hello."]
-        assert found.total == 4
-        assert said(await page(server, session_id, view=HistoryView.FULL)) == said(found)
+        result = await page(server, session_id)
+        assert contents(result) == ["a", "Hello.", "b", "Hello."]
+        assert result.total == 4
+        assert contents(await page(server, session_id, view=HistoryView.FULL)) == contents(result)
 
 
 async def test_a_message_that_is_answered_again_keeps_its_time() -> None:
@@ -103,17 +103,17 @@ async def test_a_running_task_shows_only_its_message() -> None:
     async with served(model=ScriptedModel([wait(hold) + say("x")])) as server:
         sent = await server.runtime.send(NewMessage(content="Hi"))
         await hold.reached()
-        found = await page(server, sent.session_id)
-        assert (said(found), found.total) == (["Hi"], 1)
+        result = await page(server, sent.session_id)
+        assert (contents(result), result.total) == (["Hi"], 1)
         hold.release()
 
 
 async def test_search_ignores_case() -> None:
     async with served() as server:
         session_id = await talk(server, "Größe", "other")
-        assert said(await page(server, session_id, search="GRÖSSE")) == ["Größe"]
-        found = await page(server, session_id, search="hello", limit=1)
-        assert (said(found), found.total, found.has_more) == (["Hello."], 2, True)
+        assert contents(await page(server, session_id, search="GRÖSSE")) == ["Größe"]
+        result = await page(server, session_id, search="hello", limit=1)
+        assert (contents(result), result.total, result.has_more) == (["Hello."], 2, True)
 
 
 async def test_tool_messages_follow_their_calls_in_order() -> None:

@@ -1,4 +1,4 @@
-"""The desk: what is handed in, what is refused, and what one hears of it."""
+"""Messages, answers, cancels and direct calls: accepted, refused, repeated."""
 
 import asyncio
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ async def test_another_profile_does_not_find_a_conversation() -> None:
 
 
 async def test_a_message_with_an_old_head_is_refused() -> None:
-    """Also in a conversation at rest, whose next message is begun in one step with its task."""
+    """Also in an idle conversation, whose next message is written with the start of its task."""
     async with memory_runtime(model=ScriptedModel([say("Hi")] * 2)) as runtime:
         reply = await runtime.chat("Hello")
         head = await runtime.parts.storage.log.head(LogId(reply.session_id))
@@ -137,7 +137,7 @@ async def test_waiting_for_an_unknown_task_is_refused() -> None:
 
 
 class FarLog(MemoryLog):
-    """Tells nobody who comes after it went far away, as if they were in another process."""
+    """Notifies no later listener, as if its writers were in another process."""
 
     is_far = False
 
@@ -270,7 +270,7 @@ async def test_a_direct_call_in_another_profile_s_conversation_is_refused(sessio
 
 
 class CountedLog(MemoryLog):
-    """Counts what came from outside, by how it came."""
+    """Counts outside events by the way in which they were written."""
 
     begun = sent = 0
 

@@ -1,4 +1,4 @@
-"""Inputs as people write them."""
+"""Inputs as people type them."""
 
 from typing import Any
 
@@ -88,14 +88,14 @@ WRONG = [
 def test_a_value_that_cannot_be_parsed_is_reported_with_its_path(
     text: str, problems: list[str] | None
 ) -> None:
-    _, found = read_input(SCHEMA, text)
-    assert found
-    assert problems is None or [str(each) for each in found] == problems
+    _, value = read_input(SCHEMA, text)
+    assert value
+    assert problems is None or [str(each) for each in value] == problems
 
 
 def test_single_pairs_can_lack_required_members() -> None:
-    found, problems = read_pairs(SCHEMA, [("customer", "Ann"), ("customer", "Bob")])
-    assert found == {"customer": "Ann"}
+    value, problems = read_pairs(SCHEMA, [("customer", "Ann"), ("customer", "Bob")])
+    assert value == {"customer": "Ann"}
     assert [str(each) for each in problems] == ["/customer: is given twice"]
     assert read_pairs(SCHEMA, []) == ({}, [])
 
@@ -104,8 +104,8 @@ def test_the_usage_of_a_tool_shows_its_inputs() -> None:
     """Spec: "usage: /call make_invoice customer=<string> amount=<number> [draft=<boolean>]"."""
     some = ("customer", "amount", "draft")
     invoice = {**SCHEMA, "properties": {each: SCHEMA["properties"][each] for each in some}}
-    said = "/call make_invoice customer=<string> amount=<number> [draft=<boolean>]"
-    assert usage("make_invoice", invoice) == said
+    expected = "/call make_invoice customer=<string> amount=<number> [draft=<boolean>]"
+    assert usage("make_invoice", invoice) == expected
     rest = {"properties": {each: SCHEMA["properties"][each] for each in ("note", "kind", "loop")}}
     assert usage("x", rest) == "/call x [note=<string|null>] [kind=<a|b>] [loop=<json>]"
     assert (needs(SCHEMA), needs({})) == (["customer", "amount"], [])

@@ -53,7 +53,7 @@ RECORD = QuestionRecord(
 
 
 def test_a_question_of_a_plain_direct_call_has_no_conversation() -> None:
-    """As its task: the log of a call of its own is no conversation."""
+    """As for its task: the log of a direct call is no conversation."""
     alone = replace(RECORD, log_id=LogId("task_1"))
     assert question_record(alone)["conversationId"] is None
     assert question_record(RECORD)["conversationId"] == "conv_1"
@@ -222,9 +222,9 @@ def test_an_answered_question_shows_the_answer_and_its_author() -> None:
         answered_by=ProfileId("ann"),
         answer={"value": "1"},
     )
-    shown = question_record(record)
-    assert (shown["answeredAt"], shown["answeredBy"]) == ("1970-01-01T00:00:01.000Z", "ann")
-    assert shown["answer"] == {"value": "1"}
+    result = question_record(record)
+    assert (result["answeredAt"], result["answeredBy"]) == ("1970-01-01T00:00:01.000Z", "ann")
+    assert result["answer"] == {"value": "1"}
 
 
 FILE = StoredFile(blob_id=BlobId("ab"), mime_type="text/plain", size=3, is_image=False, name="a")
@@ -236,9 +236,9 @@ OPEN = [replace(each, spec=replace(each.spec, direct_call=True)) for each in TOO
 
 @tool(effect="write")
 async def report(ctx: ToolContext) -> list[Any]:
-    """Attach a report, and once more."""
-    given = {"base64_data": "YWJj", "media_type": "text/plain", "filename": "a.txt"}
-    kept = await ctx.call("media_push_base64", given)
+    """Attach a report twice."""
+    inputs = {"base64_data": "YWJj", "media_type": "text/plain", "filename": "a.txt"}
+    kept = await ctx.call("media_push_base64", inputs)
     media_id = {"media_id": kept.output["media_id"]}
     sent = [await ctx.call("send_media_attachment", media_id) for _ in range(2)]
     return [each.output for each in sent]

@@ -1,4 +1,4 @@
-"""Runs of flows that tools want, without a tool."""
+"""Flow runs that tools start, without a tool."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ def runs_of(runtime: Runtime) -> Runs:
 
 
 async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
-    """Wait for the end of a run that asks nobody."""
+    """Wait for the end of a run that asks no person."""
     envelope = await runs.end(run_id, TaskId("task_1"))
     assert envelope is not None
     return envelope
@@ -46,13 +46,13 @@ async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
 
 @pytest.mark.parametrize("is_autonomous", [True, False])
 async def test_a_run_started_by_an_autonomous_run_asks_no_person(*, is_autonomous: bool) -> None:
-    """flows, 2: "an autonomous run: a run in which no person is asked"; what it begins is of it."""
+    """flows, 2: "an autonomous run: a run in which no person is asked"; its runs are part of it."""
     place = MemoryStorage(flows=flows_of(demo=ASKS))
     chosen = finish(branch="Yes")
     model = ScriptedModel(by_task({"Sure?": chosen}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
-        wanted = replace(request(), is_autonomous=is_autonomous)
-        run_id = await runs_of(runtime).begin(wanted)
+        request_of_tool = replace(request(), is_autonomous=is_autonomous)
+        run_id = await runs_of(runtime).begin(request_of_tool)
         await runs_of(runtime).end(run_id, TaskId("task_1"))
         records = await runtime.parts.storage.log.read(LogId(run_id))
     asked = [each for each in records if isinstance(each.event, QuestionAsked)]
@@ -72,7 +72,7 @@ async def test_a_key_starts_one_run() -> None:
 
 
 async def test_an_unfinished_run_resumes_for_the_call_that_finds_it() -> None:
-    """No sweep comes by here: the clock stands still."""
+    """No sweep finds the run, because the clock does not move."""
     clock = FakeClock()
     place = MemoryStorage(flows=flows_of(demo=PLAIN), clock=clock)
     model = ScriptedModel(by_task({}))
@@ -130,8 +130,8 @@ WAITED = replace(FLOW, waiter_log=LOG, waiter=ONE)
 CHILD = TaskId("task_9")
 
 
-async def told(brief: FlowRequested, *awaited: str, is_over: bool = False) -> list[Event]:
-    """Return what stands in the log of who waits, after the end of a run was told."""
+async def notified(brief: FlowRequested, *awaited: str, is_over: bool = False) -> list[Event]:
+    """Report the end of a run; return the events of the waiting task's log."""
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), *([ended()] if is_over else []), log=log)
     for each in awaited:
@@ -144,15 +144,15 @@ async def told(brief: FlowRequested, *awaited: str, is_over: bool = False) -> li
 
 
 async def test_the_waiting_task_receives_the_end_of_a_run() -> None:
-    assert await told(WAITED) == [RunEnded(run_id=CHILD)]
-    assert await told(FLOW) == []
+    assert await notified(WAITED) == [RunEnded(run_id=CHILD)]
+    assert await notified(FLOW) == []
 
 
 async def test_an_ended_or_deleted_task_receives_no_end_of_a_run() -> None:
-    assert await told(WAITED, is_over=True) == [ended()]
-    assert await told(replace(WAITED, waiter_log=LogId("conv_x"))) == []
-    assert await told(replace(WAITED, waiter=TaskId("task_x"))) == []
+    assert await notified(WAITED, is_over=True) == [ended()]
+    assert await notified(replace(WAITED, waiter_log=LogId("conv_x"))) == []
+    assert await notified(replace(WAITED, waiter=TaskId("task_x"))) == []
 
 
 async def test_runs_that_no_task_awaits_are_cancelled() -> None:
-    assert await told(FLOW, "task_7", "task_8") == 2 * [CancelRequested()]
+    assert await notified(FLOW, "task_7", "task_8") == 2 * [CancelRequested()]

@@ -1,4 +1,4 @@
-"""A conversation at work: who answers, with what, and what is remembered."""
+"""Answers of an agent: its model, tools and settings, and the messages that it reads."""
 
 from typing import Any
 
@@ -180,7 +180,7 @@ def test_only_errors_of_an_unavailable_model_are_retryable() -> None:
 
 
 class _Odd(Act):
-    """A tool that is no use to the runtime itself."""
+    """A tool whose preview raises."""
 
     def preview(self, output: Any) -> str | None:
         raise KeyError("nowhere")

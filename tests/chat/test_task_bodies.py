@@ -1,4 +1,4 @@
-"""What a task needs from its process, by how far it is."""
+"""What a task needs from its process, by its progress."""
 
 import pytest
 
@@ -59,9 +59,9 @@ class Household:
             raise NotFound(f"There is no agent {name!r}.")
         return Agent(name)
 
-    def model(self, agent: Agent, wanted: str | None) -> Model:
-        if wanted != "here":
-            raise ConfigError(f"There is no model {wanted!r}.")
+    def model(self, agent: Agent, requested: str | None) -> Model:
+        if requested != "here":
+            raise ConfigError(f"There is no model {requested!r}.")
         return ScriptedModel([])
 
 
@@ -82,9 +82,9 @@ async def test_missing_parts_of_a_task_are_reported(
 ) -> None:
     task = TaskState(TaskId("task_1"), brief, started=started)
     if calls:
-        asked = tuple(ToolCall(CallId(f"tc_{n}"), name, {}) for n, name in enumerate(calls))
+        calls_made = tuple(ToolCall(CallId(f"tc_{n}"), name, {}) for n, name in enumerate(calls))
         reply = ReplyReceived(
-            iteration=1, base=0, text="", message_id=MessageId("msg_2"), calls=asked
+            iteration=1, base=0, text="", message_id=MessageId("msg_2"), calls=calls_made
         )
         task.add_reply(reply, None, ())
     async with memory_runtime(tools=[Act("here")]) as runtime:

@@ -1,4 +1,4 @@
-"""Requests that come again under one Idempotency-Key."""
+"""Repeated requests with one Idempotency-Key, and the events of a task."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -31,10 +31,10 @@ STORY = {
 
 @asynccontextmanager
 async def asking() -> AsyncIterator[tuple[Runtime, NewMessage]]:
-    """Open a runtime in which a task asks; yields the message that is its answer, keyed."""
+    """Open a runtime with an open question; yield a message with a key that answers it."""
     async with memory_runtime(model=ScriptedModel(STORY), tools=TOOLS) as runtime:
-        asked = await runtime.chat("Ask")
-        yield runtime, keyed("Ann", asked.session_id)
+        question = await runtime.chat("Ask")
+        yield runtime, keyed("Ann", question.session_id)
 
 
 def keyed(content: str, session_id: SessionId) -> NewMessage:
@@ -44,17 +44,17 @@ def keyed(content: str, session_id: SessionId) -> NewMessage:
 
 
 async def sent(runtime: Runtime, message: NewMessage) -> tuple[SentMessage, Reply]:
-    """Send a message; returns where it stands, and how its task does."""
+    """Send a message; return its position and the status of its task."""
     taken = await runtime.send(message)
     reply = await runtime.wait(taken.task_id)
     assert reply
     return taken, reply
 
 
-async def given(runtime: Runtime, session_id: SessionId) -> list[str]:
-    """Return what was answered."""
-    found = await events(runtime, session_id)
-    return [each.answer["text"] for each in found if isinstance(each, QuestionAnswered)]
+async def answers_of(runtime: Runtime, session_id: SessionId) -> list[str]:
+    """Return the answers."""
+    sent_again = await events(runtime, session_id)
+    return [each.answer["text"] for each in sent_again if isinstance(each, QuestionAnswered)]
 
 
 async def test_a_repeated_answer_does_not_answer_the_next_question() -> None:
@@ -63,7 +63,7 @@ async def test_a_repeated_answer_does_not_answer_the_next_question() -> None:
         first, reply = await sent(runtime, answer)
         again, still = await sent(runtime, answer)
         assert (again, still.questions) == (first, reply.questions)
-        assert await given(runtime, first.session_id) == ["Ann"]
+        assert await answers_of(runtime, first.session_id) == ["Ann"]
 
 
 async def test_a_repeated_answer_starts_no_task_after_the_end() -> None:
@@ -97,15 +97,15 @@ async def test_a_repeated_request_cancels_nothing() -> None:
 async def test_a_repeated_answer_is_recognized_while_an_approval_is_open() -> None:
     story = [call("ask_user", question="Who?"), call("mail")]
     async with memory_runtime(model=ScriptedModel(story), tools=[*TOOLS, mail()]) as runtime:
-        asked = await runtime.chat("Write")
-        answer = keyed("Ann", asked.session_id)
+        question = await runtime.chat("Write")
+        answer = keyed("Ann", question.session_id)
         first, _ = await sent(runtime, answer)
         again, _ = await sent(runtime, answer)
     assert again == first
 
 
 class Watched(MemoryLog):
-    """A log that notes what is read of it."""
+    """A log that records its reads."""
 
     def __init__(self) -> None:
         super().__init__(SystemClock())
@@ -122,10 +122,10 @@ async def test_an_answer_reads_as_little_of_a_long_conversation_as_of_a_new_one(
     place = MemoryStorage(log=(log := Watched()))
     async with memory_runtime(model=model, tools=TOOLS, place=place) as runtime:
         begun = await runtime.chat("Hi")
-        asked = await runtime.chat("Ask", session_id=begun.session_id)
+        question = await runtime.chat("Ask", session_id=begun.session_id)
         log.reads.clear()
         taken, _ = await sent(
-            runtime, replace(keyed("Ann", asked.session_id), idempotency=RequestKey())
+            runtime, replace(keyed("Ann", question.session_id), idempotency=RequestKey())
         )
         task = await runtime.parts.storage.projections.find_task(taken.task_id)
     assert task
@@ -133,7 +133,7 @@ async def test_an_answer_reads_as_little_of_a_long_conversation_as_of_a_new_one(
 
 
 async def told_twice() -> tuple[Log, TaskRecord, TaskRecord]:
-    """Return a log with two tasks, and how they are listed."""
+    """Return a log with two tasks, and their rows."""
     place = MemoryStorage()
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model, place=place) as runtime:

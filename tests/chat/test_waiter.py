@@ -1,4 +1,4 @@
-"""How tasks end: whoever waits is told, whoever is at work."""
+"""Waiting for tasks, in this process and for those of another."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ async def test_a_call_with_more_open_questions_than_a_page_holds_returns() -> No
 
 
 async def test_polling_finds_a_task_that_another_process_ended() -> None:
-    """The bus of this process is silent about it; the log is not."""
+    """The bus of this process does not publish the end; the log has it."""
     place = MemoryStorage()
     model = ScriptedModel([say("Hi")])
     async with memory_runtime(model=model, place=place) as other, memory_runtime() as here:
@@ -73,7 +73,7 @@ async def test_polling_finds_a_task_that_another_process_ended() -> None:
 async def test_a_second_question_of_an_awaited_run_is_reported_at_once(
     *, waits_before: bool
 ) -> None:
-    """It stands in the log of the run, not in that of the task; nobody looks now and then."""
+    """The question is in the log of the run, not in that of the task, and nothing polls."""
     limits = tight(poll_seconds=1000, sweep_seconds=1000)
     async with (
         asyncio.timeout(10),

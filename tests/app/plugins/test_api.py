@@ -1,4 +1,4 @@
-"""What plugins may register, and events that do the same."""
+"""What plugins can register, and the events that do the same."""
 
 import logging
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_cards_and_segments_for_displays_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "body", "said"),
+    ("event", "body", "expected"),
     [
         ("flow:register-tol", {}, "Did you mean 'flow:register-tool'?"),
         ("flow:prompt-request", {}, "there is no event 'flow:prompt-request'."),
@@ -76,15 +76,15 @@ def test_cards_and_segments_for_displays_are_kept() -> None:
         ("flow:register-gate", {"name": "g", "check": 1, "flows": "*", "message": ""}, "a gate"),
     ],
 )
-def test_a_wrong_event_is_refused_with_the_reason(event: str, body: Any, said: str) -> None:
+def test_a_wrong_event_is_refused_with_the_reason(event: str, body: Any, expected: str) -> None:
     """An unknown name is an error with the nearest one."""
     with pytest.raises(ConfigError) as refused:
         PluginApi().emit(event, body)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 async def test_a_gate_can_name_a_flow_by_its_command_with_the_slash() -> None:
-    """§20: `register_gate(name, check, flows, message)`: by place, or by name."""
+    """§20: `register_gate(name, check, flows, message)`: by position or by name."""
     api = PluginApi()
     api.register_gate("g", lambda: True, flows="/dom:apply", message="never said")
     api.register_gate("h", lambda: False, "/dom:apply", "no")
@@ -172,18 +172,18 @@ async def test_files_of_the_project_hide_those_of_a_package(
 
 
 @pytest.mark.parametrize(
-    ("point", "said"),
+    ("point", "expected"),
     [
         ("x = plugged_by_test:broken", "the plugin 'x' (plugged) failed: RuntimeError: no licence"),
         ("x = plugged_by_test:gone", "the plugin 'x' (plugged) failed: AttributeError"),
         ("x = not_installed_here:plug", "the plugin 'x' (plugged) failed: ModuleNotFoundError"),
     ],
 )
-def test_a_failing_plugin_is_named(installed: Installed, point: str, said: str) -> None:
+def test_a_failing_plugin_is_named(installed: Installed, point: str, expected: str) -> None:
     installed.install("plugged", point)
     with pytest.raises(ConfigError) as refused:
         load_plugins()
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 def test_plugins_of_a_program_come_first_and_share_what_they_register(
@@ -197,7 +197,7 @@ def test_plugins_of_a_program_come_first_and_share_what_they_register(
 
 
 async def later(api: Any) -> None:
-    """Do nothing, but as a coroutine."""
+    """Do nothing, as a coroutine."""
 
 
 def test_a_plugin_that_is_a_coroutine_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What plugins hear of runs."""
+"""The events of runs that plugins receive."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -28,7 +28,7 @@ FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "heard"),
+    ("name", "received"),
     [
         ("flow_complete", "flow_complete"),
         ("flow:complete", "flow_complete"),
@@ -40,11 +40,11 @@ FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
         ("flow:rediscovered", "flow_rediscovered"),
     ],
 )
-def test_events_have_two_spellings(name: str, heard: str) -> None:
-    listeners, told = Listeners(), list[Any]()
-    listeners.on(name, told.append)
-    listeners.tell(heard, {"x": 1})
-    assert told == [{"type": heard, "x": 1}]
+def test_events_have_two_spellings(name: str, received: str) -> None:
+    listeners, messages = Listeners(), list[Any]()
+    listeners.on(name, messages.append)
+    listeners.tell(received, {"x": 1})
+    assert messages == [{"type": received, "x": 1}]
 
 
 def test_an_unknown_event_is_refused() -> None:
@@ -56,11 +56,11 @@ def test_a_listener_that_raises_is_logged_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A listener that raises is logged and changes nothing."""
-    listeners, told = Listeners(), list[Any]()
+    listeners, messages = Listeners(), list[Any]()
     listeners.on("flow_complete", lambda _: 1 / 0)
-    listeners.on("flow_complete", told.append)
+    listeners.on("flow_complete", messages.append)
     listeners.tell("flow_complete", {})
-    assert len(told) == 1
+    assert len(messages) == 1
     assert caplog.messages == [
         "a listener to flow_complete failed: ZeroDivisionError: division by zero"
     ]
@@ -77,8 +77,8 @@ async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixt
     listeners = Listeners()
     listeners.on("flow_complete", print)
     following, run = RunFollower(listeners, follow), TaskId("task_1")
-    asked = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
-    following.hear([Record(LogId(run), 1, Moment(0), run, None, asked)])
+    request = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
+    following.hear([Record(LogId(run), 1, Moment(0), run, None, request)])
     await reached.wait()
     await following.close()
     assert caplog.messages == [
@@ -88,9 +88,9 @@ async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixt
 
 async def test_the_end_of_a_run_is_delivered_although_the_project_closes_at_once() -> None:
     """18: `flow_complete`: "exactly once"."""
-    run, told = TaskId("task_1"), list[str]()
-    asked = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
-    happened: list[Event] = [asked, ended()]
+    run, messages = TaskId("task_1"), list[str]()
+    request = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
+    happened: list[Event] = [request, ended()]
     records = [
         Record(LogId(run), seq, Moment(0), run, None, each) for seq, each in enumerate(happened, 1)
     ]
@@ -101,20 +101,20 @@ async def test_the_end_of_a_run_is_delivered_although_the_project_closes_at_once
             yield each
 
     listeners = Listeners()
-    listeners.on("flow_complete", lambda event: told.append(event["runId"]))
+    listeners.on("flow_complete", lambda event: messages.append(event["runId"]))
     following = RunFollower(listeners, follow)
     following.hear(records)
     await following.close()
-    assert told == ["task_1"]
+    assert messages == ["task_1"]
 
 
 async def test_a_run_is_followed_from_its_start_to_its_end(project: ProjectFolder) -> None:
     """`api.on(type, listener)`: runtime events, which are the rows of the log."""
-    told, over = list[dict[str, Any]](), asyncio.Event()
+    messages, over = list[dict[str, Any]](), asyncio.Event()
 
     def plugin(api: PluginApi) -> None:
         for each in TYPES:
-            api.on(each, told.append)
+            api.on(each, messages.append)
         api.on("flow:agent-complete", lambda _: 1 / 0)
         api.on("flow_complete", lambda _: over.set())
 
@@ -126,7 +126,7 @@ async def test_a_run_is_followed_from_its_start_to_its_end(project: ProjectFolde
         envelope = await runtime.run_flow(NewRun(command="f", task="t"))
         await asyncio.wait_for(over.wait(), 5)
     assert envelope.ok
-    stored = [each for each in told if each["type"] != "flow_text_delta"]
+    stored = [each for each in messages if each["type"] != "flow_text_delta"]
     assert [each["type"] for each in stored] == [
         "flow_started",
         "flow_agent_started",
@@ -136,34 +136,34 @@ async def test_a_run_is_followed_from_its_start_to_its_end(project: ProjectFolde
         "flow_complete",
     ]
     assert [each["seq"] for each in stored] == sorted(each["seq"] for each in stored)
-    assert {each["runId"] for each in told} == {envelope.output["runId"]}
+    assert {each["runId"] for each in messages} == {envelope.output["runId"]}
     assert stored[1]["path"] == "a/1"
     assert stored[-1]["status"] == "success"
 
 
 async def test_an_interrupted_run_is_followed_again_when_it_resumes(project: ProjectFolder) -> None:
-    """What was told before the project was closed is not told again."""
-    told, over = list[str](), asyncio.Event()
+    """Events that were delivered before the project closed are not delivered again."""
+    messages, over = list[str](), asyncio.Event()
 
     def plugin(api: PluginApi) -> None:
         for each in ("flow_started", "flow_agent_started", "flow_complete"):
-            api.on(each, lambda event: told.append(event["type"]))
+            api.on(each, lambda event: messages.append(event["type"]))
         api.on("flow_complete", lambda _: over.set())
         api.on("flow_question", lambda _: over.set())
 
     project.write("agents/scout.md", AGENT)
     steps = "  - {id: q, question: 'Go?', branches: {Go: s, No: s}}\n  - {id: s, agent: scout}\n"
     project.write("flows/f.yaml", f"name: F\ndescription: d\nsteps:\n{steps}")
-    given: Any = {"plugins": [plugin], "settings": {"models": {"default": "scripted"}}}
-    async with project.opened(models=[ScriptedModel([])], **given) as runtime:
+    values: Any = {"plugins": [plugin], "settings": {"models": {"default": "scripted"}}}
+    async with project.opened(models=[ScriptedModel([])], **values) as runtime:
         run_id = await runtime.start_flow(NewRun(command="f", task="t"))
         reply = await runtime.wait(run_id)
         await asyncio.wait_for(over.wait(), 5)
     assert reply is not None
-    assert told == ["flow_started", "flow_agent_started"]
+    assert messages == ["flow_started", "flow_agent_started"]
     over.clear()
-    async with project.opened(models=[ScriptedModel([finish("ok")])], **given) as runtime:
+    async with project.opened(models=[ScriptedModel([finish("ok")])], **values) as runtime:
         question = reply.questions[0].question.question_id
         await runtime.answer(question, {"value": "Go"})
         await asyncio.wait_for(over.wait(), 5)
-    assert told[2:] == ["flow_agent_started", "flow_complete"]
+    assert messages[2:] == ["flow_agent_started", "flow_complete"]

@@ -1,4 +1,4 @@
-"""What plugins do with flows of an open project."""
+"""Plugins list, start and end the flows of an open project."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ steps:
 
 @asynccontextmanager
 async def opened(project: ProjectFolder) -> AsyncIterator[tuple[PluginApi, Any]]:
-    """Open a project with two flows; yields what its plugin got, and the runtime."""
+    """Open a project with two flows; yield the API of its plugin, and the runtime."""
     project.write("agents/scout.md", AGENT)
     project.write("flows/look.yaml", FLOW)
     project.write("flows/dom/ask.yaml", ASK)
@@ -52,10 +52,10 @@ async def test_a_run_returns_its_result(project: ProjectFolder) -> None:
 async def test_a_run_takes_its_four_arguments_by_position(project: ProjectFolder) -> None:
     """`await flows.run(command, task="", inputs={}, autonomous=None) → FlowResult`, `start`."""
     async with opened(project) as (api, _):
-        told: list[Any] = []
-        api.on("flow_started", told.append)
+        messages: list[Any] = []
+        api.on("flow_started", messages.append)
         result = await api.flows.run("dom:ask", "t", {"who": "Ann"}, True)  # noqa: FBT003
-    assert [each["autonomous"] for each in told] == [True]
+    assert [each["autonomous"] for each in messages] == [True]
     assert (result["flowName"], result["task"]) == ("dom:ask", "t")
 
 
@@ -102,19 +102,19 @@ async def test_a_run_cancelled_before_its_start_has_a_result(project: ProjectFol
 
 async def test_set_autonomous_applies_to_later_runs(project: ProjectFolder) -> None:
     """`flows.set_autonomous(bool)`: default of later runs, and an event."""
-    told: list[Any] = []
+    messages: list[Any] = []
     async with opened(project) as (api, _):
-        api.on("flow:autonomous-mode-changed", told.append)
+        api.on("flow:autonomous-mode-changed", messages.append)
         api.flows.set_autonomous(True)
         result = await api.flows.run("dom:ask", "t", {"who": "Ann"})
-    assert told == [{"type": "flow_autonomous_mode_changed", "enabled": True}]
+    assert messages == [{"type": "flow_autonomous_mode_changed", "enabled": True}]
     assert result["status"] != "rejected"
 
 
 async def test_agents_and_flows_are_listed_and_flows_can_be_deleted(project: ProjectFolder) -> None:
-    told: list[Any] = []
+    messages: list[Any] = []
     async with opened(project) as (api, _):
-        api.on("flow_rediscovered", told.append)
+        api.on("flow_rediscovered", messages.append)
         assert "scout" in [each["name"] for each in api.flows.agents()]
         flows = {each["command"]: each for each in api.flows.list()}
         assert flows["look"] == {
@@ -129,18 +129,18 @@ async def test_agents_and_flows_are_listed_and_flows_can_be_deleted(project: Pro
             api.flows.delete("look")
         with pytest.raises(ReadOnly):
             api.flows.delete("flows:new")
-    assert [each["type"] for each in told] == ["flow_rediscovered"]
-    assert "dom:ask" in told[0]["flows"]
+    assert [each["type"] for each in messages] == ["flow_rediscovered"]
+    assert "dom:ask" in messages[0]["flows"]
 
 
 async def test_rediscover_finds_what_a_plugin_wrote(project: ProjectFolder) -> None:
     """`flows.rediscover()`; event `flow_rediscovered {agents, flows, diagnostics}`."""
     async with opened(project) as (api, runtime):
         project.write("agents/mover.md", AGENT.replace("scout", "mover"))
-        found = await asyncio.to_thread(api.flows.rediscover)
+        report = await asyncio.to_thread(api.flows.rediscover)
         assert runtime.parts.chat.agents.find("mover") is not None
-    assert set(found) == {"agents", "flows", "diagnostics"}
-    assert {"mover", "scout"} <= set(found["agents"])
+    assert set(report) == {"agents", "flows", "diagnostics"}
+    assert {"mover", "scout"} <= set(report["agents"])
 
 
 async def test_listeners_are_called_in_the_event_loop_from_any_thread(
@@ -148,11 +148,11 @@ async def test_listeners_are_called_in_the_event_loop_from_any_thread(
 ) -> None:
     """Event `flow_rediscovered`, "also after §15 writes": those are made in threads."""
     async with opened(project) as (api, _):
-        told: list[Any] = []
-        api.on("flow_rediscovered", lambda _: told.append(asyncio.get_running_loop()))
+        messages: list[Any] = []
+        api.on("flow_rediscovered", lambda _: messages.append(asyncio.get_running_loop()))
         await asyncio.to_thread(api.flows.rediscover)
         api.flows.rediscover()
-        assert told == [asyncio.get_running_loop()] * 2
+        assert messages == [asyncio.get_running_loop()] * 2
 
 
 async def test_flows_cannot_be_used_before_the_project_is_open() -> None:

@@ -121,7 +121,7 @@ def test_the_declared_properties_of_a_tool_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "problem"),
     [
         ({"id": None}, "it needs 'id', of type str"),
         ({"input_schema": "x"}, "it needs 'input_schema', of type Mapping"),
@@ -137,13 +137,13 @@ def test_the_declared_properties_of_a_tool_are_kept() -> None:
         ({"input_schema": {"type": "array"}}, 'must have {"type": "object"}'),
     ],
 )
-def test_an_invalid_tool_is_refused_with_the_reason(members: dict[str, Any], said: str) -> None:
+def test_an_invalid_tool_is_refused_with_the_reason(members: dict[str, Any], problem: str) -> None:
     tool = Stamp()
     for name, value in members.items():
         setattr(tool, name, value)
     with pytest.raises(ConfigError) as refused:
         registered(tool)
-    assert said in str(refused.value)
+    assert problem in str(refused.value)
 
 
 async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
@@ -156,8 +156,8 @@ async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
     apis: list[PluginApi] = []
     plugins = [apis.append, plugin_of(Stamp())]
     async with project.opened(plugins=plugins) as runtime:
-        found = runtime.parts.tools.invoker.registry.find("stamp")
-        assert found is apis[0].tools["stamp"]
+        found_tool = runtime.parts.tools.invoker.registry.find("stamp")
+        assert found_tool is apis[0].tools["stamp"]
 
 
 async def test_a_refused_tool_does_not_prevent_later_registrations(
@@ -251,17 +251,17 @@ async def test_a_blocking_check_delays_only_its_run() -> None:
 
 
 async def test_the_first_closed_gate_gives_the_reason() -> None:
-    gates, asked = GateList(), list[str]()
+    gates, checks_run = GateList(), list[str]()
 
     def ask() -> bool:
-        asked.append("three")
+        checks_run.append("three")
         return True
 
     gates.add(gate(lambda: True, message="one"))
     gates.add(gate(lambda: False, message="two"))
     gates.add(gate(ask, message="three"))
     assert await gates.refusal("f") == "two"
-    assert asked == []
+    assert checks_run == []
     gates.close()
 
 
