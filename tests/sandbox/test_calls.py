@@ -205,7 +205,7 @@ def pending() -> "asyncio.Future[Any]":
     return asyncio.get_running_loop().create_future()
 
 
-async def test_what_need_not_wait_has_ended() -> None:
+async def test_work_that_never_waits_has_its_result() -> None:
     async def work() -> HostCallResult:
         return DONE
 
@@ -213,7 +213,7 @@ async def test_what_need_not_wait_has_ended() -> None:
     await settle()
 
 
-async def test_what_is_raised_before_a_wait_is_raised_here() -> None:
+async def test_an_error_before_the_first_wait_is_raised_by_begin() -> None:
     async def work() -> HostCallResult:
         raise Suspend("q")
 
@@ -222,7 +222,7 @@ async def test_what_is_raised_before_a_wait_is_raised_here() -> None:
     await settle()
 
 
-async def test_it_begins_in_the_task_and_the_context_in_which_it_goes_on() -> None:
+async def test_work_starts_in_its_own_task_and_context() -> None:
     seen: list[Any] = []
 
     async def work() -> HostCallResult:
@@ -241,7 +241,7 @@ async def test_it_begins_in_the_task_and_the_context_in_which_it_goes_on() -> No
 
 
 @pytest.mark.parametrize("is_quick", [True, False])
-async def test_it_goes_on_when_what_it_waits_for_is_there(*, is_quick: bool) -> None:
+async def test_work_continues_when_its_future_is_done(*, is_quick: bool) -> None:
     future, seen = pending(), list[Any]()
     task = waiting(future, seen)
     if not is_quick:
@@ -250,7 +250,7 @@ async def test_it_goes_on_when_what_it_waits_for_is_there(*, is_quick: bool) -> 
     assert (await task, seen) == (DONE, ["found"])
 
 
-async def test_several_may_wait_for_one_thing() -> None:
+async def test_several_calls_can_wait_for_one_future() -> None:
     future = pending()
     tasks = [waiting(future) for _ in range(3)]
     future.set_result(None)
@@ -258,7 +258,7 @@ async def test_several_may_wait_for_one_thing() -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-async def test_a_cancellation_reaches_what_it_waits_for(rounds: int) -> None:
+async def test_a_cancellation_reaches_the_awaited_future(rounds: int) -> None:
     future, seen = pending(), list[Any]()
     task = waiting(future, seen)
     await settle(rounds=rounds)
@@ -268,7 +268,7 @@ async def test_a_cancellation_reaches_what_it_waits_for(rounds: int) -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-async def test_a_task_that_it_waits_for_is_cancelled_first(rounds: int) -> None:
+async def test_an_awaited_task_is_cancelled_first(rounds: int) -> None:
     ended: list[str] = []
 
     async def inner() -> None:
@@ -293,7 +293,7 @@ async def test_a_task_that_it_waits_for_is_cancelled_first(rounds: int) -> None:
     assert ended == (["inner", "outer"] if rounds else ["outer"])
 
 
-async def test_a_timeout_that_began_before_the_first_wait_ends_it() -> None:
+async def test_a_timeout_entered_before_the_first_wait_expires() -> None:
     async def work() -> HostCallResult:
         async with asyncio.timeout(0.001):
             await pending()
@@ -305,7 +305,7 @@ async def test_a_timeout_that_began_before_the_first_wait_ends_it() -> None:
         await begun
 
 
-async def test_whoever_awaits_it_has_its_outcome() -> None:
+async def test_an_eager_call_can_be_awaited() -> None:
     future = pending()
     begun = waiting(future)
     future.set_result(1)

@@ -20,10 +20,12 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.sandbox.reading.parsers import Export, Findings, Statement, unescaped, unquoted
-from penstock.sandbox.reading.reader import MEMORY_BYTES, OVERCOME, Blob, Reader
+from penstock.sandbox.reading.reader import EXHAUSTED, MEMORY_BYTES, Blob, Reader
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
-LEXER = Blob(name="lexer.wasm", kept_bytes=32 << 20, overcome="it needs too much memory to be read")
+LEXER = Blob(
+    name="lexer.wasm", kept_bytes=32 << 20, exhausted="it needs too much memory to be read"
+)
 _MOST = 2_000
 """One more than the most statements, and the most exports, of one module."""
 _NOWHERE = 0xFFFFFFFF
@@ -51,7 +53,7 @@ class EsLexer:
     """The blob and its current instance. One thread may use it at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        self._reader = Reader(LEXER, clock, cache, begin=_Lexer, unread=Findings)
+        self._reader = Reader(LEXER, clock, cache, begin=_Lexer, failed=Findings)
 
     def scan(self, source: str, seconds: float) -> Findings:
         """Read one module within so many seconds."""
@@ -66,8 +68,8 @@ class Grammar:
     """QuickJS as a syntax checker. One thread may use it at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        blob = Blob(name=QUICKJS, imports=_IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
-        self._reader = Reader[Findings | None](blob, clock, cache, begin=_QuickJs, unread=Findings)
+        blob = Blob(name=QUICKJS, imports=_IMPORTS, kept_bytes=_KEPT_BYTES, exhausted=EXHAUSTED)
+        self._reader = Reader[Findings | None](blob, clock, cache, begin=_QuickJs, failed=Findings)
 
     def check(self, source: str, seconds: float) -> Findings | None:
         """Return the syntax error of a module, or None."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.sandbox.reading.parsers import StripResult
-from penstock.sandbox.reading.reader import MEMORY_BYTES, OVERCOME, Blob, Reader
+from penstock.sandbox.reading.reader import EXHAUSTED, MEMORY_BYTES, Blob, Reader
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 BLOB = "swc.wasm"
@@ -28,8 +28,8 @@ class Swc:
     """The blob and its current instance. One thread may use it at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
-        self._reader = Reader(blob, clock, cache, begin=self._begin, unread=StripResult)
+        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, exhausted=EXHAUSTED)
+        self._reader = Reader(blob, clock, cache, begin=self._begin, failed=StripResult)
         self._objects: Objects | None = None
 
     @property

@@ -41,7 +41,7 @@ def reader(begun: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
     def begin(engine: Engine) -> Copy:
         return Copy(engine, begun)
 
-    reader = Reader(LEXER, SystemClock(), machine_code, begin=begin, unread=Findings)
+    reader = Reader(LEXER, SystemClock(), machine_code, begin=begin, failed=Findings)
     yield reader
     reader.close()
 
@@ -60,7 +60,7 @@ def test_an_instance_is_reused_until_it_grows_or_fails(
 @pytest.mark.parametrize(
     ("source", "result"),
     [
-        ("late", Findings(problem="to read it takes longer than 2.5 s", is_late=True)),
+        ("late", Findings(problem="reading it took longer than 2.5 s", is_late=True)),
         ("trap", Findings(problem="it needs too much memory to be read")),
     ],
 )

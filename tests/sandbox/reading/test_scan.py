@@ -198,6 +198,6 @@ def test_a_scan_that_timed_out_is_not_cached(
     hasty = TypeScript(SystemClock(), machine_code, seconds=0.02)
     late = Scanner(hasty, lexer, tmp_path).scan("a.mts", source)
     hasty.close()
-    assert problems_of(late) == ["1:1 script-syntax: to read it takes longer than 0.02 s"]
+    assert problems_of(late) == ["1:1 script-syntax: reading it took longer than 0.02 s"]
     again = Scanner(typescript, lexer, tmp_path).scan("a.mts", source)
     assert not again.is_late

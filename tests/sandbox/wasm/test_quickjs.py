@@ -42,7 +42,7 @@ async def test_the_engine_starts_once_and_does_not_block_the_loop(machine_code: 
     sandbox = HeldUp(machine_code)
     runs = [asyncio.create_task(value_of(sandbox, "1 + 1")) for _ in range(3)]
     await asyncio.to_thread(sandbox.asked.wait, 10)
-    runs[0].cancel()  # who leaves takes the engine from nobody
+    runs[0].cancel()  # a cancelled script does not stop the start for the others
     sandbox.may.set()
     assert await asyncio.gather(*runs[1:]) == [2, 2]
     await sandbox.close()

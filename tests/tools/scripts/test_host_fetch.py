@@ -103,7 +103,7 @@ async def test_a_form_can_send_a_file_of_the_workspace() -> None:
 
 
 class Busy:
-    """A DNS that knows nobody, and how many asked it at once."""
+    """A DNS without entries; counts the requests that it has at once."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
