@@ -334,7 +334,7 @@ MANIFEST_COLUMNS = ("field", "must be", "default", "means")
 def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
     for each in fields:
         default = "**must be there**" if each.required else _default(each.default)
-        yield code(f"{section}{each.key}"), each.kind.wanted, default, each.meaning
+        yield code(f"{section}{each.key}"), each.kind.expected, default, each.meaning
         inner, mark = each.kind, "."
         if isinstance(inner, ListOf):
             inner, mark = inner.item, "[]."

@@ -34,24 +34,24 @@ class LenientRecord(Struct, frozen=True, kw_only=True):
 
     fields: Sequence[Field]
     build: Callable[..., Any]
-    wanted: str = "a mapping"
+    expected: str = "a mapping"
 
     def read(self, node: Node) -> Any:
         """Return what `build` makes of the fields, by their keys."""
         if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         return self.build(**read_table(node, self.fields, node.name))
 
 
 class Inputs(Struct, frozen=True, kw_only=True):
     """What the steps of flows give the agent: names, or mappings that say more."""
 
-    wanted: str = "a list of names or of {name, description}"
+    expected: str = "a list of names or of {name, description}"
 
     def read(self, node: Node) -> tuple[AgentInput, ...] | Invalid:
         """Return the inputs that could be read, each once."""
         if not isinstance(node.value, list):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         found = [_input(node.at(number)) for number in range(len(node.value))]
         named = {each.name: each for each in reversed(found) if each is not None}
         return tuple(reversed(named.values()))
@@ -60,7 +60,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
 class AnyValue(Struct, frozen=True, kw_only=True):
     """Any value: displays show it as it is written."""
 
-    wanted: str = "anything"
+    expected: str = "anything"
 
     def read(self, node: Node) -> str:
         """Return it as a text."""
@@ -101,10 +101,10 @@ def _input(node: Node) -> AgentInput | None:
         node.wrong_type("a name or {name, description}")
         return None
     warn_unknown(node, INPUT_FIELDS, node.name)
-    name = required(node, "name", Text(wanted="an identifier"))
+    name = required(node, "name", Text(expected="an identifier"))
     if name is WRONG or not _is_name(node.at("name")):
         return None
-    return AgentInput(name=name, description=part(node, "description", Text(wanted="text"), ""))
+    return AgentInput(name=name, description=part(node, "description", Text(expected="text"), ""))
 
 
 def _is_name(node: Node) -> bool:
@@ -131,9 +131,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_TURNS = 1000
 THINKING = ("off", "minimal", "low", "medium", "high", "xhigh")
 SELECTED = "selected_skills"
-_TEXT = Text(wanted="text")
-_PATTERNS = Names(wanted="a list of patterns", item_wanted="a pattern")
-_PATHS = Names(wanted="a list of paths", item_wanted="a path")
+_TEXT = Text(expected="text")
+_PATTERNS = Names(expected="a list of patterns", item_expected="a pattern")
+_PATHS = Names(expected="a list of paths", item_expected="a path")
 
 
 def _row(key: str, kind: Kind, meaning: str, default: Any = None) -> Field:
@@ -168,7 +168,7 @@ ACCESS = (
 FIELDS = (
     Field(
         key="name",
-        kind=Text(wanted="an agent name", form=NAME),
+        kind=Text(expected="an agent name", form=NAME),
         meaning="What steps and chats call it.",
         required=True,
         default="",
@@ -176,7 +176,7 @@ FIELDS = (
     _row("description", _TEXT, "One line, for lists and for the flow architect.", ""),
     _row(
         "model",
-        Text(wanted="a model name", least=1),
+        Text(expected="a model name", least=1),
         "A configured name, `provider/id` or `@role`; `:high` behind it is how much it thinks. "
         "Else the default of the project.",
     ),
@@ -187,12 +187,12 @@ FIELDS = (
     ),
     _row(
         "tools",
-        Names(wanted="a list of tool names", item_wanted="a tool name"),
+        Names(expected="a list of tool names", item_expected="a tool name"),
         "The only tools that it may call. Without the field a chat has all, a flow none.",
     ),
     _row(
         "skills",
-        Names(wanted="a list of handbook names", item_wanted="a handbook name"),
+        Names(expected="a list of handbook names", item_expected="a handbook name"),
         "Handbooks of which it reads the index.",
         (),
     ),
@@ -223,13 +223,13 @@ FIELDS = (
     ),
     _row(
         SELECTED,
-        Names(wanted="a list of skill ids", item_wanted="a skill id"),
+        Names(expected="a list of skill ids", item_expected="a skill id"),
         "In a chat: the skills selected from the start.",
         (),
     ),
     _row(
         "labels",
-        Names(wanted="a list of texts"),
+        Names(expected="a list of texts"),
         "In a chat: what skills ask for with `requires_labels`.",
         (),
     ),

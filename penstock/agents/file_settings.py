@@ -30,9 +30,9 @@ class Nullable(Struct, frozen=True, kw_only=True):
     kind: Kind
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """What it must be."""
-        return f"{self.kind.wanted}, or null"
+        return f"{self.kind.expected}, or null"
 
     def read(self, node: Node) -> Any:
         """Return the value, or None."""
@@ -42,12 +42,12 @@ class Nullable(Struct, frozen=True, kw_only=True):
 class Permissions(Struct, frozen=True, kw_only=True):
     """What of some tools is allowed, asked for or denied."""
 
-    wanted: str = "a mapping of tool names to allow, ask or deny"
+    expected: str = "a mapping of tool names to allow, ask or deny"
 
     def read(self, node: Node) -> dict[str, str] | Invalid:
         """Return the tools that could be read, each with what is done."""
         if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         for tool, action in node.value.items():
             if action not in ACTIONS:
                 node.at(tool).bad_value(f"one of {', '.join(ACTIONS)}")
@@ -57,7 +57,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
 class AgentSettings(Struct, frozen=True, kw_only=True):
     """The settings that a file gives, by name; those it leaves out are the usual ones."""
 
-    wanted: str = "a mapping"
+    expected: str = "a mapping"
 
     @property
     def fields(self) -> Sequence[Field]:
@@ -67,7 +67,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     def read(self, node: Node) -> dict[str, Any] | Invalid:
         """Return what was given; a name that is no setting is an error."""
         if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         for key in ELSEWHERE.keys() & node.value.keys():
             said = f"{quoted(key)} is no member of {node.title}: it is {ELSEWHERE[key]} in a file"
             node.refuse("unknown-key", said, at=node.at(key).key_place)
@@ -100,7 +100,7 @@ SETTINGS = (
     _row("tool_permissions", Permissions(), "What it may call, what a person is asked for."),
     _row(
         "skills",
-        Nullable(kind=Names(wanted="a list of skill ids", item_wanted="a skill id")),
+        Nullable(kind=Names(expected="a list of skill ids", item_expected="a skill id")),
         "Skills that may be selected in a chat.",
     ),
     _row(

@@ -29,7 +29,7 @@ from penstock.flows.project.modules import RunFiles
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.code import Code, CodeDecision, CodeVisit, type_of
 from penstock.flows.steps.kind import CodeEnvironment, InvokerWith
-from penstock.manifest.fields import found, quoted
+from penstock.manifest.fields import described, quoted
 from penstock.resources.hosts import read_patterns
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.invoker import Invoker
@@ -79,7 +79,7 @@ def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
     value, summary = output.get("value"), output.get("summary")
     value = {} if value is None else value
     if not isinstance(value, dict):
-        message = f"the handler must return {wanted(step)}, found {found(value)}"
+        message = f"the handler must return {expected_result(step)}, found {described(value)}"
         return failed("code_node", message)
     outputs = dict(value)
     branch = None
@@ -89,7 +89,7 @@ def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
             return ended
     if problems := Schema(_schema(step)).problems(outputs):
         message = "; ".join(map(str, problems))
-        return failed("code_node", f"the handler must return {wanted(step)}: {message}")
+        return failed("code_node", f"the handler must return {expected_result(step)}: {message}")
     if not isinstance(summary, str):
         summary = f"returned {', '.join(outputs) or 'nothing'}"
     result = StepResult(
@@ -101,7 +101,7 @@ def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
     return VisitOutcome(outcome=Outcome.SUCCESS, result=result)
 
 
-def wanted(step: Code) -> str:
+def expected_result(step: Code) -> str:
     """Return a description of what the module must return."""
     names = [each.name for each in step.outputs]
     if isinstance(step, CodeDecision):

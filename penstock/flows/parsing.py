@@ -28,7 +28,7 @@ from penstock.manifest.authored_kinds import (
     warn,
     warn_unknown,
 )
-from penstock.manifest.fields import WRONG, Field, Invalid, Node, found, quoted
+from penstock.manifest.fields import WRONG, Field, Invalid, Node, described, quoted
 from penstock.manifest.files import NOWHERE
 from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.yaml_document import (
@@ -46,7 +46,7 @@ WHAT = "the flow"
 MOST_AT_ONCE = 64
 _MOST_KEPT = 32
 """Number of parsed flows that are kept, so that their next run need not parse them."""
-_TEXT = Text(wanted="text", least=1)
+_TEXT = Text(expected="text", least=1)
 _TOP = SourceRange(line=1, column=1)
 """Place of problems that concern the whole file. Files around the flow are left to the checks."""
 INPUT_FIELDS = ("type", "required", "default", "description")
@@ -57,14 +57,14 @@ TASK = "task"
 class RunInputs(Struct, frozen=True, kw_only=True):
     """The kind of the field `inputs`."""
 
-    wanted: str = "a mapping of names to {type, required, default, description}"
+    expected: str = "a mapping of names to {type, required, default, description}"
 
     def read(self, node: Node) -> tuple[RunInput, ...] | Invalid:
         """Return the valid inputs."""
         if node.value is None:
             return ()
         if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         inputs = [_run_input(node.at(name), name) for name in node.value]
         return tuple(each for each in inputs if each is not None)
 
@@ -170,7 +170,7 @@ def parse_flow(text: str | bytes, file: str) -> Document:
     document = _joined(decoded, file)
     if document.is_read and not isinstance(document.value, dict):
         at = document.values.get((), _TOP)
-        message = f"a manifest must be a mapping, found {found(document.value)}"
+        message = f"a manifest must be a mapping, found {described(document.value)}"
         document.problem("yaml-not-mapping", message, at)
     is_several = any(each.code == SEVERAL for each in document.problems)
     if is_several or not document.is_read or not isinstance(document.value, dict):
@@ -237,7 +237,7 @@ def _run_input(node: Node, name: str) -> RunInput | None:
         value_type=value_type,
         is_required=part(node, "required", Boolean(), default=False),
         default=default,
-        description=part(node, "description", Text(wanted="text"), ""),
+        description=part(node, "description", Text(expected="text"), ""),
     )
 
 

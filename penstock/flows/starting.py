@@ -35,7 +35,7 @@ from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.flow_ref import FlowRef
 from penstock.flows.steps.shell import Shell
 from penstock.manifest.authored_kinds import fits
-from penstock.manifest.fields import found
+from penstock.manifest.fields import described
 
 FLOW_INVALID = "FLOW_INVALID"
 GATE_CLOSED = "GATE_CLOSED"
@@ -142,7 +142,7 @@ def run_inputs(flow: Flow, values_given: Mapping[str, Any]) -> tuple[dict[str, A
         elif fits(values_given[name], declaration.value_type):
             values[name] = values_given[name]
         else:
-            message = f"must be {declaration.value_type}, found {found(values_given[name])}"
+            message = f"must be {declaration.value_type}, found {described(values_given[name])}"
             problems.append(Problem(pointer, message))
     return values, problems
 

@@ -10,7 +10,7 @@ from penstock.flows.parsed import ParsedStep, StepNode, label, place_of, step_no
 from penstock.flows.steps.kind import COMMON, StepField
 from penstock.flows.steps.table import FIELDS_OF, KINDS, KNOWN, inferred, owners
 from penstock.manifest.authored_kinds import meant, warn
-from penstock.manifest.fields import OWN, WRONG, Node, found, quoted
+from penstock.manifest.fields import OWN, WRONG, Node, described, quoted
 
 MOST_STEPS = 1000
 MOST_FOREIGN = 100
@@ -72,7 +72,7 @@ def _step_id(item: Node) -> str:
         message = f"step {int(item.path[1]) + 1} has no id"
         node.refuse("missing-id", message, at=place_of(item))
     elif not isinstance(node.value, str):
-        message = f'"{node.name}" must be a step id, found {found(node.value)}'
+        message = f'"{node.name}" must be a step id, found {described(node.value)}'
         node.refuse("wrong-type", message, suggestion="put it into quotes")
     elif not STEP_ID.fullmatch(node.value):
         message = f'step id {quoted(node.value)} may use only letters, digits, "_" and "-"'

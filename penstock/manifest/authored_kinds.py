@@ -33,8 +33,8 @@ class AuthoredInteger(kinds.Integer, frozen=True, kw_only=True):
 class Names(Struct, frozen=True, kw_only=True):
     """A list of strings, or one string that is split at commas."""
 
-    wanted: str
-    item_wanted: str = "text"
+    expected: str
+    item_expected: str = "text"
     is_split: bool = True
 
     def read(self, node: Node) -> tuple[str, ...] | Invalid:
@@ -42,10 +42,10 @@ class Names(Struct, frozen=True, kw_only=True):
         if node.value is None or (self.is_split and isinstance(node.value, str)):
             return tuple(text for text, _ in named_items(node))
         if not isinstance(node.value, list):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         for number, item in enumerate(node.value):
             if not isinstance(item, str):
-                node.at(number).wrong_type(self.item_wanted)
+                node.at(number).wrong_type(self.item_expected)
         return tuple(text for text, _ in named_items(node))
 
 
@@ -53,17 +53,17 @@ class AuthoredChoice(Struct, frozen=True, kw_only=True):
     """One of several words; messages list them as a sentence."""
 
     words: Sequence[str]
-    wanted: str = field(default="text")
+    expected: str = field(default="text")
 
     def read(self, node: Node) -> str | Invalid:
         """Return the word."""
         if not isinstance(node.value, str):
-            return node.wrong_type(self.wanted)
-        return node.value if node.value in self.words else node.bad_value(self.wanted)
+            return node.wrong_type(self.expected)
+        return node.value if node.value in self.words else node.bad_value(self.expected)
 
 
 VALUE_TYPE = AuthoredChoice(
-    words=tuple(ValueType), wanted="string, number, boolean, object or array"
+    words=tuple(ValueType), expected="string, number, boolean, object or array"
 )
 _TYPES: dict[ValueType, tuple[type, ...]] = {
     ValueType.STRING: (str,),
@@ -77,14 +77,14 @@ _TYPES: dict[ValueType, tuple[type, ...]] = {
 class Outputs(Struct, frozen=True, kw_only=True):
     """The outputs of a step: names, or mappings with more details."""
 
-    wanted: str = "a list of names or of {name, description, type, pattern, required}"
+    expected: str = "a list of names or of {name, description, type, pattern, required}"
 
     def read(self, node: Node) -> tuple[Output, ...] | Invalid:
         """Return the valid outputs, without duplicates."""
         if node.value is None:
             return ()
         if not isinstance(node.value, list):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         outputs: dict[str, Output] = {}
         for number in range(len(node.value)):
             output = _output(node.at(number))
@@ -157,7 +157,7 @@ def _output(node: Node) -> Output | None:
         node.wrong_type("a name or {name, description, type, pattern, required}")
         return None
     warn_unknown(node, OUTPUT_FIELDS, node.name)
-    name = required(node, "name", Text(wanted="an identifier"))
+    name = required(node, "name", Text(expected="an identifier"))
     if name is WRONG or not _is_name(node.at("name")):
         return None
     word = part(node, "type", VALUE_TYPE, None)
@@ -165,7 +165,7 @@ def _output(node: Node) -> Output | None:
     is_promised = word is not None or pattern is not None
     return Output(
         name=name,
-        description=part(node, "description", Text(wanted="text"), ""),
+        description=part(node, "description", Text(expected="text"), ""),
         value_type=None if word is None else ValueType(word),
         pattern=pattern,
         is_required=part(node, "required", Boolean(), is_promised),

@@ -67,13 +67,13 @@ def refuse_overlaps(state: Node) -> None:
 VAULT_FIELDS = (
     Field(
         key="key",
-        kind=Text(wanted="a vault key", form=_VAULT_KEY),
+        kind=Text(expected="a vault key", form=_VAULT_KEY),
         required=True,
         meaning="The key that the script passes to `flo.vault.get`.",
     ),
     Field(
         key="scope_kinds",
-        kind=SetOf(words=VAULT_SCOPES, wanted="a non-empty list of profile and shared"),
+        kind=SetOf(words=VAULT_SCOPES, expected="a non-empty list of profile and shared"),
         required=True,
         meaning="The kinds of owners that the secret may have.",
     ),
@@ -81,13 +81,13 @@ VAULT_FIELDS = (
 STATE_FIELDS = (
     Field(
         key="name",
-        kind=Text(wanted="an id", form=ID),
+        kind=Text(expected="an id", form=ID),
         required=True,
         meaning="A label, unique in the tool.",
     ),
     Field(
         key="key_prefix",
-        kind=Text(wanted="a non-empty string of at most 256 bytes", least=1, most_bytes=256),
+        kind=Text(expected="a non-empty string of at most 256 bytes", least=1, most_bytes=256),
         required=True,
         meaning="The binding covers all keys with this prefix.",
     ),
@@ -99,17 +99,17 @@ STATE_FIELDS = (
     ),
     Field(
         key="scope_id",
-        kind=Text(wanted="a scope id", form=_SCOPE_ID),
+        kind=Text(expected="a scope id", form=_SCOPE_ID),
         meaning="The id of the shared scope. Required for `shared`, else not allowed.",
     ),
 )
 VAULT = ListOf(
     item=RecordKind(fields=VAULT_FIELDS, build=from_fields(VaultKey)),
-    wanted="a list of {key, scope_kinds}",
+    expected="a list of {key, scope_kinds}",
     most=MOST,
 )
 STATE = ListOf(
     item=RecordKind(fields=STATE_FIELDS, build=_state_binding),
-    wanted="a list of {name, key_prefix, scope_kind, scope_id}",
+    expected="a list of {name, key_prefix, scope_kind, scope_id}",
     most=MOST,
 )

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, has_error, sort
-from penstock.manifest.fields import Node, found, quoted
+from penstock.manifest.fields import Node, described, quoted
 from penstock.manifest.files import ManifestFolder, UnreadReason, discover, read_bounded, shown
 from penstock.manifest.paths import escape_of
 from penstock.manifest.permissions import PermissionCatalog, read_permissions, written_ids
@@ -153,7 +153,7 @@ def read_file(root: Path, noun: str, path: str) -> ParsedManifest:
     if not document.is_read:
         return ParsedManifest(noun=noun, node=node)
     if not isinstance(document.value, dict):
-        message = f"a manifest must be a mapping, found {found(document.value)}"
+        message = f"a manifest must be a mapping, found {described(document.value)}"
         node.refuse("yaml-not-mapping", message)
         return ParsedManifest(noun=noun, node=node)
     return ParsedManifest(noun=noun, node=node, manifest=read(node))

@@ -60,14 +60,14 @@ def _execution(node: Node, values: dict[str, Any]) -> Execution:
 class Entrypoint(Struct, frozen=True, kw_only=True):
     """A name that a module may export."""
 
-    wanted: str = "the name of an exported function"
+    expected: str = "the name of an exported function"
 
     def read(self, node: Node) -> str | Invalid:
         """Return the name."""
         if not isinstance(node.value, str):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         is_name = node.value.replace("$", "_").isidentifier()
-        return node.value if is_name else node.bad_value(self.wanted)
+        return node.value if is_name else node.bad_value(self.expected)
 
 
 FIELDS = (
@@ -79,13 +79,15 @@ FIELDS = (
     ),
     Field(
         key="script",
-        kind=Text(wanted="JavaScript or TypeScript source", least=1, most_bytes=MOST_SOURCE_BYTES),
+        kind=Text(
+            expected="JavaScript or TypeScript source", least=1, most_bytes=MOST_SOURCE_BYTES
+        ),
         meaning="The source, as TypeScript. Set either this or `script_file`.",
     ),
     Field(
         key="script_file",
         kind=FilePathKind(
-            wanted="a relative path to a .mts, .mjs, .ts or .js file", endings=SCRIPTS
+            expected="a relative path to a .mts, .mjs, .ts or .js file", endings=SCRIPTS
         ),
         meaning="The source in a file below the manifest's folder.",
     ),

@@ -99,21 +99,21 @@ class Node(Struct, kw_only=True):
         """Add a warning at the value, or at the given position."""
         self.document.problem(code, message, at or self.place, severity=Severity.WARNING)
 
-    def wrong_type(self, wanted: str) -> Invalid:
+    def wrong_type(self, expected: str) -> Invalid:
         """Add the error that the value has the wrong type."""
-        return self._unfit("wrong-type", wanted, found(self.value))
+        return self._unfit("wrong-type", expected, described(self.value))
 
-    def bad_value(self, wanted: str, seen: str | None = None) -> Invalid:
+    def bad_value(self, expected: str, seen: str | None = None) -> Invalid:
         """Add the error that a value of the right type is not valid."""
-        return self._unfit("bad-value", wanted, seen or found(self.value))
+        return self._unfit("bad-value", expected, seen or described(self.value))
 
-    def too_long(self, wanted: str, most: int) -> Invalid:
+    def too_long(self, expected: str, most: int) -> Invalid:
         """Add the error that a list has more than `most` items."""
         hint = f"it has {len(self.value)} items, the limit is {most}"
-        return self._unfit("bad-value", wanted, found(self.value), hint)
+        return self._unfit("bad-value", expected, described(self.value), hint)
 
-    def _unfit(self, code: str, wanted: str, seen: str, suggestion: str | None = None) -> Invalid:
-        message = f'"{self.name}" must be {wanted}, found {seen}'
+    def _unfit(self, code: str, expected: str, seen: str, suggestion: str | None = None) -> Invalid:
+        message = f'"{self.name}" must be {expected}, found {seen}'
         return self.refuse(code, message, suggestion=suggestion)
 
 
@@ -125,7 +125,7 @@ class Kind(Protocol):
     """
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The expected value, in the words of messages and pages."""
         ...
 
@@ -166,7 +166,7 @@ def refuse_unknown(node: Node, known: Sequence[str]) -> None:
         )
 
 
-def found(value: Any) -> str:
+def described(value: Any) -> str:
     """Return the JSON type and the start of the value, for messages."""
     if value is None:
         return "null"

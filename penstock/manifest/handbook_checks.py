@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
-from penstock.manifest.fields import found, quoted
+from penstock.manifest.fields import described, quoted
 from penstock.manifest.files import shown
 from penstock.manifest.handbook import (
     FILE_BYTES,
@@ -128,5 +128,5 @@ def _files(folder: Path) -> list[str]:
 
 def _wrong(head: Document, path: YamlPath, expected: str, value: Any) -> None:
     name = "".join(f"[{each}]" if isinstance(each, int) else each for each in path)
-    message = f'"{name}" must be {expected}, found {found(value)}'
+    message = f'"{name}" must be {expected}, found {described(value)}'
     head.problem("wrong-type", message, head.values.get(path, _TOP), severity=Severity.WARNING)

@@ -9,7 +9,16 @@ from msgspec import Struct
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import check_schema, pointer, remote_refs
 from penstock.core.text import cut
-from penstock.manifest.fields import WRONG, Field, Invalid, Kind, Node, found, quoted, read_fields
+from penstock.manifest.fields import (
+    WRONG,
+    Field,
+    Invalid,
+    Kind,
+    Node,
+    described,
+    quoted,
+    read_fields,
+)
 
 ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -17,7 +26,7 @@ ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 class Text(Struct, frozen=True, kw_only=True):
     """A string with limits on its length and form."""
 
-    wanted: str = "a string"
+    expected: str = "a string"
     least: int = 0
     most: int | None = None
     """In characters."""
@@ -28,27 +37,27 @@ class Text(Struct, frozen=True, kw_only=True):
         """Return the string."""
         text = node.value
         if not isinstance(text, str):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         is_long = self.most is not None and len(text) > self.most
         is_large = self.most_bytes is not None and len(text.encode()) > self.most_bytes
         is_other = self.form is not None and not self.form.fullmatch(text)
         if len(text) < self.least or is_long or is_large or is_other:
-            return node.bad_value(self.wanted)
+            return node.bad_value(self.expected)
         return text
 
 
 class NonEmptyText(Struct, frozen=True, kw_only=True):
     """A non-empty string without surrounding white space."""
 
-    wanted: str
+    expected: str
     most: int = 128
 
     def read(self, node: Node) -> str | Invalid:
         """Return the string."""
         if not isinstance(node.value, str):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         if not node.value or node.value.strip() != node.value or len(node.value) > self.most:
-            return node.bad_value(self.wanted)
+            return node.bad_value(self.expected)
         return node.value
 
 
@@ -56,12 +65,12 @@ class Id(Struct, frozen=True, kw_only=True):
     """The id of a tool or a skill."""
 
     noun: str
-    wanted: str = "a string"
+    expected: str = "a string"
 
     def read(self, node: Node) -> str | Invalid:
         """Return the id."""
         if not isinstance(node.value, str):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         if not ID.fullmatch(node.value):
             rule = 'use letters, digits, "_", "." and "-", begin with a letter or "_"'
             message = f"{quoted(node.value)} is not a valid {self.noun} id"
@@ -77,15 +86,15 @@ class Integer(Struct, frozen=True, kw_only=True):
     noun: str = "an integer"
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The expected value."""
         return f"{self.noun} from {self.low} to {self.high}"
 
     def read(self, node: Node) -> int | Invalid:
         """Return the number."""
         if type(node.value) is not int:
-            return node.wrong_type(self.wanted)
-        return node.value if self.low <= node.value <= self.high else node.bad_value(self.wanted)
+            return node.wrong_type(self.expected)
+        return node.value if self.low <= node.value <= self.high else node.bad_value(self.expected)
 
 
 class Number(Struct, frozen=True, kw_only=True):
@@ -95,7 +104,7 @@ class Number(Struct, frozen=True, kw_only=True):
     high: float
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The expected value."""
         return f"a number from {self.low} to {self.high}"
 
@@ -103,18 +112,18 @@ class Number(Struct, frozen=True, kw_only=True):
         """Return the number."""
         number = node.value
         if type(number) is not int and type(number) is not float:
-            return node.wrong_type(self.wanted)
-        return number if self.low <= number <= self.high else node.bad_value(self.wanted)
+            return node.wrong_type(self.expected)
+        return number if self.low <= number <= self.high else node.bad_value(self.expected)
 
 
 class Boolean(Struct, frozen=True, kw_only=True):
     """`true` or `false`; no other spelling."""
 
-    wanted: str = "true or false"
+    expected: str = "true or false"
 
     def read(self, node: Node) -> bool | Invalid:
         """Return the value."""
-        return node.value if isinstance(node.value, bool) else node.wrong_type(self.wanted)
+        return node.value if isinstance(node.value, bool) else node.wrong_type(self.expected)
 
 
 class OneOf(Struct, frozen=True, kw_only=True):
@@ -124,7 +133,7 @@ class OneOf(Struct, frozen=True, kw_only=True):
     make: Callable[[str], Any] = str
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The expected value."""
         if len(self.words) == 1:
             return f'"{self.words[0]}"'
@@ -133,27 +142,27 @@ class OneOf(Struct, frozen=True, kw_only=True):
     def read(self, node: Node) -> Any:
         """Return the word, converted by `make`."""
         if not isinstance(node.value, str):
-            return node.wrong_type(self.wanted)
-        return self.make(node.value) if node.value in self.words else node.bad_value(self.wanted)
+            return node.wrong_type(self.expected)
+        return self.make(node.value) if node.value in self.words else node.bad_value(self.expected)
 
 
 class ListOf(Struct, frozen=True, kw_only=True):
     """A list of values of one kind."""
 
     item: Kind
-    wanted: str
+    expected: str
     most: int
     least: int = 0
 
     def read(self, node: Node) -> tuple[Any, ...] | Invalid:
         """Return the valid items."""
         if not isinstance(node.value, list):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         count = len(node.value)
         if count > self.most:
-            return node.too_long(self.wanted, self.most)
+            return node.too_long(self.expected, self.most)
         if count < self.least:
-            return node.bad_value(self.wanted)
+            return node.bad_value(self.expected)
         items = [self.item.read(node.at(number)) for number in range(count)]
         return tuple(item for item in items if item is not WRONG)
 
@@ -162,15 +171,15 @@ class SetOf(Struct, frozen=True, kw_only=True):
     """A non-empty list of distinct words."""
 
     words: Sequence[str]
-    wanted: str
+    expected: str
 
     def read(self, node: Node) -> frozenset[str] | Invalid:
         """Return the words."""
         if not isinstance(node.value, list):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         chosen = [word for word in node.value if isinstance(word, str) and word in self.words]
         if not chosen or len(chosen) != len(node.value) or len(set(chosen)) != len(chosen):
-            return node.bad_value(self.wanted)
+            return node.bad_value(self.expected)
         return frozenset(chosen)
 
 
@@ -180,12 +189,12 @@ class RecordKind(Struct, frozen=True, kw_only=True):
     fields: Sequence[Field]
     build: Callable[[Node, dict[str, Any]], Any]
     """Builds the value from the fields; may report fields that do not go together."""
-    wanted: str = "a mapping"
+    expected: str = "a mapping"
 
     def read(self, node: Node) -> Any:
         """Return the value that `build` returns for the fields."""
         if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         return self.build(node, read_fields(node, self.fields))
 
 
@@ -229,16 +238,16 @@ class JsonSchema(Struct, frozen=True, kw_only=True):
 
     is_object: bool = False
     """The schema must have the type `object`, as inputs of tools do."""
-    wanted: str = "a JSON Schema object"
+    expected: str = "a JSON Schema object"
 
     def read(self, node: Node) -> Json | Invalid:
         """Return the schema as written."""
         schema = node.value
         if not isinstance(schema, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         is_valid = _is_valid(node)
         if self.is_object and schema.get("type") != "object" and is_valid:
-            seen = found(schema["type"]) if "type" in schema else "nothing"
+            seen = described(schema["type"]) if "type" in schema else "nothing"
             at = node.at("type").place if "type" in schema else node.place
             message = f'"{node.name}" must have type "object", found {seen}'
             return node.refuse("schema-not-object", message, at=at)

@@ -20,7 +20,7 @@ SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 class FilePathKind(Struct, frozen=True, kw_only=True):
     """A relative path to an existing file."""
 
-    wanted: str = "a relative path"
+    expected: str = "a relative path"
     endings: tuple[str, ...] = ()
     """Allowed file name endings; empty allows any."""
 
@@ -28,13 +28,13 @@ class FilePathKind(Struct, frozen=True, kw_only=True):
         """Return the path as written, with `/` as separator."""
         path = node.value
         if not isinstance(path, str):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         if not node.home.is_relative(path):
             below = 'a relative path below the manifest\'s directory, without ".."'
             message = f'"{node.name}" must be {below}, found {quoted(path)}'
             return node.refuse("path-traversal", message)
         if self.endings and not path.endswith(self.endings):
-            return node.bad_value(self.wanted)
+            return node.bad_value(self.expected)
         if node.home.leads_out(path):
             message = f"{quoted(path)} leads out of {node.home.shown} through a symlink"
             return node.refuse("path-escape", message)

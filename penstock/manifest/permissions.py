@@ -105,20 +105,20 @@ def _refuse_doubles(noun: str, ids: list[Node]) -> None:
 def _named(key: str, noun: str) -> Iterator[Field]:
     yield Field(
         key=key,
-        kind=NonEmptyText(wanted=f"a {noun} id"),
+        kind=NonEmptyText(expected=f"a {noun} id"),
         required=True,
         meaning=f"The id of the {noun}.",
     )
     yield Field(
         key="name",
-        kind=NonEmptyText(wanted="a name"),
+        kind=NonEmptyText(expected="a name"),
         required=True,
         meaning="The name that people see.",
     )
     yield Field(key="description", kind=Text(most=4096), meaning="The purpose.")
 
 
-_SHORT = Text(wanted="a string of at most 64 characters", most=64)
+_SHORT = Text(expected="a string of at most 64 characters", most=64)
 PERMISSION_FIELDS = tuple(_named("permission_id", "permission"))
 GROUP_FIELDS = (
     *_named("group_id", "group"),
@@ -126,7 +126,7 @@ GROUP_FIELDS = (
         key="permissions",
         kind=ListOf(
             item=RecordKind(fields=PERMISSION_FIELDS, build=from_fields(Permission)),
-            wanted="a list of permissions",
+            expected="a list of permissions",
             most=500,
         ),
         required=True,
@@ -141,7 +141,7 @@ FIELDS = (
         key="groups",
         kind=ListOf(
             item=RecordKind(fields=GROUP_FIELDS, build=from_fields(PermissionGroup)),
-            wanted="a list of 1 to 100 groups",
+            expected="a list of 1 to 100 groups",
             least=1,
             most=100,
         ),

@@ -47,14 +47,14 @@ def read_prompts(node: Node) -> Prompts:
 class _Preamble(Struct, frozen=True, kw_only=True):
     """A text that is not blank."""
 
-    wanted: str = "a string of 1 to 65536 bytes that is not blank"
+    expected: str = "a string of 1 to 65536 bytes that is not blank"
 
     def read(self, node: Node) -> str | Invalid:
         """Return the text."""
         if not isinstance(node.value, str):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         if not node.value.strip() or len(node.value.encode()) > MOST_BYTES:
-            return node.bad_value(self.wanted)
+            return node.bad_value(self.expected)
         return node.value
 
 
@@ -78,7 +78,7 @@ RESOLVER_FIELDS = (
     Field(
         key="script_file",
         kind=FilePathKind(
-            wanted="a relative path to a .mts or .mjs file", endings=(".mts", ".mjs")
+            expected="a relative path to a .mts or .mjs file", endings=(".mts", ".mjs")
         ),
         required=True,
         meaning="The script: a file below the manifest's folder.",

@@ -240,14 +240,14 @@ def _files(root: Path) -> Iterator[tuple[str, int]]:
 class _Definitions(Struct, frozen=True, kw_only=True):
     """Inline tools, each a complete manifest; `read_skill` reads them with the skill's id."""
 
-    wanted: str = "a list of tool manifests"
+    expected: str = "a list of tool manifests"
 
     def read(self, node: Node) -> tuple[()] | Invalid:
         """Report a value that is not a list or is too long."""
         if not isinstance(node.value, list):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         if len(node.value) > MOST_INLINE:
-            return node.too_long(self.wanted, MOST_INLINE)
+            return node.too_long(self.expected, MOST_INLINE)
         return ()
 
 
@@ -260,7 +260,7 @@ FIELDS = (
     ),
     Field(
         key="name",
-        kind=Text(wanted="a non-empty string of at most 128 characters", least=1, most=128),
+        kind=Text(expected="a non-empty string of at most 128 characters", least=1, most=128),
         required=True,
         meaning="The name that people and models see.",
     ),
@@ -272,7 +272,7 @@ FIELDS = (
     ),
     Field(
         key="instruction",
-        kind=Text(wanted="a non-empty string", least=1, most_bytes=MOST_INSTRUCTION_BYTES),
+        kind=Text(expected="a non-empty string", least=1, most_bytes=MOST_INSTRUCTION_BYTES),
         meaning="Text that joins the prompt. Set either this or `instruction_file`.",
     ),
     Field(
@@ -282,7 +282,7 @@ FIELDS = (
     ),
     Field(
         key="version",
-        kind=Text(wanted="a string (put it in quotes)", most=64),
+        kind=Text(expected="a string (put it in quotes)", most=64),
         meaning="Shown in lists.",
     ),
     Field(
@@ -305,8 +305,8 @@ FIELDS = (
     Field(
         key="requires_skills",
         kind=ListOf(
-            item=Text(wanted="a skill id", least=1, most=200),
-            wanted="a list of skill ids",
+            item=Text(expected="a skill id", least=1, most=200),
+            expected="a list of skill ids",
             most=50,
         ),
         default=(),

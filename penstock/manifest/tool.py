@@ -113,13 +113,13 @@ def _no_execution(node: Node) -> Execution:
 class _Approval(Struct, frozen=True, kw_only=True):
     """Whether the tool requires approval: always, never, or depending on the input."""
 
-    wanted: str = "true, false or {when: schema}"
+    expected: str = "true, false or {when: schema}"
 
     def read(self, node: Node) -> Any:
         """Return the boolean, or the mapping with its schema."""
         if isinstance(node.value, bool):
             return node.value
-        return RecordKind(fields=_WHEN, build=from_fields(dict), wanted=self.wanted).read(node)
+        return RecordKind(fields=_WHEN, build=from_fields(dict), expected=self.expected).read(node)
 
 
 RETRY_FIELDS = (
@@ -174,22 +174,22 @@ _WHEN = (
     ),
 )
 TOOL_IDS = ListOf(
-    item=Text(wanted="a tool id", least=1, most=200), wanted="a list of tool ids", most=200
+    item=Text(expected="a tool id", least=1, most=200), expected="a list of tool ids", most=200
 )
 REQUIRES_PERMISSIONS = Field(
     key="requires_permissions",
     kind=ListOf(
-        item=NonEmptyText(wanted="a permission id"), wanted="a list of permission ids", most=200
+        item=NonEmptyText(expected="a permission id"), expected="a list of permission ids", most=200
     ),
     default=(),
     meaning="Permissions that the profile must have, all of them.",
 )
 LABELS = ListOf(
-    item=Text(wanted="a string of at most 64 characters", most=64),
-    wanted="a list of strings",
+    item=Text(expected="a string of at most 64 characters", most=64),
+    expected="a list of strings",
     most=32,
 )
-DESCRIPTION = Text(wanted="a non-empty string of at most 4096 characters", least=1, most=4096)
+DESCRIPTION = Text(expected="a non-empty string of at most 4096 characters", least=1, most=4096)
 FIELDS = (
     Field(
         key="name",
@@ -269,9 +269,9 @@ FIELDS = (
         key="egress",
         kind=ListOf(
             item=Text(
-                wanted="a host pattern such as api.example.com or *.example.com", form=_PATTERN
+                expected="a host pattern such as api.example.com or *.example.com", form=_PATTERN
             ),
-            wanted="a list of host patterns such as api.example.com or *.example.com",
+            expected="a list of host patterns such as api.example.com or *.example.com",
             most=64,
         ),
         meaning="Hosts that `fetch` may reach. Default: `egress.default` of the project.",
@@ -295,7 +295,9 @@ FIELDS = (
         meaning="Whether its output is trusted text. Has no effect yet.",
     ),
     Field(
-        key="revert", kind=Text(wanted="a tool id", least=1, most=64), meaning="Has no effect yet."
+        key="revert",
+        kind=Text(expected="a tool id", least=1, most=64),
+        meaning="Has no effect yet.",
     ),
 )
 _RESERVED = ("revert", "trust", "trusted_source")

@@ -20,7 +20,7 @@ def test_every_field_of_the_page_is_read() -> None:
 
 
 def test_every_field_says_what_it_must_be_and_what_it_means() -> None:
-    assert all(each.kind.wanted and each.meaning for each in (*FIELDS, *ACCESS, *CARD, *PURPOSE))
+    assert all(each.kind.expected and each.meaning for each in (*FIELDS, *ACCESS, *CARD, *PURPOSE))
 
 
 @pytest.mark.parametrize(

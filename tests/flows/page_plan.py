@@ -23,7 +23,7 @@ class PagePlan:
         self.ids = list(self.steps)
         self.most = flow.max_concurrent
         self.segs = segments(flow.steps)
-        self.of = {each: k for k, seg in enumerate(self.segs) for each in seg}
+        self.of = {name: k for k, seg in enumerate(self.segs) for name in seg}
         self.running: list[str] = []
         self.later: list[tuple[int, list[str]]] = []
         self.held: tuple[Jump, int] | None = None
@@ -35,19 +35,19 @@ class PagePlan:
         self.enter(0, [])
 
     def reach(self, k: int, targets: Iterable[str]) -> set[str]:
-        found = set(targets)
-        for each in self.segs[k]:  # a step is blocked by earlier ones alone
-            if found & set(self.steps[each].blocked_by):
-                found.add(each)
-        return found
+        reached = set(targets)
+        for name in self.segs[k]:  # a step is blocked by earlier ones alone
+            if reached & set(self.steps[name].blocked_by):
+                reached.add(name)
+        return reached
 
     def enter(self, k: int, targets: list[str]) -> None:
         self.seg, self.done = k, set[str]()
         self.jump: Jump | None = None
         self.active = self.reach(k, targets) if targets else set(self.segs[k])
-        for each in self.segs[k]:
-            if each not in self.active:
-                self.skip(each, "not_on_branch")
+        for name in self.segs[k]:
+            if name not in self.active:
+                self.skip(name, "not_on_branch")
 
     def skip(self, step_id: str, why: str) -> None:
         if step_id not in self.results:
@@ -58,13 +58,13 @@ class PagePlan:
         if step_id not in self.active or step_id in {*self.done, *self.running}:
             return False
         blockers = self.steps[step_id].blocked_by
-        return all(each in self.done or each not in self.active for each in blockers)
+        return all(name in self.done or name not in self.active for name in blockers)
 
     def next(self) -> list[str]:
         """Return what starts now; nothing is to wait, or the end."""
         while self.status is None:
             if self.jump is None:
-                ready = [each for each in self.segs[self.seg] if self.is_ready(each)]
+                ready = [name for name in self.segs[self.seg] if self.is_ready(name)]
                 if start := ready[: self.most - len(self.running)]:
                     return start
             if self.running:
@@ -98,20 +98,20 @@ class PagePlan:
             self.enter(self.seg + 1, [])
 
     def go(self, jump: Jump) -> None:
-        numbers = sorted({self.of[each] for each in jump[2]})
-        groups = [(k, [each for each in jump[2] if self.of[each] == k]) for k in numbers]
+        numbers = sorted({self.of[name] for name in jump[2]})
+        groups = [(k, [name for name in jump[2] if self.of[name] == k]) for k in numbers]
         first, *self.later = groups
         self.said.append(f"jump {', '.join(sorted(jump[2], key=self.ids.index))}")
         self.move(*first)
 
     def move(self, k: int, targets: list[str]) -> None:
         if k != self.seg:
-            for each in self.segs[self.seg]:
-                if each in self.active:
-                    self.skip(each, "jumped_over")
+            for name in self.segs[self.seg]:
+                if name in self.active:
+                    self.skip(name, "jumped_over")
             for seg in self.segs[self.seg + 1 : k]:
-                for each in seg:
-                    self.skip(each, "jumped_over")
+                for name in seg:
+                    self.skip(name, "jumped_over")
         self.enter(k, targets)
 
     def settled(self, step_id: str, outcome: Outcome, targets: Sequence[str]) -> None:
@@ -121,9 +121,9 @@ class PagePlan:
         self.results[step_id] = outcome
         after = step.on_complete
         if outcome is Outcome.HARD or (outcome is Outcome.SOFT and step.on_error is None):
-            for each in sorted(self.running, key=self.ids.index):
-                self.results[each] = "aborted"
-                self.said.append(f"~{each}/{self.visits[each]}")
+            for name in sorted(self.running, key=self.ids.index):
+                self.results[name] = "aborted"
+                self.said.append(f"~{name}/{self.visits[name]}")
             self.running = []
             self.finish("error")
         elif outcome is Outcome.SOFT:
@@ -143,24 +143,24 @@ class PagePlan:
         return _RANK.index(jump[0]), self.ids.index(jump[1])
 
     def finish(self, status: str) -> None:
-        for each in self.ids:
-            self.skip(each, "flow_ended")
+        for name in self.ids:
+            self.skip(name, "flow_ended")
         self.status = status
         self.said.append(status)
 
 
 def segments(steps: Iterable[Step]) -> list[list[str]]:
     """P1: consecutive agent steps; every other step alone; `end: true` closes a segment."""
-    found: list[list[str]] = []
+    segments: list[list[str]] = []
     is_open = False
     for step in steps:
         is_agent = step.is_agent_work
         if is_open and is_agent:
-            found[-1].append(step.step_id)
+            segments[-1].append(step.step_id)
         else:
-            found.append([step.step_id])
+            segments.append([step.step_id])
         is_open = is_agent and not step.is_last
-    return found
+    return segments
 
 
 class Dice:
@@ -186,7 +186,7 @@ def any_flow(dice: Dice) -> Flow:
     ids = [f"s{number}" for number in range(2 + dice.below(8))]
     steps: list[Step] = []
     for step_id in ids:
-        agents = [each.step_id for each in steps if each.is_agent_work]
+        agents = [name.step_id for name in steps if name.is_agent_work]
         steps.append(_any_step(dice, step_id, ids, agents))
     return Flow(name="n", description="d", steps=tuple(steps), max_concurrent=1 + dice.below(4))
 

@@ -10,36 +10,36 @@ from tests.flows.examples import Answers
 
 def run(plan: Plan, answers: Answers, lasts: Mapping[str, int]) -> str:
     """Run a plan on a clock of its own; returns what happened, in the words of the examples."""
-    said: list[str] = []
+    message: list[str] = []
     ends: list[tuple[int, int, str]] = []
     now = begun = 0
     while plan.status is None:
         for step_id in plan.ready():
             begun += 1
-            said.append(f"+{step_id}/{plan.start(step_id)}")
+            message.append(f"+{step_id}/{plan.start(step_id)}")
             heapq.heappush(ends, (now + lasts.get(step_id, 1), begun, step_id))
         now, _, step_id = heapq.heappop(ends)
         visit = f"{step_id}/{plan.visits[step_id]}"
         answer = answers.get(visit, answers.get(step_id, []))
         outcome = answer if isinstance(answer, Outcome) else Outcome.SUCCESS
-        said.append(f"{'-' if outcome is Outcome.SUCCESS else '!'}{visit}")
+        message.append(f"{'-' if outcome is Outcome.SUCCESS else '!'}{visit}")
         notices = plan.settle(step_id, outcome, [] if isinstance(answer, Outcome) else answer)
-        said.extend(tell(plan, notices))
-    return " ".join(said)
+        message.extend(tell(plan, notices))
+    return " ".join(message)
 
 
 def tell(plan: Plan, notices: Sequence[Notice]) -> list[str]:
-    said: list[str] = []
+    message: list[str] = []
     for notice in notices:
         match notice:
             case Jumped(targets=targets):
-                said.append(f"jump {', '.join(targets)}")
+                message.append(f"jump {', '.join(targets)}")
             case Aborted(step_id=step_id):
-                said.append(f"~{step_id}/{plan.visits[step_id]}")
-            case Skipped(step_id=step_id, why=why) if said and said[-1].endswith(f"({why})"):
-                said[-1] = said[-1].replace(f" ({why})", f", {step_id} ({why})")
+                message.append(f"~{step_id}/{plan.visits[step_id]}")
+            case Skipped(step_id=step_id, why=why) if message and message[-1].endswith(f"({why})"):
+                message[-1] = message[-1].replace(f" ({why})", f", {step_id} ({why})")
             case Skipped(step_id=step_id, why=why):
-                said.append(f"skip {step_id} ({why})")
+                message.append(f"skip {step_id} ({why})")
             case FlowEnded(status=status):
-                said.append(status)
-    return said
+                message.append(status)
+    return message

@@ -104,8 +104,8 @@ def test_the_first_check_of_the_seed() -> None:
 @pytest.mark.parametrize("name", SEED_CHECKS)
 def test_the_other_checks_of_the_seed(name: str) -> None:
     """Seed: "Validation checks performed"."""
-    steps, wanted = SEED_CHECKS[name]
-    assert found_in(steps) == wanted
+    steps, expected = SEED_CHECKS[name]
+    assert found_in(steps) == expected
 
 
 @pytest.mark.parametrize("name", [name for name in WORKED if name not in {"W5", "W10"}])
@@ -162,8 +162,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_a_flow_is_checking_it_only_says_so(text: str) -> None:
-    said = finding_lines(check_flow(read_flow(text, "flows/demo.yaml"), SEED))
-    assert any("error" in each for each in said)
+    message = finding_lines(check_flow(read_flow(text, "flows/demo.yaml"), SEED))
+    assert any("error" in each for each in message)
 
 
 def test_a_flow_that_lies_nowhere_can_be_checked() -> None:
@@ -193,9 +193,9 @@ def test_two_hundred_steps_are_checked_at_once() -> None:
     read = read_flow(TOP + many(200), "flows/demo.yaml")
     clock = SystemClock()
     started = clock.monotonic()
-    found = check_flow(read, SEED)
+    reported = check_flow(read, SEED)
     assert clock.monotonic() - started < 0.5
-    assert found == []
+    assert reported == []
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,6 @@ def test_two_hundred_steps_are_checked_at_once() -> None:
 )
 def test_of_more_findings_than_anybody_reads_a_thousand_are_told(text: str) -> None:
     """And the flow cannot run, whatever the others are."""
-    found = check_flow(read_flow(text), SEED)
-    assert len(found) <= 1_001
-    assert "too-many-findings" in {each.code for each in found}
+    reported = check_flow(read_flow(text), SEED)
+    assert len(reported) <= 1_001
+    assert "too-many-findings" in {each.code for each in reported}

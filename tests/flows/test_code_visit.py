@@ -19,7 +19,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.ledger import Ledger
-from penstock.flows.code_visit import conclude, enter, wanted
+from penstock.flows.code_visit import conclude, enter, expected_result
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
 from penstock.flows.steps.kind import CodeEnvironment
@@ -48,14 +48,14 @@ async def pursue(
         registry = Registry([*bench.invoker.registry, tool])
         return Invoker(registry, Rules(()), bench.resources, world=bench.world)
 
-    given = CodeVisit(
+    visit = CodeVisit(
         step=STEP,
         inputs={"n": 1},
         task="t",
         frame=CallPath(f"{bench.ledger.task.task_id}/count/1"),
         profile=LOCAL_PROFILE,
     )
-    return await enter(replace(given, **more), ledger or bench.ledger, code_environment, door)
+    return await enter(replace(visit, **more), ledger or bench.ledger, code_environment, door)
 
 
 async def test_a_visit_is_settled_once(code_environment: CodeEnvironment) -> None:
@@ -211,4 +211,4 @@ def test_an_error_of_the_module_is_one_of_its_step(
     ],
 )
 def test_the_expected_result_is_described_in_words(step: Code, words: str) -> None:
-    assert wanted(step) == words
+    assert expected_result(step) == words

@@ -16,9 +16,9 @@ def test_forks_conditionals_and_decisions_are_routers() -> None:
 
 
 def test_steps_are_found_by_their_ids_in_the_order_of_the_file() -> None:
-    found: Flow = flow(*W3)
-    assert list(found.by_id) == ["plan", "build", "docs", "notes", "check", "repair"]
-    assert found.by_id["build"] is W3[1]
+    definition: Flow = flow(*W3)
+    assert list(definition.by_id) == ["plan", "build", "docs", "notes", "check", "repair"]
+    assert definition.by_id["build"] is W3[1]
 
 
 def test_a_step_yields_its_jumps_with_the_field_that_names_each() -> None:

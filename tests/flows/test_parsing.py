@@ -35,7 +35,7 @@ def test_each_required_field_is_missed(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "wanted"),
+    ("field", "expected"),
     [
         (
             "max_concurrent: 0",
@@ -102,12 +102,12 @@ def test_each_required_field_is_missed(field: str) -> None:
         ("inputs: {a-b: {type: string}}", 'bad-input-name: input "a-b" must be an identifier'),
     ],
 )
-def test_a_field_of_the_flow_that_is_wrong(field: str, wanted: str) -> None:
-    assert findings_of(f"{field}\n{REST}") == [f"1 error {wanted}"]
+def test_a_field_of_the_flow_that_is_wrong(field: str, expected: str) -> None:
+    assert findings_of(f"{field}\n{REST}") == [f"1 error {expected}"]
 
 
 @pytest.mark.parametrize(
-    ("field", "wanted"),
+    ("field", "expected"),
     [
         ("auto_end: x", 'no-effect: "auto_end" is accepted and has no effect'),
         ("step: x", 'unknown-field: unknown field "step" in the flow; did you mean "steps"?'),
@@ -117,13 +117,13 @@ def test_a_field_of_the_flow_that_is_wrong(field: str, wanted: str) -> None:
         ),
     ],
 )
-def test_a_field_of_the_flow_that_is_only_odd(field: str, wanted: str) -> None:
-    assert findings_of(f"{field}\n{REST}") == [f"1 warning {wanted}"]
+def test_a_field_of_the_flow_that_is_only_odd(field: str, expected: str) -> None:
+    assert findings_of(f"{field}\n{REST}") == [f"1 warning {expected}"]
     assert read_flow(f"{field}\n{REST}").flow is not None
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("name: 3\ndescription: d", '1 error wrong-type: "name" must be text, found number 3'),
         (
@@ -132,12 +132,12 @@ def test_a_field_of_the_flow_that_is_only_odd(field: str, wanted: str) -> None:
         ),
     ],
 )
-def test_a_required_field_that_is_wrong(text: str, wanted: str) -> None:
-    assert findings_of(text + STEP) == [wanted]
+def test_a_required_field_that_is_wrong(text: str, expected: str) -> None:
+    assert findings_of(text + STEP) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         ("steps: []", 'bad-value: "steps" must be a list of at least one step, found array []'),
         ("steps: {}", 'wrong-type: "steps" must be a list of at least one step, found object {}'),
@@ -149,8 +149,8 @@ def test_a_required_field_that_is_wrong(text: str, wanted: str) -> None:
         ),
     ],
 )
-def test_steps_are_a_list_of_one_to_a_thousand(steps: str, wanted: str) -> None:
-    assert findings_of(f"name: x\ndescription: d\n{steps}") == [f"3 error {wanted}"]
+def test_steps_are_a_list_of_one_to_a_thousand(steps: str, expected: str) -> None:
+    assert findings_of(f"name: x\ndescription: d\n{steps}") == [f"3 error {expected}"]
 
 
 def test_everything_that_may_stand_there_is_read() -> None:
@@ -193,7 +193,7 @@ ALIAS = "anchors, aliases, merge keys and tags are not allowed in a manifest"
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("", ["1 error yaml-not-mapping: a manifest must be a mapping, found null"]),
         ("- 3", ["1 error yaml-not-mapping: a manifest must be a mapping, found array [3]"]),
@@ -244,8 +244,8 @@ ALIAS = "anchors, aliases, merge keys and tags are not allowed in a manifest"
         ),
     ],
 )
-def test_what_is_no_flow_is_a_finding(text: str | bytes, wanted: list[str]) -> None:
-    assert findings_of(text)[: len(wanted)] == wanted
+def test_what_is_no_flow_is_a_finding(text: str | bytes, expected: list[str]) -> None:
+    assert findings_of(text)[: len(expected)] == expected
     assert read_flow(text).flow is None
 
 
@@ -310,7 +310,7 @@ ONE_STEP = "- {id: a, agent: b}\n"
 
 
 @pytest.mark.parametrize(
-    ("inputs", "wanted"),
+    ("inputs", "expected"),
     [
         ("", ()),
         ("{}", ()),
@@ -329,25 +329,25 @@ ONE_STEP = "- {id: a, agent: b}\n"
         ),
     ],
 )
-def test_inputs_of_a_run_have_types(inputs: str, wanted: tuple[RunInput, ...]) -> None:
+def test_inputs_of_a_run_have_types(inputs: str, expected: tuple[RunInput, ...]) -> None:
     flow = read_flow(f"inputs: {inputs}\n{TOP}{ONE_STEP}", "flows/demo.yaml").flow
     assert flow is not None
-    assert flow.inputs == wanted
+    assert flow.inputs == expected
 
 
 @pytest.mark.parametrize("inputs", ["3", "[a]", "{a: 1}", "{a: {}}", "{1: {type: string}}"])
 def test_other_inputs_are_refused(inputs: str) -> None:
-    said = finding_lines(
+    message = finding_lines(
         read_flow(f"inputs: {inputs}\n{TOP}{ONE_STEP}", "flows/demo.yaml").findings
     )
-    assert [each.split()[:2] for each in said] == [["1", "error"]]
+    assert [each.split()[:2] for each in message] == [["1", "error"]]
 
 
 def test_an_input_that_a_chat_takes_for_the_task_is_warned_of() -> None:
     """19: `/dom:apply TEXT` starts with task TEXT; "`input.task` and the rest of `input`"."""
     text = f"{TOP}{ONE_STEP}inputs:\n  task: {{type: string, required: true}}\n"
-    (said,) = finding_lines(read_flow(text, "flows/demo.yaml").findings)
-    assert said == (
+    (message,) = finding_lines(read_flow(text, "flows/demo.yaml").findings)
+    assert message == (
         '6 warning task-input: input "task" cannot be given in a chat: '
         'the task of the run is meant there; give it another name, or read "${{task}}"'
     )

@@ -72,8 +72,8 @@ def test_names_are_only_names(name: str) -> None:
     tags = {each.tag.removeprefix(SVG) for each in picture.iter()}
     assert tags == {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text"}
     assert not any(key.startswith("on") for each in picture.iter() for key in each.attrib)
-    said = "".join(picture.itertext())
-    assert not set("\u202e\u2066\n") & set(said.replace("\n", "", said.count("\n")))
+    message = "".join(picture.itertext())
+    assert not set("\u202e\u2066\n") & set(message.replace("\n", "", message.count("\n")))
     assert any(each.text and "�" in each.text for each in picture.iter()) == ("\u202e" in name)
 
 

@@ -42,9 +42,9 @@ async def test_two_steps_in_parallel_and_their_join() -> None:
     assert envelope.ok
     result = envelope.output
     assert (result["status"], result["stepCount"]) == ("success", 3)
-    wanted = "look at the web done, look at the code done"
-    assert result["results"]["report"]["summary"] == f"{wanted} done"
-    assert result["lastResult"]["summary"] == f"{wanted} done"
+    expected = "look at the web done, look at the code done"
+    assert result["results"]["report"]["summary"] == f"{expected} done"
+    assert result["lastResult"]["summary"] == f"{expected} done"
 
 
 W9 = """
@@ -230,10 +230,10 @@ async def test_readers_see_an_iteration_before_the_judge_is_asked() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(LOOPED)))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
-        (told,) = await told_in(runtime, "flow_loop_iteration")
+        (event,) = await told_in(runtime, "flow_loop_iteration")
         records = await runtime.parts.storage.log.read(LogId(RUN))
     assert envelope.output["status"] == "error"
-    assert told == {
+    assert event == {
         "stepId": "again",
         "iteration": 1,
         "maxIterations": 1,
@@ -258,8 +258,8 @@ async def test_a_way_back_of_a_decision_names_its_target_also_when_it_is_not_tak
     place = MemoryStorage(flows=flows_of(demo=steps(BACK)))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
-        told = await told_in(runtime, "flow_loop_iteration")
-    assert [(each["iteration"], each["loopTarget"], each["forced"]) for each in told] == [
+        events = await told_in(runtime, "flow_loop_iteration")
+    assert [(each["iteration"], each["loopTarget"], each["forced"]) for each in events] == [
         (1, "make", False),
         (2, "make", True),
     ]

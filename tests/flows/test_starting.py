@@ -32,9 +32,9 @@ def start_of(text: str, *, no_shell: str = "", **asked: Any) -> RunStart | Rejec
 
 def test_a_run_keeps_the_texts_that_it_started_with() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
-    found = start_of(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
-    assert isinstance(found, RunStart)
-    started = found.started
+    start = start_of(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
+    assert isinstance(start, RunStart)
+    started = start.started
     assert started.texts == {"flows/f.yaml": HEAD + INPUTS + STEPS}
     assert (started.task, started.inputs, started.autonomous) == ("t", {"n": 2}, True)
     assert started.max_concurrent == 2
@@ -44,11 +44,11 @@ def test_a_run_keeps_the_texts_that_it_started_with() -> None:
 @pytest.mark.parametrize(("why", "begins"), [("shell steps are off", False), ("", True)])
 def test_a_flow_with_a_shell_step_needs_shell_steps_on(why: str, begins: bool) -> None:
     """Rejected: the run never began: … shell switched off (section 18)."""
-    found = start_of("steps:\n  - {id: a, agent: x}\n  - {id: sh, command: make}\n", no_shell=why)
-    assert isinstance(found, RunStart) is begins
-    if isinstance(found, Rejection):
-        assert found.code == "FLOW_INVALID"
-        assert found.reason == "the flow \"/f\" has the shell step 'sh', and shell steps are off"
+    start = start_of("steps:\n  - {id: a, agent: x}\n  - {id: sh, command: make}\n", no_shell=why)
+    assert isinstance(start, RunStart) is begins
+    if isinstance(start, Rejection):
+        assert start.code == "FLOW_INVALID"
+        assert start.reason == "the flow \"/f\" has the shell step 'sh', and shell steps are off"
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_a_run_that_cannot_start_has_a_reason(
     text: str, asked: dict[str, Any], code: str, reason: str
 ) -> None:
     """Rejected: the run never began."""
-    found = start_of(text, **asked)
-    assert isinstance(found, Rejection)
-    assert found.code == code
-    assert found.reason.startswith(reason)
+    start = start_of(text, **asked)
+    assert isinstance(start, Rejection)
+    assert start.code == code
+    assert start.reason.startswith(reason)
 
 
 FLOW = Flow(
@@ -98,16 +98,16 @@ FLOW = Flow(
 
 
 @pytest.mark.parametrize(
-    ("given", "values"),
+    ("inputs", "values"),
     [
         ({"where": "here"}, {"where": "here", "count": 3}),
         ({"where": "", "count": 0, "deep": False}, {"where": "", "count": 0, "deep": False}),
     ],
 )
 def test_what_fits_is_taken_with_the_defaults(
-    given: dict[str, Any], values: dict[str, Any]
+    inputs: dict[str, Any], values: dict[str, Any]
 ) -> None:
-    assert run_inputs(FLOW, given) == (values, [])
+    assert run_inputs(FLOW, inputs) == (values, [])
 
 
 def test_every_problem_is_reported_at_once() -> None:

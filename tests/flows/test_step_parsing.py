@@ -21,7 +21,7 @@ def test_the_second_check_of_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted"),
+    ("fields", "expected"),
     [
         ("agent: b", ["missing-id: step 1 has no id"]),
         ("id: '', agent: b", ["missing-id: step 1 has no id"]),
@@ -168,12 +168,12 @@ def test_the_second_check_of_the_seed() -> None:
         ),
     ],
 )
-def test_a_step_that_is_wrong(fields: str, wanted: list[str]) -> None:
-    assert findings_of_step(fields) == [f"4 error {each}" for each in wanted]
+def test_a_step_that_is_wrong(fields: str, expected: list[str]) -> None:
+    assert findings_of_step(fields) == [f"4 error {each}" for each in expected]
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted"),
+    ("fields", "expected"),
     [
         ("id: a, agent: b, reads: [c]", 'no-effect: "reads" is accepted and has no effect'),
         (
@@ -227,15 +227,15 @@ def test_a_step_that_is_wrong(fields: str, wanted: list[str]) -> None:
         ),
     ],
 )
-def test_a_step_that_is_only_odd(fields: str, wanted: str) -> None:
-    assert findings_of_step(fields) == [f"4 warning {wanted}"]
+def test_a_step_that_is_only_odd(fields: str, expected: str) -> None:
+    assert findings_of_step(fields) == [f"4 warning {expected}"]
     assert read(f"- {{{fields}}}").flow is not None
 
 
 def test_a_fork_by_its_type_has_no_check() -> None:
     """`{id, type: fork, check}` -> fork with `field-of-other-type`."""
-    said = findings_of_step("id: a, type: fork, check: b, question: q, branches: {x: a}")
-    assert said == [
+    message = findings_of_step("id: a, type: fork, check: b, question: q, branches: {x: a}")
+    assert message == [
         (
             '4 warning field-of-other-type: field "check" does nothing in step "a" of type fork; '
             "it belongs to conditional"
@@ -285,7 +285,7 @@ def test_every_field_of_a_fork() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
         ("", ("a, b", "c")),
         (", options: 'a, b'", ("a, b",)),
@@ -293,12 +293,12 @@ def test_every_field_of_a_fork() -> None:
         (", options: [c]", ("c",)),
     ],
 )
-def test_options_are_a_list_or_one_text(options: str, wanted: tuple[str, ...]) -> None:
+def test_options_are_a_list_or_one_text(options: str, expected: tuple[str, ...]) -> None:
     """The whole text if it is a branch name, else split at commas; default the branch names."""
     fields = f"id: f, question: q, branches: {{'a, b': x, c: y}}{options}"
-    assert step_of(fields).options == wanted
-    found = option_items(read(f"- {{{fields}}}").steps[0].node)
-    assert tuple(text for text, _ in found) == (wanted if options else ())
+    assert step_of(fields).options == expected
+    items = option_items(read(f"- {{{fields}}}").steps[0].node)
+    assert tuple(text for text, _ in items) == (expected if options else ())
 
 
 def test_the_new_name_wins_over_the_old_one() -> None:

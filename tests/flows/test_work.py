@@ -181,8 +181,8 @@ def _unread(record: Record) -> Record:
     return replace(record, event=replace(event, texts={event.file: "steps: ["}))
 
 
-@pytest.mark.parametrize("wanted", ["an answer", "an end"])
-async def test_a_run_with_an_unreadable_stored_flow_ends(wanted: str) -> None:
+@pytest.mark.parametrize("expected", ["an answer", "an end"])
+async def test_a_run_with_an_unreadable_stored_flow_ends(expected: str) -> None:
     """A later version may parse flows differently; every run can still be ended."""
     clock = SystemClock()
     log = Unreadable(clock)
@@ -194,7 +194,7 @@ async def test_a_run_with_an_unreadable_stored_flow_ends(wanted: str) -> None:
     log.is_later = True
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
-        if wanted == "an end":
+        if expected == "an end":
             await runtime.cancel(RUN)
         else:
             await runtime.answer(asked.question.question_id, {"value": "Yes"})
@@ -202,7 +202,7 @@ async def test_a_run_with_an_unreadable_stored_flow_ends(wanted: str) -> None:
     assert reply is not None
     assert reply.error is not None
     assert reply.envelope is not None
-    result, status = reply.envelope.output, "aborted" if wanted == "an end" else "error"
+    result, status = reply.envelope.output, "aborted" if expected == "an end" else "error"
     assert (result["runId"], result["status"], result["task"]) == (RUN, status, "the task")
 
 

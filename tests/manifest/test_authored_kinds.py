@@ -37,7 +37,7 @@ def test_a_list_may_be_written_as_one_string(
     home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value).at("blockedBy")
     assert [(text, place.line) for text, place in named_items(node)] == expected
-    assert Names(wanted="names").read(node) == tuple(text for text, _ in expected)
+    assert Names(expected="names").read(node) == tuple(text for text, _ in expected)
 
 
 def test_a_suggestion_is_made_only_for_a_near_name() -> None:

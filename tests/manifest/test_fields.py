@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.manifest.fields import Field, Node, found, read_fields
+from penstock.manifest.fields import Field, Node, described, read_fields
 from penstock.manifest.files import ManifestFolder
 from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.yaml_document import SourceRange, parse_yaml
@@ -27,7 +27,7 @@ FOUND: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("value", "message"), FOUND, ids=range(len(FOUND)))
 def test_a_found_value_is_shown_with_its_type_and_start(value: Any, message: str) -> None:
     """`{found}` is a JSON type and the value cut to 60 characters."""
-    assert found(value) == message
+    assert described(value) == message
 
 
 FIELDS = (

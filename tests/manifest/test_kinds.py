@@ -26,14 +26,14 @@ from tests.kit.manifests import findings, tool
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
     (Text(least=1, most=3), ["a", "abc"], ["", "abcd", 1, None, [], {}]),
     (Text(most_bytes=3), ["", "ä"], ["ää"]),
-    (NonEmptyText(wanted="a label"), ["a b"], ["", " a", "a ", "x" * 129, 1]),
+    (NonEmptyText(expected="a label"), ["a b"], ["", " a", "a ", "x" * 129, 1]),
     (Id(noun="tool"), ["a", "_1.-"], ["1", "a b", None, True]),
     (Integer(low=1, high=3), [1, 3], [0, 4, 1.0, "1", True, None]),
     (Number(low=1, high=3), [1, 1.5, 3], [0.9, 3.1, "2", False]),
     (Boolean(), [True, False], [0, "true", None]),
     (OneOf(words=("a", "b")), ["a"], ["c", "", 1, ["a"]]),
-    (ListOf(item=Boolean(), wanted="flags", most=2), [[], [True]], [[True] * 3, "x", {}]),
-    (SetOf(words=("a", "b"), wanted="some"), [["a"], ["b", "a"]], [[], ["a", "a"], [["a"]], "a"]),
+    (ListOf(item=Boolean(), expected="flags", most=2), [[], [True]], [[True] * 3, "x", {}]),
+    (SetOf(words=("a", "b"), expected="some"), [["a"], ["b", "a"]], [[], ["a", "a"], [["a"]], "a"]),
     (RecordKind(fields=(), build=from_fields(dict)), [{}, {"x-a": 1}], [[], "a", None]),
 ]
 
@@ -59,7 +59,7 @@ def test_a_kind_returns_a_valid_value_and_reports_an_invalid_one(
 
 def test_the_valid_items_of_a_list_are_kept() -> None:
     listed = node([True, 5, False])
-    assert ListOf(item=Boolean(), wanted="flags", most=3).read(listed) == (True, False)
+    assert ListOf(item=Boolean(), expected="flags", most=3).read(listed) == (True, False)
     assert [each.message for each in listed.document.problems] == [
         '"k[1]" must be true or false, found number 5'
     ]

@@ -261,7 +261,7 @@ def test_a_handbook_is_no_skill(tmp_path: Path) -> None:
 
 
 def test_every_field_says_what_it_means() -> None:
-    assert all(each.meaning.endswith(".") and each.kind.wanted for each in FIELDS)
+    assert all(each.meaning.endswith(".") and each.kind.expected for each in FIELDS)
 
 
 def manifest(

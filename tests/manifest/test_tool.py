@@ -276,4 +276,4 @@ def test_a_description_is_neither_empty_nor_too_long(tmp_path: Path, text: str) 
 
 
 def test_every_field_says_what_it_means() -> None:
-    assert all(each.meaning.endswith(".") and each.kind.wanted for each in FIELDS)
+    assert all(each.meaning.endswith(".") and each.kind.expected for each in FIELDS)

@@ -127,8 +127,8 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
         if "branch" in values and not self._choice.problems(branch):
             return None
         expected = "a list of" if self.is_multiple else "one of"
-        found = quoted(branch) if "branch" in values else "nothing"
-        return f"branch must be {expected} {', '.join(self.branches)}; found {found}"
+        answered = quoted(branch) if "branch" in values else "nothing"
+        return f"branch must be {expected} {', '.join(self.branches)}; found {answered}"
 
     def _result(self, values: Mapping[str, Any], *, has_failed: bool) -> StepResult:
         names = sorted(output.name for output in self.outputs)

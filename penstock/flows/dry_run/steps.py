@@ -126,7 +126,7 @@ class SimulatedTools(Struct, frozen=True):
 
         environment = AgentEnvironment(
             get_agent=lambda name: simulated_agent(self.get_agent(name)),
-            model=lambda agent, wanted: ScriptedModel(reply, record=False),
+            model=lambda agent, expected: ScriptedModel(reply, record=False),
             materials=NoMaterials(),
         )
         return AgentSessions(environment, self.invoker, world=self.world, bus=Bus())

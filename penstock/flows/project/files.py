@@ -80,16 +80,16 @@ class FlowFiles(Struct):
 
 def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
     """Find the flows of a project and of its packages."""
-    found = FlowFiles()
-    found.diagnostics += filter(None, (escape_of(root, each) for each in FOLDERS))
-    _add(found, _tier(_local(root)))
-    _add(found, _tier((package, "", Tier.PACKAGE) for package in packages))
-    return found
+    flows = FlowFiles()
+    flows.diagnostics += filter(None, (escape_of(root, each) for each in FOLDERS))
+    _add(flows, _tier(_local(root)))
+    _add(flows, _tier((package, "", Tier.PACKAGE) for package in packages))
+    return flows
 
 
-def local_by_path(found: FlowFiles) -> dict[str, FlowFile]:
+def local_by_path(flows: FlowFiles) -> dict[str, FlowFile]:
     """Return the flows of the project itself, by path. Packages may have equal paths."""
-    local = (file for _, file in sorted(found.files.items()) if file.tier is Tier.LOCAL)
+    local = (file for _, file in sorted(flows.files.items()) if file.tier is Tier.LOCAL)
     return {file.path: file for file in local}
 
 
@@ -108,9 +108,9 @@ def hides(file: FlowFile, other: FlowFile) -> bool:
 
 def built_in_flows() -> FlowFiles:
     """Find the built-in flows."""
-    found = FlowFiles()
-    _add(found, _tier([(BUILT_IN, "", Tier.BUILT_IN)]))
-    return found
+    flows = FlowFiles()
+    _add(flows, _tier([(BUILT_IN, "", Tier.BUILT_IN)]))
+    return flows
 
 
 def read_flow_file(file: FlowFile) -> ParsedFlow:
@@ -266,7 +266,7 @@ def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
+def _add(flows: FlowFiles, candidates: Iterable[_Candidate]) -> None:
     """Add the files of a tier. Commands of earlier tiers stay; that is not reported."""
     own: dict[str, FlowFile] = {}
     for count, candidate in enumerate(candidates, 1):
@@ -274,22 +274,22 @@ def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
             message = (
                 f"there are more than {MOST_FILES} flow files; this one and others are not read"
             )
-            found.diagnostics.append(_finding("too-many-files", message, candidate.file))
+            flows.diagnostics.append(_finding("too-many-files", message, candidate.file))
             break
         if candidate.escape:
-            found.diagnostics += [candidate.escape] if candidate.file.tier is Tier.LOCAL else []
+            flows.diagnostics += [candidate.escape] if candidate.file.tier is Tier.LOCAL else []
             continue
         bad = _bad_part(candidate.parts)
         if bad is not None:
-            found.diagnostics.append(_bad_name(candidate.file, bad))
+            flows.diagnostics.append(_bad_name(candidate.file, bad))
         elif first := own.get(candidate.file.command):
             message = f'flow "/{first.command}" hides the one in {candidate.file.name}'
-            found.diagnostics.append(_finding("hidden", message, first, Severity.WARNING))
+            flows.diagnostics.append(_finding("hidden", message, first, Severity.WARNING))
         else:
             own[candidate.file.command] = candidate.file
             if candidate.file.command in RESERVED:
-                found.diagnostics.append(_reserved(candidate.file))
-    found.files = own | found.files
+                flows.diagnostics.append(_reserved(candidate.file))
+    flows.files = own | flows.files
 
 
 def _bad_name(file: FlowFile, part: str) -> Diagnostic:

@@ -47,7 +47,7 @@ from penstock.flows.project.library import (
 )
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.steps.kind import CONFIG
-from penstock.manifest.fields import Invalid, Node, found
+from penstock.manifest.fields import Invalid, Node, described
 from penstock.manifest.files import NOWHERE, UnreadReason, read_bounded, walk
 from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
 from penstock.resources.project.globs import glob
@@ -159,10 +159,10 @@ class ProjectFlows:
             return ()
         root = FlowRoot(folder, source.root)
         for place in places:
-            found = self._files(folder, place) if is_glob(place) else [place]
-            if found is None:
+            candidates = self._files(folder, place) if is_glob(place) else [place]
+            if candidates is None:
                 return [_too_many(source, place, self._most_seen)]
-            flows = [each for each in matches(place, found) if root.flow_at(each) is not None]
+            flows = [each for each in matches(place, candidates) if root.flow_at(each) is not None]
             if flows:
                 return [self._source(file_at(each, folder, source.root), root) for each in flows]
         return ()
@@ -288,7 +288,9 @@ def _too_many(source: FlowSource, place: str, limit: int) -> FlowSource:
 def _read_constants(document: Document) -> Constants:
     value = document.value
     if not document.problems and not isinstance(value, dict | None):
-        document.problem("yaml-not-mapping", f"must be {CONFIG.wanted}, found {found(value)}", _TOP)
+        document.problem(
+            "yaml-not-mapping", f"must be {CONFIG.expected}, found {described(value)}", _TOP
+        )
     if document.problems:
         return Constants(diagnostics=document.problems)
     values = CONFIG.read(Node(document=document, home=NOWHERE, what="the file", value=value))

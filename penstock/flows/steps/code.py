@@ -142,8 +142,8 @@ _MODULE = (
     step_field("timeout", AuthoredInteger(low=1, high=3_600_000)),
     OUTPUTS,
     step_field("target", TEXT),
-    step_field("tools", Names(wanted="a list of tool names")),
-    step_field("egress", Names(wanted="a list of hosts", is_split=False)),
+    step_field("tools", Names(expected="a list of tool names")),
+    step_field("egress", Names(expected="a list of hosts", is_split=False)),
     INPUTS,
 )
 KIND = StepKind(

@@ -256,7 +256,7 @@ KIND = StepKind(
         needed(step_field("question", TEXT)),
         MAX_ITERATIONS,
         needed(BRANCHES),
-        step_field(OPTIONS, Names(wanted="a list of texts", is_split=True)),
+        step_field(OPTIONS, Names(expected="a list of texts", is_split=True)),
         step_field("multiSelect", FLAG, "is_multiple"),
         step_field("allowCustom", FLAG, "allows_custom"),
         step_field("allowNotes", FLAG, "allows_notes"),

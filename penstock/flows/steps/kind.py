@@ -47,26 +47,26 @@ LoadModule = Callable[[str, Files], LoadResult]
 class MappingOf(Struct, frozen=True, kw_only=True):
     """A mapping of names to values. Names are text as written."""
 
-    wanted: str
+    expected: str
     fits: Callable[[Any], bool]
-    item_wanted: str
+    item_expected: str
 
     def read(self, node: Node) -> dict[str, Any] | Invalid:
         """Return the valid values. A missing value is an empty mapping."""
         if node.value is None:
             return {}
         if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
+            return node.wrong_type(self.expected)
         for name, value in node.value.items():
             if not self.fits(value):
-                node.at(name).wrong_type(self.item_wanted)
+                node.at(name).wrong_type(self.item_expected)
         return {name: value for name, value in node.value.items() if self.fits(value)}
 
 
 class LenientBoolean(Struct, frozen=True, kw_only=True):
     """A boolean, also as text."""
 
-    wanted: str = "true or false"
+    expected: str = "true or false"
 
     def read(self, node: Node) -> bool | Invalid:
         """Return the value."""
@@ -78,14 +78,14 @@ class LenientBoolean(Struct, frozen=True, kw_only=True):
 class RetryKind(Struct, frozen=True, kw_only=True):
     """Retries: `true`, or the number of attempts and the delay."""
 
-    wanted: str = "true or {attempts, delay}"
+    expected: str = "true or {attempts, delay}"
 
     def read(self, node: Node) -> StepRetry | Invalid:
         """Return the retry policy."""
         if node.value is True:
             return StepRetry()
         if not isinstance(node.value, dict):
-            return node.bad_value(self.wanted) if node.value is False else self._other(node)
+            return node.bad_value(self.expected) if node.value is False else self._other(node)
         warn_unknown(node, ("attempts", "delay"), "retry")
         tries = StepRetry()
         attempts = part(
@@ -95,13 +95,13 @@ class RetryKind(Struct, frozen=True, kw_only=True):
         return StepRetry(attempts, delay)
 
     def _other(self, node: Node) -> Invalid:
-        return node.wrong_type(self.wanted)
+        return node.wrong_type(self.expected)
 
 
 class IgnoredValue(Struct, frozen=True, kw_only=True):
     """A value without effect."""
 
-    wanted: str = "anything"
+    expected: str = "anything"
 
     def read(self, node: Node) -> Any:
         """Return the value."""
@@ -118,17 +118,17 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-TEXTS = MappingOf(wanted="a mapping of texts", fits=is_text, item_wanted="text")
-TARGETS = MappingOf(wanted="a mapping of step ids", fits=is_text, item_wanted="a step id")
+TEXTS = MappingOf(expected="a mapping of texts", fits=is_text, item_expected="text")
+TARGETS = MappingOf(expected="a mapping of step ids", fits=is_text, item_expected="a step id")
 CONFIG = MappingOf(
-    wanted="a mapping of texts, numbers and booleans",
+    expected="a mapping of texts, numbers and booleans",
     fits=is_plain,
-    item_wanted="text, a number or a boolean",
+    item_expected="text, a number or a boolean",
 )
 MOST_ITERATIONS = 1000
-TEXT = Text(wanted="text")
-STEP_ID = Text(wanted="a step id")
-AGENT_NAME = Text(wanted="an agent name")
+TEXT = Text(expected="text")
+STEP_ID = Text(expected="a step id")
+AGENT_NAME = Text(expected="an agent name")
 FLAG = Boolean()
 COMMON = ("id", "type")
 """Fields of every step; they are read first."""
@@ -157,11 +157,11 @@ def needed(field: StepField) -> StepField:
 
 
 BLOCKED_BY = step_field(
-    "blockedBy", Names(wanted="a list of step ids", item_wanted="a step id"), "blocked_by"
+    "blockedBy", Names(expected="a list of step ids", item_expected="a step id"), "blocked_by"
 )
 AGENT = step_field("agent", AGENT_NAME)
 TASK = step_field("task", TEXT)
-MODEL = step_field("model", Text(wanted="a model name"))
+MODEL = step_field("model", Text(expected="a model name"))
 MAX_ITERATIONS = step_field("max_iterations", AuthoredInteger(low=1, high=MOST_ITERATIONS))
 BRANCHES = step_field("branches", TARGETS)
 OUTPUTS = step_field("outputs", Outputs())

@@ -93,8 +93,8 @@ async def test_a_call_with_an_invalid_name_is_refused_and_the_agent_continues(na
     model = ScriptedModel([call(name), finish("done")])
     envelope = await run_flow("  - {id: web, agent: scout}", model)
     assert envelope.output["status"] == "success"
-    (told,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
-    assert "TOOL_NOT_FOUND" in told.content
+    (message,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
+    assert "TOOL_NOT_FOUND" in message.content
 
 
 async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:
@@ -117,7 +117,7 @@ async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "window", "wanted"),
+    ("message", "window", "expected"),
     [
         ("", None, 8192),
         ("", 1_000_000, 8192),
@@ -128,13 +128,13 @@ async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
     ],
 )
 def test_an_agent_of_a_flow_writes_as_much_as_files_need(
-    said: str, window: int | None, wanted: int
+    message: str, window: int | None, expected: int
 ) -> None:
     """`limits.agent_reply_tokens`, where its file does not say it; a quarter of a window."""
-    settings = said and f"settings: {{llm_max_tokens: {said}}}\n"
+    settings = message and f"settings: {{llm_max_tokens: {message}}}\n"
     read = parse_agent(f"---\nname: a\ndescription: d\ntools:\n{settings}---\n", "agents/a.md")
     assert read.agent is not None
-    assert with_room(read.agent, window, max_reply=8192).llm_max_tokens == wanted
+    assert with_room(read.agent, window, max_reply=8192).llm_max_tokens == expected
 
 
 async def test_the_size_of_a_reply_is_limited() -> None:
@@ -158,8 +158,8 @@ async def test_a_role_that_is_not_set_causes_one_warning_per_run() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(ROLES)))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
-        (told,) = await told_in(runtime, "flow_warning")
-    assert told["message"].startswith("the model role @planning is not set: ")
+        (warning,) = await told_in(runtime, "flow_warning")
+    assert warning["message"].startswith("the model role @planning is not set: ")
 
 
 TWO = """
@@ -190,8 +190,8 @@ AGENT = Agent("a", settings=SETTINGS, profile=FULL)
 def asks(request: ModelRequest) -> ScriptedReply:
     """Ask, then look, then finish, as the tools of the first agent allow."""
     asked = call("ask_user", question="Now?", type="confirm")
-    told = [each for each in request.messages if type(each).__name__ == "ToolMessage"]
-    return [asked, call("look"), finish("asked", n=3)][len(told)]
+    results = [each for each in request.messages if type(each).__name__ == "ToolMessage"]
+    return [asked, call("look"), finish("asked", n=3)][len(results)]
 
 
 @pytest.mark.parametrize("left", [None, EDITED], ids=["deleted", "edited"])
@@ -220,9 +220,9 @@ def test_a_stored_agent_profile_reads_back() -> None:
     began = AgentStarted(
         agent="a", message="m", system="s", agent_hash="ab", charter=kept_of(AGENT, "high")
     )
-    found = kept_agent(began, None)
-    assert found is not None
-    assert (found.name, found.profile, found.settings) == ("a", FULL, SETTINGS)
+    agent = kept_agent(began, None)
+    assert agent is not None
+    assert (agent.name, agent.profile, agent.settings) == ("a", FULL, SETTINGS)
 
 
 def test_a_log_without_a_stored_profile_uses_the_current_agent() -> None:

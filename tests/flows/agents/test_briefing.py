@@ -57,11 +57,11 @@ async def test_context_files_come_before_handbooks_and_these_before_the_body(
     place: MemoryStorage,
 ) -> None:
     """4.1: `## Context: PATH`, then `## Skill: NAME` and the whole `SKILL.md`, then the body."""
-    given = {"context_files": ("a.txt", "gone.txt"), "handbooks": ("docs",)}
-    envelope, model = await ran(place, "a.txt", **given)
-    rules, told = model.requests[-1].system.split("\n\n", 1)
+    files = {"context_files": ("a.txt", "gone.txt"), "handbooks": ("docs",)}
+    envelope, model = await ran(place, "a.txt", **files)
+    rules, materials = model.requests[-1].system.split("\n\n", 1)
     assert "finish" in rules
-    assert told == (
+    assert materials == (
         f"## Context: a.txt\n\ntext of ${{{{task}}}}\n\n## Skill: docs\n\n{INDEX}\n\nYou are g."
     )
     (warning,) = envelope.output["warnings"]
@@ -92,9 +92,11 @@ async def test_a_missing_file_is_a_soft_failure(place: MemoryStorage) -> None:
 
 def test_task_and_inputs_of_a_call_are_not_expanded() -> None:
     agent = worker("g", output="report.md")
-    told, missing = brief_call(agent, "do ${{task}}", {"n": "${{input.n}}"}, materials=Materials())
-    assert (told.task, told.inputs) == ("do ${{task}}", {"n": "${{input.n}}"})
-    assert (told.instructions, told.output, missing) == ("You are g.", "report.md", [])
+    result, missing = brief_call(
+        agent, "do ${{task}}", {"n": "${{input.n}}"}, materials=Materials()
+    )
+    assert (result.task, result.inputs) == ("do ${{task}}", {"n": "${{input.n}}"})
+    assert (result.instructions, result.output, missing) == ("You are g.", "report.md", [])
 
 
 CHOICE = ForkChoice(
@@ -103,19 +105,19 @@ CHOICE = ForkChoice(
 
 
 def briefing(**more: Any) -> Briefing:
-    given: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "task": "Do it",
         "instructions": "You write.",
         "inputs": {},
         "context": {},
         "handbooks": {},
     }
-    return Briefing(**given | more)
+    return Briefing(**parts | more)
 
 
 def test_the_parts_of_the_prompt_are_in_order_without_empty_ones() -> None:
     """4.1: rules, fork section, context files, handbooks, body; parted by a blank line."""
-    told = system_prompt(
+    prompt = system_prompt(
         Agent("writer"),
         briefing(
             choice=CHOICE,
@@ -125,7 +127,7 @@ def test_the_parts_of_the_prompt_are_in_order_without_empty_ones() -> None:
         ),
     )
     places = [
-        told.index(part)
+        prompt.index(part)
         for part in (
             AUTONOMOUS,
             (
@@ -138,13 +140,13 @@ def test_the_parts_of_the_prompt_are_in_order_without_empty_ones() -> None:
         )
     ]
     assert places == sorted(places)
-    assert "\n\n\n" not in told
+    assert "\n\n\n" not in prompt
     assert system_prompt(Agent("writer"), briefing()).count("##") == 0
 
 
 def test_the_message_is_the_task_and_the_other_wired_inputs() -> None:
-    told = user_message(briefing(output="out.md", inputs={"notes": "n", "more": "m"}))
-    assert told == "Task: Do it\n\nOutput file: out.md\n\n## Inputs\n\nnotes:\nn\n\nmore:\nm"
+    message = user_message(briefing(output="out.md", inputs={"notes": "n", "more": "m"}))
+    assert message == "Task: Do it\n\nOutput file: out.md\n\n## Inputs\n\nnotes:\nn\n\nmore:\nm"
     assert user_message(briefing()) == "Task: Do it"
 
 
@@ -193,7 +195,7 @@ def test_an_input_that_names_a_file_is_its_text(
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("file://", "is a directory"),
         ("file://src", "is a directory"),
@@ -209,11 +211,11 @@ def test_an_input_that_names_a_file_is_its_text(
         ("file://a\0b", "is no path of a file"),
     ],
 )
-def test_an_unreadable_file_is_reported(materials: Materials, value: str, said: str) -> None:
+def test_an_unreadable_file_is_reported(materials: Materials, value: str, message: str) -> None:
     """V13: "the agent's `access.read` and §12.2 apply; missing or over 256 KiB"."""
     with pytest.raises(CallError) as caught:
         filled(materials, value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_agent_reads_only_what_its_access_allows(materials: Materials) -> None:
@@ -226,10 +228,10 @@ def test_an_agent_reads_only_what_its_access_allows(materials: Materials) -> Non
 def test_missing_files_and_handbooks_are_left_out(materials: Materials) -> None:
     """3: "a missing or unreadable one is left out with a `flow_warning`"."""
     agent = worker("g", context_files=("b.txt", "none.txt", ".env"), handbooks=("docs", "dox"))
-    given = materials.given_to(agent)
-    assert given.context == {"b.txt": "beta"}
-    assert given.handbooks == {"docs": PLAIN_INDEX}
-    assert given.missing == (
+    received = materials.given_to(agent)
+    assert received.context == {"b.txt": "beta"}
+    assert received.handbooks == {"docs": PLAIN_INDEX}
+    assert received.missing == (
         "the context file 'none.txt' is left out: there is no 'none.txt' in the project",
         "the context file '.env' is left out: \".env\" is protected.",
         "the handbook 'dox' is left out: there is none of this name",
@@ -237,5 +239,5 @@ def test_missing_files_and_handbooks_are_left_out(materials: Materials) -> None:
 
 
 def test_without_a_project_no_file_is_read() -> None:
-    given = Materials().given_to(worker("g", context_files=("b.txt",)))
-    assert given.missing == ("the context file 'b.txt' is left out: " + NO_PROJECT,)
+    received = Materials().given_to(worker("g", context_files=("b.txt",)))
+    assert received.missing == ("the context file 'b.txt' is left out: " + NO_PROJECT,)

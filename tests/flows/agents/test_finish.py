@@ -25,7 +25,7 @@ TYPED = FinishContract(
 )
 
 
-def said(judged: AcceptedFinish | RejectedFinish) -> list[str]:
+def problems_in(judged: AcceptedFinish | RejectedFinish) -> list[str]:
     assert isinstance(judged, RejectedFinish)
     return [str(each) for each in judged.problems]
 
@@ -89,7 +89,7 @@ def test_the_result_is_taken_from_the_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contract", "given", "wanted"),
+    ("contract", "arguments", "expected"),
     [
         (FinishContract(), {}, ["/status: is required", "/summary: is required"]),
         (FinishContract(), PLAIN | {"status": "done"}, ["/status"]),
@@ -109,16 +109,16 @@ def test_the_result_is_taken_from_the_parameters() -> None:
     ],
 )
 def test_an_invalid_call_receives_every_problem(
-    contract: FinishContract, given: dict[str, Any], wanted: list[str]
+    contract: FinishContract, arguments: dict[str, Any], expected: list[str]
 ) -> None:
     """N4."""
-    problems = said(contract.judge(given))
-    assert len(problems) == len(wanted)
-    assert all(each.startswith(start) for each, start in zip(problems, wanted, strict=True))
+    problems = problems_in(contract.judge(arguments))
+    assert len(problems) == len(expected)
+    assert all(each.startswith(start) for each, start in zip(problems, expected, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("contract", "given", "wanted"),
+    ("contract", "arguments", "expected"),
     [
         (DECISION, {"branch": "c"}, 'branch must be one of a, b; found "c"'),
         (DECISION, {}, "branch must be one of a, b; found nothing"),
@@ -132,11 +132,11 @@ def test_an_invalid_call_receives_every_problem(
     ],
 )
 def test_a_bad_branch_is_reported_as_such(
-    contract: FinishContract, given: dict[str, Any], wanted: str
+    contract: FinishContract, arguments: dict[str, Any], expected: str
 ) -> None:
     """N4: `branch must be one of a, b; found "c"`."""
-    judged = contract.judge(PLAIN | given)
-    assert said(judged) == [f"/branch: {wanted}"]
+    judged = contract.judge(PLAIN | arguments)
+    assert problems_in(judged) == [f"/branch: {expected}"]
     assert isinstance(judged, RejectedFinish)
     assert judged.is_bad_branch
 

@@ -87,8 +87,8 @@ async def test_a_provider_that_fails_for_good_ends_the_run() -> None:
 
 async def test_the_last_text_of_an_agent_is_the_full_output() -> None:
     """N7, N8: the result is taken from the parameters; text is never read as a result."""
-    said = say("<result>status: error</result> It is done.") + finish("short")
-    envelope = await run_flow("  - {id: web, agent: scout}", ScriptedModel([said]))
+    message = say("<result>status: error</result> It is done.") + finish("short")
+    envelope = await run_flow("  - {id: web, agent: scout}", ScriptedModel([message]))
     web = envelope.output["results"]["web"]
     assert (web["status"], web["summary"]) == ("complete", "short")
     assert web["fullOutput"] == "<result>status: error</result> It is done."
@@ -118,10 +118,10 @@ async def test_an_agent_that_fails_without_a_summary_still_has_a_reason() -> Non
 async def test_calls_before_finish_run_first_and_those_after_it_are_refused() -> None:
     """N6: calls before finish run and settle first; calls after it are refused."""
     look = Act("look")
-    said = call("look", n=1) + finish("ok") + call("look", n=2)
+    message = call("look", n=1) + finish("ok") + call("look", n=2)
     agents = [worker("scout", tools=("look",))]
     envelope = await run_flow(
-        "  - {id: web, agent: scout}", ScriptedModel([said]), tools=[look], agents=agents
+        "  - {id: web, agent: scout}", ScriptedModel([message]), tools=[look], agents=agents
     )
     assert envelope.ok
     assert look.runs == [{"n": 1}]

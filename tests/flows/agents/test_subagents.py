@@ -49,19 +49,19 @@ async def test_a_placeholder_without_a_value_causes_a_warning_and_the_agent_cont
     events = await happened(model)
     (began,) = [each for each in events if isinstance(each, AgentStarted)]
     assert began.system.endswith("Mind .")
-    (told,) = [each for each in events if isinstance(each, FlowNotified)]
-    assert (told.kind, told.body["agentName"]) == ("flow_warning", "odd")
+    (warning,) = [each for each in events if isinstance(each, FlowNotified)]
+    assert (warning.kind, warning.body["agentName"]) == ("flow_warning", "odd")
 
 
 @pytest.mark.parametrize(
-    ("inner", "agent", "said"),
+    ("inner", "agent", "message"),
     [
         ([call("look"), say("no")], "tight", "no finish within 1 turns"),
         ([], "scout", f"an input cannot be read: {NO_PROJECT}"),
     ],
 )
 async def test_an_agent_without_a_result_fails_the_call(
-    inner: list[ScriptedReply], agent: str, said: str
+    inner: list[ScriptedReply], agent: str, message: str
 ) -> None:
     inputs = {"n": "file://x"} if agent == "scout" else {}
     asked = call("subagent", agent=agent, task="t", inputs=inputs)
@@ -69,7 +69,7 @@ async def test_an_agent_without_a_result_fails_the_call(
     *_, settled = [each for each in events if isinstance(each, CallSettled)]
     assert settled.envelope.error is not None
     assert settled.envelope.error.code == "TOOL_FAILED"
-    assert settled.envelope.error.message == f'agent "{agent}" did not finish: {said}'
+    assert settled.envelope.error.message == f'agent "{agent}" did not finish: {message}'
 
 
 async def test_a_chat_that_is_cancelled_ends_the_agent_with_it() -> None:

@@ -84,7 +84,7 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
 
 
 @pytest.mark.parametrize(
-    ("around", "target", "files", "wanted"),
+    ("around", "target", "files", "expected"),
     [
         (FLAT, None, ["flows/dom/handlers/apply/c.mts"], "flows/dom/handlers/apply/c.mts"),
         (FLAT, None, [".pi/flows/handlers/dom/apply/c.js"], ".pi/flows/handlers/dom/apply/c.js"),
@@ -106,15 +106,15 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
     ],
 )
 def test_a_module_is_found_by_the_form_of_the_flow(
-    around: CheckContext, target: str | None, files: list[str], wanted: str | None
+    around: CheckContext, target: str | None, files: list[str], expected: str | None
 ) -> None:
     """7.9: `target`; directory form beside `flow.yaml`; flat form in `handlers/STEM`."""
     step = Code(step_id="c", target=target)
-    assert module_of(step, replace(around, has_file=set(files).__contains__)) == wanted
+    assert module_of(step, replace(around, has_file=set(files).__contains__)) == expected
 
 
 @pytest.mark.parametrize(
-    ("path", "folder", "wanted"),
+    ("path", "folder", "expected"),
     [
         ("x.yaml", "flows", ["flows/x.yaml", "x.yaml"]),
         ("x.yaml", "", ["x.yaml"]),
@@ -127,24 +127,24 @@ def test_a_module_is_found_by_the_form_of_the_flow(
     ],
 )
 def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
-    path: str, folder: str, wanted: list[str]
+    path: str, folder: str, expected: list[str]
 ) -> None:
     """Relative to the directory of this flow's file; relative to the project root."""
-    assert resolve(path, folder) == wanted
+    assert resolve(path, folder) == expected
 
 
 @pytest.mark.parametrize(
-    ("path", "wanted"), [("a.yaml", True), ("*.yaml", False), ("a?", False), ("${{task}}", False)]
+    ("path", "expected"), [("a.yaml", True), ("*.yaml", False), ("a?", False), ("${{task}}", False)]
 )
-def test_some_paths_only_a_run_can_follow(path: str, wanted: bool) -> None:
-    assert is_literal(path) is wanted
+def test_some_paths_only_a_run_can_follow(path: str, expected: bool) -> None:
+    assert is_literal(path) is expected
 
 
 def test_a_reference_is_followed_to_the_ids_that_it_brings() -> None:
     around = beside(SEED, {"flows/a.yaml": f"{TOP}- {{id: x, agent: b}}\n- {{agent: c}}\n"})
     steps = "- {id: r, path: a.yaml}\n- {id: s, path: '*'}\n- {id: t, path: b.yaml}\n"
-    found = follow(read(steps).steps, around)
-    assert [(each.leads, each.path, each.brings) for each in found.values()] == [
+    refs = follow(read(steps).steps, around)
+    assert [(each.leads, each.path, each.brings) for each in refs.values()] == [
         (RefTarget.TO_A_FLOW, "flows/a.yaml", ("x",)),
         (RefTarget.OPEN, "", None),
         (RefTarget.NOWHERE, "", None),

@@ -13,7 +13,7 @@ FORK = "- {id: f, question: q, branches: {Go: last, Stay: last}"
 
 
 @pytest.mark.parametrize(
-    ("step", "wanted"),
+    ("step", "expected"),
     [
         (
             "{id: a, agent: scout, on_complete: lst}",
@@ -49,19 +49,19 @@ FORK = "- {id: f, question: q, branches: {Go: last, Stay: last}"
         ),
     ],
 )
-def test_a_jump_leads_to_a_step_that_is_there(step: str, wanted: str) -> None:
+def test_a_jump_leads_to_a_step_that_is_there(step: str, expected: str) -> None:
     """Seed checks 5 and 6, and `on_complete`, `on_error`, `present`, `absent`."""
-    assert found_in(f"- {step}\n{LAST}", PLAIN) == [f"4 error unknown-step: {wanted}"]
+    assert found_in(f"- {step}\n{LAST}", PLAIN) == [f"4 error unknown-step: {expected}"]
 
 
 def test_a_target_is_reported_at_its_key() -> None:
     steps = f"- id: a\n  agent: scout\n  on_error:\n    lst\n{LAST}"
-    (said,) = found_in(steps, PLAIN)
-    assert said.startswith("6 error unknown-step")
+    (message,) = found_in(steps, PLAIN)
+    assert message.startswith("6 error unknown-step")
 
 
 @pytest.mark.parametrize(
-    ("step", "wanted"),
+    ("step", "expected"),
     [
         (
             f"{FORK}, options: [Go, Sty]}}",
@@ -107,15 +107,15 @@ def test_a_target_is_reported_at_its_key() -> None:
         ),
     ],
 )
-def test_options_and_branches_fit_each_other(step: str, wanted: list[str]) -> None:
-    assert found_in(f"{step}\n{LAST}", PLAIN) == wanted
+def test_options_and_branches_fit_each_other(step: str, expected: list[str]) -> None:
+    assert found_in(f"{step}\n{LAST}", PLAIN) == expected
 
 
 FIRST = "- {id: a, agent: scout}\n"
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (f"{FIRST}- {{id: b, agent: scout, blockedBy: [a]}}", []),
         (f"{FIRST}- {{id: b, agent: scout, blockedBy: a}}", []),
@@ -174,9 +174,9 @@ FIRST = "- {id: a, agent: scout}\n"
         ),
     ],
 )
-def test_a_step_waits_for_earlier_agent_steps_alone(steps: str, wanted: list[str]) -> None:
+def test_a_step_waits_for_earlier_agent_steps_alone(steps: str, expected: list[str]) -> None:
     """Seed check 4: "All `blockedBy:` references point to earlier agent steps"; itself, too."""
-    assert found_in(steps) == wanted
+    assert found_in(steps) == expected
 
 
 A, B, C = (f"- {{id: {name}, agent: scout}}\n" for name in "abc")
@@ -189,65 +189,65 @@ FORK_OF = "- {{id: f, question: q, branches: {{x: {}, y: {}}}{}}}\n"
 COUNTED = ", max_iterations: 2"
 
 
-def said(code: str, text: str, line: int = 4) -> list[str]:
+def warned(code: str, text: str, line: int = 4) -> list[str]:
     return [f"{line} warning {code}: {text}"]
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (
             f"{A}- {{id: s, path: '*', on_complete: a}}\n",
-            said("route-unbounded", f'on_complete of step "s" leads back to "a" and {BOUND}', 5),
+            warned("route-unbounded", f'on_complete of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (
             f"{A}- {{id: s, path: '*', on_error: a}}\n",
-            said("route-unbounded", f'on_error of step "s" leads back to "a" and {BOUND}', 5),
+            warned("route-unbounded", f'on_error of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (
             "- {id: s, path: '*', on_error: s}\n",
-            said("route-unbounded", f'on_error of step "s" leads back to "s" and {BOUND}'),
+            warned("route-unbounded", f'on_error of step "s" leads back to "s" and {BOUND}'),
         ),
         (
             f"{A}- {{id: s, check: a, present: a, absent: b}}\n{B}",
-            said("route-unbounded", f'present of step "s" leads back to "a" and {BOUND}', 5),
+            warned("route-unbounded", f'present of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (
             f"{A}- {{id: s, check: a, present: b, absent: a}}\n{B}",
-            said("route-unbounded", f'absent of step "s" leads back to "a" and {BOUND}', 5),
+            warned("route-unbounded", f'absent of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (A + LOOP.format("a", "b") + "- {id: b, agent: scout, on_complete: a}\n", []),
         (A + FORK_OF.format("b", "c", "") + "- {id: b, agent: scout, on_complete: a}\n" + C, []),
         (A + DECIDE.format("a", "b", COUNTED) + "- {id: b, agent: scout, on_complete: a}\n", []),
         (
             A + DECIDE.format("b", "c", "") + "- {id: b, agent: scout, on_complete: a}\n" + C,
-            said("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 6),
+            warned("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 6),
         ),
         ("- {id: f, question: q, branches: {x: f, y: a}, on_error: f}\n" + A, []),
         (
             "- {id: a, agent: scout, blockedBy: [], on_error: a}\n",
-            said("route-unbounded", f'on_error of step "a" leads back to "a" and {BOUND}'),
+            warned("route-unbounded", f'on_error of step "a" leads back to "a" and {BOUND}'),
         ),
         (f"{A}- {{id: b, agent: scout, on_complete: a}}\n", []),
         (
             f"{A}- {{id: b, agent: scout, blockedBy: [a], on_complete: a}}\n",
-            said("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 5),
+            warned("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 5),
         ),
         (A + SHELL.format("s", "c") + B + C, []),
         ("- {id: a, agent: scout, on_complete: b}\n- {id: b, agent: scout, blockedBy: [a]}\n", []),
     ],
 )
-def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> None:
+def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) -> None:
     """Loop decisions, forks and capped decisions bound."""
-    assert found_in(steps, PLAIN) == wanted
+    assert found_in(steps, PLAIN) == expected
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (
             A + DECIDE.format("a", "b", "") + B,
-            said(
+            warned(
                 "back-branch-unbounded",
                 (
                     'branch "x" of step "d" leads back to "a" without max_iterations; '
@@ -258,7 +258,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
         ),
         (
             DECIDE.format("d", "b", "") + B,
-            said(
+            warned(
                 "back-branch-unbounded",
                 (
                     'branch "x" of step "d" leads back to "d" without max_iterations; '
@@ -268,7 +268,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
         ),
         (
             A + CODE.format("a", "b", "") + B,
-            said(
+            warned(
                 "back-branch-unbounded",
                 (
                     'branch "x" of step "d" leads back to "a" without max_iterations; '
@@ -282,7 +282,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
         (A + FORK_OF.format("a", "b", COUNTED) + B, []),
         (
             FORK_OF.format("a", "b", COUNTED) + A + B,
-            said(
+            warned(
                 "max-iterations-unused",
                 (
                     'max_iterations of step "f" has no effect: no branch leads back; use '
@@ -292,7 +292,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
         ),
         (
             DECIDE.format("a", "b", COUNTED) + A + B,
-            said(
+            warned(
                 "max-iterations-unused",
                 (
                     'max_iterations of step "d" has no effect: no branch leads back; use '
@@ -302,7 +302,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
         ),
         (
             LOOP.format("a", "b") + A + B,
-            said(
+            warned(
                 "loop-target-forward",
                 'loop_target "a" of step "l" comes later and nothing leads back',
             ),
@@ -314,22 +314,22 @@ def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> N
     ],
 )
 def test_ways_back_are_counted_and_what_is_counted_leads_back(
-    steps: str, wanted: list[str]
+    steps: str, expected: list[str]
 ) -> None:
-    assert found_in(steps, replace(PLAIN, has_file={"flows/d.mts"}.__contains__)) == wanted
+    assert found_in(steps, replace(PLAIN, has_file={"flows/d.mts"}.__contains__)) == expected
 
 
 PATCH, BIG = "- {id: patch, agent: scout}\n", "- {id: big, agent: scout}\n"
 BETWEEN = "- {id: lint, command: x, on_error: big}\n"
 SMALL = DECIDE.format("patch", "big", "")
-FALLS = said(
+FALLS = warned(
     "branch-falls-through",
     f'after branch "x" of step "d" the step "big" of branch "y" runs too; {TOGETHER}',
 )
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (SMALL + PATCH + BETWEEN + BIG, FALLS),
         (SMALL.replace("agent: judge, task: t", "question: q") + PATCH + BETWEEN + BIG, FALLS),
@@ -359,8 +359,8 @@ FALLS = said(
         (DECIDE.format("patch", "patch", "") + PATCH + BETWEEN + BIG, []),
     ],
 )
-def test_a_branch_does_not_run_into_another_one(steps: str, wanted: list[str]) -> None:
-    assert [each for each in found_in(steps, PLAIN) if "single" not in each] == wanted
+def test_a_branch_does_not_run_into_another_one(steps: str, expected: list[str]) -> None:
+    assert [each for each in found_in(steps, PLAIN) if "single" not in each] == expected
 
 
 def test_of_three_branches_in_a_row_each_runs_into_the_next() -> None:
@@ -369,11 +369,13 @@ def test_of_three_branches_in_a_row_each_runs_into_the_next() -> None:
         "- {id: a, path: '*'}\n- {id: b, path: '*'}\n- {id: c, path: '*'}\n"
     )
     starts = [f'4 warning branch-falls-through: after branch "{name}" of' for name in "xy"]
-    found = found_in(steps, PLAIN)
-    assert [each.startswith(start) for each, start in zip(found, starts, strict=True)] == [True] * 2
+    reported = found_in(steps, PLAIN)
+    assert [each.startswith(start) for each, start in zip(reported, starts, strict=True)] == [
+        True
+    ] * 2
 
 
-CAUGHT = said(
+CAUGHT = warned(
     "error-target-runs",
     (
         'on_error target "b" of step "a" also runs without an error; put it behind a '
@@ -384,7 +386,7 @@ RISKY = "- {id: a, agent: scout, on_error: b}\n"
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (RISKY + B, CAUGHT),
         (RISKY + B.replace("}", ", blockedBy: [a]}"), CAUGHT),
@@ -395,5 +397,5 @@ RISKY = "- {id: a, agent: scout, on_error: b}\n"
         (SHELL.format("a", "b") + B, []),
     ],
 )
-def test_what_catches_an_error_does_not_run_without_one(steps: str, wanted: list[str]) -> None:
-    assert found_in(steps, PLAIN) == wanted
+def test_what_catches_an_error_does_not_run_without_one(steps: str, expected: list[str]) -> None:
+    assert found_in(steps, PLAIN) == expected

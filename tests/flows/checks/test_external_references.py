@@ -17,7 +17,7 @@ UNUSED = 'is used neither by agent "writer" nor by the task; it is appended to t
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (
             "- {id: a, agent: scuot}",
@@ -76,7 +76,7 @@ UNUSED = 'is used neither by agent "writer" nor by the task; it is appended to t
         (f"{FORK}}}", None),
     ],
 )
-def test_an_agent_is_known_and_gets_what_it_wants(steps: str, wanted: str | None) -> None:
+def test_an_agent_is_known_and_gets_what_it_wants(steps: str, expected: str | None) -> None:
     """Seed checks 3 and 7, and `input-not-used`."""
     writer = AgentCard(name="writer", inputs=("notes",), body_inputs=frozenset({"seen"}))
     around = replace(
@@ -84,8 +84,10 @@ def test_an_agent_is_known_and_gets_what_it_wants(steps: str, wanted: str | None
         agents={**SEED.agents, "writer": writer},
         broken_agents={"broken": "agents/broken.md"},
     )
-    found = [each for each in found_in(steps, around) if "agent" in each and "old-name" not in each]
-    assert found == ([] if wanted is None else [wanted])
+    reported = [
+        each for each in found_in(steps, around) if "agent" in each and "old-name" not in each
+    ]
+    assert reported == ([] if expected is None else [expected])
 
 
 def test_without_any_agent_the_advice_is_to_write_it() -> None:
@@ -97,8 +99,8 @@ def test_without_any_agent_the_advice_is_to_write_it() -> None:
 def test_at_most_five_agents_are_offered() -> None:
     names = [f"some-agent-{n}" for n in range(9)]
     around = CheckContext(agents={name: AgentCard(name=name) for name in names})
-    (said,) = found_in("- {id: a, agent: b}", around)
-    assert said.endswith(f"use one of: {', '.join(names[:5])}")
+    (message,) = found_in("- {id: a, agent: b}", around)
+    assert message.endswith(f"use one of: {', '.join(names[:5])}")
 
 
 def test_a_step_of_an_unknown_kind_is_not_asked_for_an_agent() -> None:
@@ -120,7 +122,7 @@ FLOWS = {
 
 
 @pytest.mark.parametrize(
-    ("path", "wanted"),
+    ("path", "expected"),
     [
         ("one.yaml", None),
         ("./deep/../one.yaml", None),
@@ -160,10 +162,10 @@ FLOWS = {
         ),
     ],
 )
-def test_a_path_leads_to_a_flow(path: str, wanted: str | None) -> None:
+def test_a_path_leads_to_a_flow(path: str, expected: str | None) -> None:
     """Only for paths without templates and globs."""
-    found = [each for each in found_in(ref(path), beside(SEED, FLOWS)) if "template" not in each]
-    assert found == ([] if wanted is None else [f"4 {wanted}"])
+    reported = [each for each in found_in(ref(path), beside(SEED, FLOWS)) if "template" not in each]
+    assert reported == ([] if expected is None else [f"4 {expected}"])
 
 
 def test_a_cycle_among_others_is_told_where_it_is() -> None:
@@ -182,7 +184,7 @@ def test_a_cycle_among_others_is_told_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (
             ref("one.yaml") + "- {id: sum, agent: scout}\n",
@@ -206,8 +208,8 @@ def test_a_cycle_among_others_is_told_where_it_is() -> None:
         (ref("one.yaml") + ref("*", "s"), []),
     ],
 )
-def test_ids_that_others_have_too_are_told(steps: str, wanted: list[str]) -> None:
-    assert found_in(steps, beside(SEED, FLOWS)) == wanted
+def test_ids_that_others_have_too_are_told(steps: str, expected: list[str]) -> None:
+    assert found_in(steps, beside(SEED, FLOWS)) == expected
 
 
 def test_a_chain_of_flows_without_an_end_is_given_up() -> None:

@@ -27,7 +27,7 @@ from tests.flows.planned import run
 
 
 @pytest.mark.parametrize(
-    ("steps", "first", "then", "wanted"),
+    ("steps", "first", "then", "expected"),
     [
         (W1, "web", "report", True),
         (W1, "web", "code", False),
@@ -52,9 +52,9 @@ from tests.flows.planned import run
     ],
 )
 def test_a_step_may_run_before_another_if_a_way_leads_there(
-    steps: Any, first: str, then: str, wanted: bool
+    steps: Any, first: str, then: str, expected: bool
 ) -> None:
-    assert Reachability(steps).may_precede(first, then) is wanted
+    assert Reachability(steps).may_precede(first, then) is expected
 
 
 def test_a_jump_to_a_part_of_a_segment_falls_through_where_the_whole_would_not() -> None:
@@ -73,8 +73,8 @@ def test_on_complete_is_no_jump_to_what_waits_anyway() -> None:
 
 def test_what_runs_behind_a_jump_without_another_one() -> None:
     ways = Reachability((fork("f", "a", "b"), ref("a"), ref("x"), fork("g", "a", "b"), ref("b")))
-    found = [[step.step_id for step in segment] for _, segment in ways.falls_from("a")]
-    assert found == [["x"], ["g"]]
+    segments = [[step.step_id for step in segment] for _, segment in ways.falls_from("a")]
+    assert segments == [["x"], ["g"]]
 
 
 def test_a_jump_on_success_waits_for_all_that_was_chosen_at_once() -> None:
@@ -99,7 +99,7 @@ def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("graph", "wanted"),
+    ("graph", "expected"),
     [
         ([], []),
         ([[]], [{0}]),
@@ -111,8 +111,10 @@ def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
         ([[], [0], [1, 0], [3, 2]], [{0}, {1}, {2}, {3}]),
     ],
 )
-def test_a_component_comes_after_the_ones_it_leads_to(graph: Graph, wanted: list[set[int]]) -> None:
-    assert [set(each) for each in components(graph)] == wanted
+def test_a_component_comes_after_the_ones_it_leads_to(
+    graph: Graph, expected: list[set[int]]
+) -> None:
+    assert [set(each) for each in components(graph)] == expected
 
 
 def test_a_ring_of_20000_nodes_needs_no_recursion() -> None:

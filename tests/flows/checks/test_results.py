@@ -15,7 +15,7 @@ def reading(place: str, step: str = "look") -> str:
 
 
 @pytest.mark.parametrize(
-    ("place", "wanted"),
+    ("place", "expected"),
     [
         ("result.look", None),
         ("result.look.summary", None),
@@ -39,9 +39,9 @@ def reading(place: str, step: str = "look") -> str:
         ("result.look.a.b", f'{UNKNOWN} "look.a"; did you mean "look"?'),
     ],
 )
-def test_a_result_is_there_and_has_the_field(place: str, wanted: str | None) -> None:
+def test_a_result_is_there_and_has_the_field(place: str, expected: str | None) -> None:
     """Seed check 8: "Warning for steps that reference undefined step IDs in template variables"."""
-    assert found_in(LOOK + reading(place)) == ([] if wanted is None else [f"5 {wanted}"])
+    assert found_in(LOOK + reading(place)) == ([] if expected is None else [f"5 {expected}"])
 
 
 LAST = "- {id: z, agent: scout}\n"
@@ -64,8 +64,8 @@ LAST = "- {id: z, agent: scout}\n"
 )
 def test_what_a_step_leaves_depends_on_its_kind(step: str, field: str, is_known: bool) -> None:
     steps = f"- {step}\n- {{id: a, agent: scout, task: '${{{{result.s.{field}}}}}'}}\n{LAST}"
-    found = [each for each in codes_in(steps) if "unknown-field" in each]
-    assert found == ([] if is_known else ["5 warning template-unknown-field"])
+    reported = [each for each in codes_in(steps) if "unknown-field" in each]
+    assert reported == ([] if is_known else ["5 warning template-unknown-field"])
 
 
 LATE = "which is not sure to run before it"
@@ -74,7 +74,7 @@ B = "- {id: b, agent: scout}\n"
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (
             B + reading("result.b", ""),
@@ -173,9 +173,9 @@ B = "- {id: b, agent: scout}\n"
         ),
     ],
 )
-def test_a_step_reads_what_may_have_run_before_it(steps: str, wanted: str | None) -> None:
+def test_a_step_reads_what_may_have_run_before_it(steps: str, expected: str | None) -> None:
     """Given when no path of dependencies, fall-through and jumps leads from s to the step."""
-    assert found_in(steps) == ([] if wanted is None else [wanted])
+    assert found_in(steps) == ([] if expected is None else [expected])
 
 
 def test_a_result_that_is_read_twice_too_early_is_told_once() -> None:
@@ -191,7 +191,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(
-    ("path", "place", "wanted"),
+    ("path", "place", "expected"),
     [
         ("one.yaml", "result.sum.summary", None),
         ("one.yaml", "result.one.sum", None),
@@ -208,19 +208,19 @@ OTHERS = {
     ],
 )
 def test_a_reference_brings_results_as_far_as_it_can_be_known(
-    path: str, place: str, wanted: str | None
+    path: str, place: str, expected: str | None
 ) -> None:
     """Left out for ids that a flow-ref with a glob or an unreadable path might bring."""
     steps = (
         f"- {{id: one, path: '{path}'}}\n- {{id: two, path: two.yaml}}\n"
         f"- {{id: a, agent: scout, task: '${{{{{place}}}}}'}}\n"
     )
-    found = [each for each in found_in(steps, beside(SEED, OTHERS)) if "template" in each]
-    assert found == ([] if wanted is None else [f"6 {wanted}"])
+    reported = [each for each in found_in(steps, beside(SEED, OTHERS)) if "template" in each]
+    assert reported == ([] if expected is None else [f"6 {expected}"])
 
 
 @pytest.mark.parametrize(
-    ("check", "wanted"),
+    ("check", "expected"),
     [
         ("look", None),
         ("look.topics", None),
@@ -255,9 +255,9 @@ def test_a_reference_brings_results_as_far_as_it_can_be_known(
         ),
     ],
 )
-def test_a_conditional_looks_at_what_is_there(check: str, wanted: str | None) -> None:
+def test_a_conditional_looks_at_what_is_there(check: str, expected: str | None) -> None:
     steps = f"{LOOK}- {{id: c, check: {check}, present: z, absent: z}}\n{LAST}"
-    assert found_in(steps) == ([] if wanted is None else [wanted])
+    assert found_in(steps) == ([] if expected is None else [expected])
 
 
 def test_a_conditional_may_look_into_a_reference() -> None:

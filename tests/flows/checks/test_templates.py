@@ -17,7 +17,7 @@ def task(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (
             "${{ secrets.X }}",
@@ -105,12 +105,12 @@ def task(text: str) -> str:
         ("$${{secrets.X}} ${task} {tasks} {{task}} {x} ${{task}} ${{config.any}}", None),
     ],
 )
-def test_a_place_names_what_there_is(text: str, wanted: str | None) -> None:
-    assert found_in(task(text), PLAIN) == ([] if wanted is None else [f"4 {wanted}"])
+def test_a_place_names_what_there_is(text: str, expected: str | None) -> None:
+    assert found_in(task(text), PLAIN) == ([] if expected is None else [f"4 {expected}"])
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         ("- {id: a, question: '${{x}}', branches: {b: a}}", ["4 error template-unknown"]),
         ("- {id: a, question: q, task: '${{x}}', branches: {b: a}}", ["4 error template-unknown"]),
@@ -129,12 +129,12 @@ def test_a_place_names_what_there_is(text: str, wanted: str | None) -> None:
         ("- {id: a, path: '*', task: '${{x}}'}", ["4 warning field-of-other-type"]),
     ],
 )
-def test_templates_stand_in_some_fields_and_in_no_others(steps: str, wanted: list[str]) -> None:
+def test_templates_stand_in_some_fields_and_in_no_others(steps: str, expected: list[str]) -> None:
     """Expanded in: `task`, `question`, values of `inputs`, `path`, `command`.
 
     Not in ids, options, branch names, tools.
     """
-    assert codes_in(steps, PLAIN) == wanted
+    assert codes_in(steps, PLAIN) == expected
 
 
 def test_inputs_cannot_read_inputs() -> None:
@@ -145,7 +145,7 @@ def test_inputs_cannot_read_inputs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "wanted"),
+    ("steps", "expected"),
     [
         (FORK + task("${{fork.f.answer}} ${{fork.f.notes}}") + LAST, []),
         (FORK + task("${{loop.f.max}}") + LAST, ["5 warning template-not-loop"]),
@@ -158,8 +158,8 @@ def test_inputs_cannot_read_inputs() -> None:
         ),
     ],
 )
-def test_forks_have_answers_and_loops_are_counted(steps: str, wanted: list[str]) -> None:
-    assert codes_in(steps, PLAIN) == wanted
+def test_forks_have_answers_and_loops_are_counted(steps: str, expected: list[str]) -> None:
+    assert codes_in(steps, PLAIN) == expected
 
 
 def test_wired_and_declared_inputs_can_be_read() -> None:
@@ -186,13 +186,13 @@ def test_wired_and_declared_inputs_can_be_read() -> None:
 def test_the_shell_takes_what_stands_in_single_quotes_as_it_is(
     command: str, is_quoted: bool
 ) -> None:
-    said = (
+    message = (
         'warning template-in-single-quotes: template inside single quotes in step "a" is not '
         "expanded by the shell; use double quotes"
     )
     steps = f"- id: a\n  on_error: last\n  command: |\n      {command}\n{LAST}"
     line = 8 if "\n" in command else 7
-    assert found_in(steps, PLAIN) == ([f"{line} {said}"] if is_quoted else [])
+    assert found_in(steps, PLAIN) == ([f"{line} {message}"] if is_quoted else [])
 
 
 @pytest.mark.parametrize(
@@ -208,11 +208,11 @@ def test_the_shell_takes_what_stands_in_single_quotes_as_it_is(
 )
 def test_a_template_is_told_where_it_stands(text: str, line: int) -> None:
     """In a `|` block the line is exact; in folded or quoted text it is that of the value."""
-    (said,) = found_in(f"- id: a\n  agent: scout\n  task: {text}\n", PLAIN)
-    assert said.startswith(f"{line} error template-unknown")
+    (message,) = found_in(f"- id: a\n  agent: scout\n  task: {text}\n", PLAIN)
+    assert message.startswith(f"{line} error template-unknown")
 
 
 def test_in_a_fenced_flow_too_the_line_is_that_of_the_file() -> None:
     steps = "- id: a\n  agent: scout\n  task: |\n    one\n    ${{x}}\n"
-    (said,) = found_in(steps, PLAIN, "---\nname: x\ndescription: d\n---\nsteps:\n")
-    assert said.startswith("10 error template-unknown")
+    (message,) = found_in(steps, PLAIN, "---\nname: x\ndescription: d\n---\nsteps:\n")
+    assert message.startswith("10 error template-unknown")

@@ -6,7 +6,7 @@ from penstock.core.call import CallPath
 from penstock.core.events.flow_events import FlowNotified
 from penstock.flows.dry_run.dry_run import TASK, discarding_ledger, dry_findings
 from penstock.flows.dry_run.outcome import DryRun, ReachedBranch
-from tests.flows.dry_run.walks import Hurry, dry, found, unwalked, world
+from tests.flows.dry_run.walks import Hurry, dry, dry_lines, unwalked, world
 from tests.flows.texts import TOP, finding_lines, read
 from tests.kit.worked import SUITES, W6, WORKED
 
@@ -59,7 +59,7 @@ def test_an_endless_flow_is_stopped_after_a_thousand_starts() -> None:
     pick = "- {id: b, type: code-decision, branches: {x: a, y: b}}\n"
     steps = "- {id: a, type: code}\n" + pick
     assert "b" in dry(steps).endless
-    assert found(steps)[0] == (
+    assert dry_lines(steps)[0] == (
         "5 error dry-no-end: a run did not end within 1000 starts of steps: it goes round by "
         "b, a; let an agent-loop-decision or max_iterations end it"
     )
@@ -69,7 +69,7 @@ def test_what_cannot_be_reached_is_named() -> None:
     steps = "- {id: a, agent: scout, end: true}\n- {id: b, agent: scout}\n"
     assert dry(steps).reached == ("a",)
     assert dry(steps).is_complete
-    assert found(steps) == ['5 warning dry-unreachable: no run of 2 reached step "b"']
+    assert dry_lines(steps) == ['5 warning dry-unreachable: no run of 2 reached step "b"']
 
 
 def test_after_two_seconds_the_untaken_paths_are_reported() -> None:
@@ -152,7 +152,7 @@ LOOP = """\
 
 def test_an_empty_template_is_reported_with_its_path() -> None:
     """`dry-template-empty` (a template that was empty on a walked path, with the path)."""
-    assert found(W6) == [
+    assert dry_lines(W6) == [
         (
             '5 warning dry-template-empty: template "${{result.review.summary}}" in step "draft" '
             "names nothing on the way gather -> draft"
@@ -164,7 +164,7 @@ def test_an_output_that_its_agent_never_declares() -> None:
     """`dry-output-missing` (reads an output its agent never declares)."""
     steps = "- {id: look, agent: finder}\n- id: tell\n  agent: scout\n  inputs:\n    a: one\n"
     steps += "    b: ${{result.look.topic}}\n"
-    assert found(steps) == [
+    assert dry_lines(steps) == [
         (
             '9 warning dry-output-missing: step "tell" reads "topic" of "look", which never hands '
             "it in; declare it in the outputs of look"
@@ -184,7 +184,7 @@ def test_each_outcome_of_a_loop_is_reported_at_its_field() -> None:
 
 def test_the_reason_for_an_unreached_step_is_reported() -> None:
     steps = "- {id: a, path: none.yaml}\n- {id: b, agent: scout}\n"
-    (finding,) = found(steps)
+    (finding,) = dry_lines(steps)
     assert finding == (
         '5 warning dry-unreachable: no run of 1 reached step "b"; '
         'runs ended with an error before: no flow matches "none.yaml"'

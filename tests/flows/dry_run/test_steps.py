@@ -11,7 +11,7 @@ from penstock.flows.dry_run.steps import (
     value_of,
     without_patterns,
 )
-from tests.flows.dry_run.walks import AGENTS, dry, found, unwalked
+from tests.flows.dry_run.walks import AGENTS, dry, dry_lines, unwalked
 from tests.flows.texts import read
 
 CODE = "- {id: count, type: code, outputs: [{name: n, type: number}], on_error: save}\n"
@@ -37,7 +37,7 @@ def test_a_step_that_did_not_run_is_absent() -> None:
     steps = ask + "- {id: done, agent: scout, end: true}\n- {id: late, agent: scout}\n"
     run = dry(steps)
     assert unwalked(run) == [("ask", "present")]
-    assert found(steps) == [
+    assert dry_lines(steps) == [
         '4 warning dry-branch-unwalked: no run of 2 took "present" of step "ask"',
         '6 warning dry-unreachable: no run of 2 reached step "late"',
     ]
@@ -50,7 +50,7 @@ def test_an_agent_returns_its_declared_outputs_and_uses_no_tool() -> None:
 
 
 def test_no_file_is_given_to_agents() -> None:
-    assert found("- {id: look, agent: scout, inputs: {text: 'file://secret.txt'}}\n") == []
+    assert dry_lines("- {id: look, agent: scout, inputs: {text: 'file://secret.txt'}}\n") == []
 
 
 def test_a_nested_flow_runs_and_fails_once() -> None:
@@ -63,7 +63,7 @@ def test_a_nested_flow_runs_and_fails_once() -> None:
 
 def test_a_path_from_a_result_means_any_flow() -> None:
     steps = "- {id: look, agent: scout}\n- {id: go, path: '${{result.look.summary}}.yaml'}\n"
-    assert found(steps) == []
+    assert dry_lines(steps) == []
 
 
 @pytest.mark.parametrize(

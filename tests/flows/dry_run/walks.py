@@ -49,7 +49,7 @@ def dry(
     return dry_run(flow, FILE, DryRunContext(get_agent=AGENTS.get, library=library, world=around))
 
 
-def found(steps: str, **files: str) -> list[str]:
+def dry_lines(steps: str, **files: str) -> list[str]:
     """Return what a dry run finds, as lines of text."""
     return finding_lines(dry_findings(read(steps), dry(steps, files)))
 

@@ -118,21 +118,21 @@ def test_a_flow_with_errors_is_not_written(flows: ProjectFlows) -> None:
 def test_a_flow_without_a_command_is_not_written(
     flows: ProjectFlows, path: str, advice: str | None
 ) -> None:
-    (found,) = write_flow(flows, path, GOOD).diagnostics
-    assert (found.code, found.suggestion) == ("bad-command-name", advice)
+    (finding,) = write_flow(flows, path, GOOD).diagnostics
+    assert (finding.code, finding.suggestion) == ("bad-command-name", advice)
     assert not (flows.root / path).exists()
 
 
 def test_a_flow_that_no_chat_can_call_says_so(flows: ProjectFlows) -> None:
     """`command-reserved`: a warning, and "only warnings, or none: written"."""
     written = write_flow(flows, "call", GOOD)
-    (said,) = [each["message"] for each in written.to_wire()["diagnostics"]]
-    assert said == '"/call" is a built-in command; in a chat this flow cannot be called'
+    (message,) = [each["message"] for each in written.to_wire()["diagnostics"]]
+    assert message == '"/call" is a built-in command; in a chat this flow cannot be called'
     assert written.is_written
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "said"),
+    ("first", "then", "message"),
     [
         ("flows/x.yaml", ".pi/flows/flows/x.yaml", "is hidden by the one in flows/x.yaml"),
         (".pi/flows/flows/x.yaml", "flows/x.yaml", "hides the one in .pi/flows/flows/x.yaml"),
@@ -141,16 +141,16 @@ def test_a_flow_that_no_chat_can_call_says_so(flows: ProjectFlows) -> None:
     ],
 )
 def test_a_flow_that_hides_another_or_is_hidden_says_so(
-    flows: ProjectFlows, first: str, then: str, said: str
+    flows: ProjectFlows, first: str, then: str, message: str
 ) -> None:
     """D4: "`flows/` before `.pi/flows/…`; directory form before flat; then by path"."""
     write_flow(flows, first, GOOD)
     written = write_flow(flows, then, GOOD)
-    (found,) = written.diagnostics
-    assert (found.code, found.message) == ("hidden", f'flow "/x" {said}')
+    (finding,) = written.diagnostics
+    assert (finding.code, finding.message) == ("hidden", f'flow "/x" {message}')
     assert written.is_written
     winner = flows.files().files["x"].path
-    assert winner == (first if "hidden by" in said else then)
+    assert winner == (first if "hidden by" in message else then)
     assert [each.code for each in flows.files().diagnostics] == ["hidden"]
 
 

@@ -49,18 +49,18 @@ def laid(root: Path, paths: Iterable[str], text: str = FLOW) -> Path:
 )
 def test_a_path_is_a_command(tmp_path: Path, path: str, command: str | None) -> None:
     """D1, D2, D3: `dom/apply.yaml` is `/dom:apply`; so is `dom/apply/flow.yaml`."""
-    found = find_flows(laid(tmp_path, [path]))
-    assert [(each.command, each.path, each.tier) for each in found.files.values()] == (
+    files = find_flows(laid(tmp_path, [path]))
+    assert [(each.command, each.path, each.tier) for each in files.files.values()] == (
         [(command, path, Tier.LOCAL)] if command else []
     )
-    assert found.diagnostics == []
+    assert files.diagnostics == []
 
 
 def test_beside_a_flow_in_a_folder_nothing_else_is_searched(tmp_path: Path) -> None:
     """D2: nothing else in it is searched."""
     paths = ["dom/flow.yaml", "dom/other.yaml", "dom/deep/x.yaml", "dom/deep/flow.yaml"]
-    found = find_flows(laid(tmp_path, [f"flows/{each}" for each in paths]))
-    assert list(found.files) == ["dom"]
+    files = find_flows(laid(tmp_path, [f"flows/{each}" for each in paths]))
+    assert list(files.files) == ["dom"]
 
 
 @pytest.mark.parametrize(
@@ -78,19 +78,19 @@ def test_what_cannot_be_a_command_is_told(
     tmp_path: Path, path: str, part: str, advice: str
 ) -> None:
     """D3: `bad-command-name`."""
-    found = find_flows(laid(tmp_path, [f"flows/{path}"]))
-    assert [str(each) for each in found.diagnostics] == [
+    files = find_flows(laid(tmp_path, [f"flows/{path}"]))
+    assert [str(each) for each in files.diagnostics] == [
         f'flows/{path}:1:1: error bad-command-name: "{part}" cannot be part of a command{advice}'
     ]
-    assert found.files == {}
+    assert files.files == {}
 
 
 def test_a_name_that_is_no_text_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     Path(os.fsdecode(os.fsencode(tmp_path / "flows") + b"/\xff.yaml")).write_text(FLOW)
-    (said,) = find_flows(tmp_path).diagnostics
-    assert said.file == "flows/\\xff.yaml"
-    assert said.message == '"\\xff" cannot be part of a command'
+    (message,) = find_flows(tmp_path).diagnostics
+    assert message.file == "flows/\\xff.yaml"
+    assert message.message == '"\\xff" cannot be part of a command'
 
 
 def test_of_two_flows_of_one_command_the_first_hides_the_other(tmp_path: Path) -> None:
@@ -102,12 +102,12 @@ def test_of_two_flows_of_one_command_the_first_hides_the_other(tmp_path: Path) -
         "flows/d.yaml",
         "flows/d/flow.yaml",
     ]
-    found = find_flows(laid(tmp_path, paths))
-    assert {each.command: each.path for each in found.files.values()} == {
+    files = find_flows(laid(tmp_path, paths))
+    assert {each.command: each.path for each in files.files.values()} == {
         "d": "flows/d/flow.yaml",
         "x": "flows/x.yaml",
     }
-    assert sorted(str(each) for each in found.diagnostics) == [
+    assert sorted(str(each) for each in files.diagnostics) == [
         'flows/d/flow.yaml:1:1: warning hidden: flow "/d" hides the one in flows/d.yaml',
         (
             'flows/x.yaml:1:1: warning hidden: flow "/x" hides the one in '
@@ -121,23 +121,23 @@ def test_across_tiers_hiding_is_silent(tmp_path: Path) -> None:
     """D4: A local one hides a package one. Across tiers hiding is deliberate and silent."""
     project = laid(tmp_path / "project", ["flows/x.yaml"])
     package = laid(tmp_path / "package", ["x.yaml", "dom/y.yaml"])
-    found = find_flows(project, [package])
-    assert set(found.files) == {"x", "dom:y"}
-    assert found.files["x"].tier is Tier.LOCAL
-    assert found.files["dom:y"].name == f"{package}/dom/y.yaml"
-    assert found.diagnostics == []
+    files = find_flows(project, [package])
+    assert set(files.files) == {"x", "dom:y"}
+    assert files.files["x"].tier is Tier.LOCAL
+    assert files.files["dom:y"].name == f"{package}/dom/y.yaml"
+    assert files.diagnostics == []
 
 
 @pytest.mark.parametrize("name", ["call", "web", "new"])
 def test_a_built_in_command_is_warned_of(tmp_path: Path, name: str) -> None:
-    found = find_flows(laid(tmp_path, [f"flows/{name}.yaml", f"flows/a/{name}.yaml"]))
-    assert [str(each) for each in found.diagnostics] == [
+    files = find_flows(laid(tmp_path, [f"flows/{name}.yaml", f"flows/a/{name}.yaml"]))
+    assert [str(each) for each in files.diagnostics] == [
         (
             f'flows/{name}.yaml:1:1: warning command-reserved: "/{name}" is a built-in command; '
             "in a chat this flow cannot be called"
         )
     ]
-    assert set(found.files) == {name, f"a:{name}"}
+    assert set(files.files) == {name, f"a:{name}"}
 
 
 def test_links_to_folders_are_not_followed_and_none_leads_out(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_links_to_folders_are_not_followed_and_none_leads_out(tmp_path: Path) ->
     (project / "flows" / "b.yaml").symlink_to(project / "flows" / "a.yaml")
     (project / ".pi" / "flows").mkdir(parents=True)
     (project / ".pi" / "flows" / "flows").symlink_to(outside)
-    found = find_flows(project)
-    assert set(found.files) == {"a", "b"}
-    assert [str(each) for each in found.diagnostics] == [
+    files = find_flows(project)
+    assert set(files.files) == {"a", "b"}
+    assert [str(each) for each in files.diagnostics] == [
         f'{file}:1:1: error path-escape: "{file}" leads out of the project through a symlink; '
         "put a copy in its place"
         for file in (".pi/flows/flows", "flows/leak.yaml")
@@ -166,18 +166,18 @@ def test_of_too_many_files_two_thousand_are_read(tmp_path: Path) -> None:
     folder.mkdir()
     for number in range(2_003):
         (folder / f"x{number:04}.yaml").touch()
-    found = find_flows(tmp_path)
-    assert (len(found.files), "x1999" in found.files) == (2_000, True)
-    assert [each.code for each in found.diagnostics] == ["too-many-files"]
+    files = find_flows(tmp_path)
+    assert (len(files.files), "x1999" in files.files) == (2_000, True)
+    assert [each.code for each in files.diagnostics] == ["too-many-files"]
 
 
 def test_a_project_without_flows_has_none(tmp_path: Path) -> None:
-    found = find_flows(tmp_path / "missing", [tmp_path / "none"])
-    assert (found.files, found.diagnostics) == ({}, [])
+    files = find_flows(tmp_path / "missing", [tmp_path / "none"])
+    assert (files.files, files.diagnostics) == ({}, [])
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (FLOW.encode(), []),
         (b"\xff", ["1 error file-encoding: not UTF-8 at byte 0"]),
@@ -189,14 +189,14 @@ def test_a_project_without_flows_has_none(tmp_path: Path) -> None:
     ids=["a flow", "no text", "too large"],
 )
 def test_a_file_is_read_whatever_stands_in_it(
-    tmp_path: Path, content: bytes, said: list[str]
+    tmp_path: Path, content: bytes, message: list[str]
 ) -> None:
     """D6: A file with error diagnostics takes no part."""
     laid(tmp_path, ["flows/x.yaml"])
     (tmp_path / "flows" / "x.yaml").write_bytes(content)
     read = read_flow_file(find_flows(tmp_path).files["x"])
-    assert finding_lines(read.findings) == said
-    assert (read.flow is None) == bool(said)
+    assert finding_lines(read.findings) == message
+    assert (read.flow is None) == bool(message)
     assert read.file == "flows/x.yaml"
 
 

@@ -112,8 +112,8 @@ def test_what_a_flow_of_a_package_refers_to_lies_in_the_package(tmp_path: Path) 
     assert (source.root, source.path) == (f"{tmp_path}/package", "dom/main.yaml")
     assert source.name == f"{tmp_path}/package/dom/main.yaml"
     for path in ("sub.yaml", "dom/sub.yaml", "s*.yaml", "**/sub.yaml"):
-        (found,) = library.refer(source, path) or ()
-        assert (found.root, found.path) == (source.root, "dom/sub.yaml")
+        (nested,) = library.refer(source, path) or ()
+        assert (nested.root, nested.path) == (source.root, "dom/sub.yaml")
     assert library.refer(source, "../../project/flows/x.yaml") is None
 
 
@@ -158,16 +158,16 @@ def test_of_hidden_folders_a_glob_sees_that_of_flows_and_no_foreign_ones(tmp_pat
         (tmp_path / folder / "a.yaml").write_text(TEXT)
     library = ProjectFlows(tmp_path, CheckContext)
 
-    def found(file: str, path: str) -> list[str]:
+    def referred(file: str, path: str) -> list[str]:
         return [e.path for e in library.refer(FlowSource(path=file, texts={}), path) or ()]
 
-    assert found("flows/x.yaml", "../**/*.yaml") == [
+    assert referred("flows/x.yaml", "../**/*.yaml") == [
         ".pi/flows/flows/x/a.yaml",
         "flows/a.yaml",
         "flows/handlers/a.yaml",
     ]
-    assert found("flows/x.yaml", "../flows/*.yaml") == ["flows/a.yaml"]
-    assert found(".pi/flows/flows/x.yaml", "x/*.yaml") == [".pi/flows/flows/x/a.yaml"]
+    assert referred("flows/x.yaml", "../flows/*.yaml") == ["flows/a.yaml"]
+    assert referred(".pi/flows/flows/x.yaml", "x/*.yaml") == [".pi/flows/flows/x/a.yaml"]
 
 
 def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
     (tmp_path / "few" / "a.yaml").write_text(TEXT)
     library = ProjectFlows(tmp_path, CheckContext, most_seen=9)
     source = FlowSource(path="x.yaml", texts={})
-    (found,) = library.refer(source, "**/*.yaml") or ()
-    assert found.errors[0].code == "too-many-files"
-    (found,) = library.refer(source, "few/*.yaml") or ()
-    assert (found.path, found.errors) == ("few/a.yaml", ())
+    (nested,) = library.refer(source, "**/*.yaml") or ()
+    assert nested.errors[0].code == "too-many-files"
+    (nested,) = library.refer(source, "few/*.yaml") or ()
+    assert (nested.path, nested.errors) == ("few/a.yaml", ())
 
 
 def test_flows_are_listed_with_what_they_declare(tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ SUB_ERRORS = {
 
 
 @pytest.mark.parametrize("path", ["sub.yaml", "su*.yaml", '"${{task}}.yaml"'])
-@pytest.mark.parametrize(("sub", "said"), SUB_ERRORS.items())
+@pytest.mark.parametrize(("sub", "message"), SUB_ERRORS.items())
 async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
-    tmp_path: Path, path: str, sub: str, said: str
+    tmp_path: Path, path: str, sub: str, message: str
 ) -> None:
     """A sub-flow that has error diagnostics or lacks a required input: soft `ref_failed`."""
     (tmp_path / "flows").mkdir()
@@ -235,7 +235,7 @@ async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
     results = envelope.output["results"]
     assert (envelope.output["status"], results["caught"]["summary"]) == ("success", "caught done")
     assert results["r"]["summary"].startswith("flows/sub.yaml has errors: line ")
-    assert said in results["r"]["summary"]
+    assert message in results["r"]["summary"]
     assert len(model.requests) == 1
 
 
@@ -258,12 +258,12 @@ def test_texts_numbers_and_booleans_are_constants(
     tmp_path: Path, text: str, values: dict[str, Any]
 ) -> None:
     """§1: flow constants, `.pi/flows/config.yaml`; §23: "yes"."""
-    found = read_constants(laid(tmp_path, text.encode()))
-    assert (values.items() <= found.values.items(), found.diagnostics) == (True, [])
+    constants = read_constants(laid(tmp_path, text.encode()))
+    assert (values.items() <= constants.values.items(), constants.diagnostics) == (True, [])
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (
             b"tone: dry\nmore: [1]\n",
@@ -276,12 +276,12 @@ def test_texts_numbers_and_booleans_are_constants(
     ],
 )
 def test_what_is_no_constant_is_told_and_left_out(
-    tmp_path: Path, content: bytes, said: str
+    tmp_path: Path, content: bytes, message: str
 ) -> None:
-    found = read_constants(laid(tmp_path, content))
-    (finding,) = finding_lines(found.diagnostics)
-    assert finding.startswith(said)
-    assert set(found.values) <= {"tone"}
+    constants = read_constants(laid(tmp_path, content))
+    (finding,) = finding_lines(constants.diagnostics)
+    assert finding.startswith(message)
+    assert set(constants.values) <= {"tone"}
 
 
 def test_a_project_without_the_file_has_none(tmp_path: Path) -> None:
@@ -293,5 +293,5 @@ def test_a_file_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     root = tmp_path / "project"
     (root / CONSTANTS_FILE).parent.mkdir(parents=True)
     (root / CONSTANTS_FILE).symlink_to(tmp_path / "out.yaml")
-    found = read_constants(root)
-    assert (found.values, len(found.diagnostics)) == ({}, 1)
+    constants = read_constants(root)
+    assert (constants.values, len(constants.diagnostics)) == ({}, 1)

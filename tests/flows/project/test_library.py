@@ -47,8 +47,8 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> FlowLibrary:
 
 
 def test_a_flow_is_found_by_its_command(library: FlowLibrary) -> None:
-    found = library.find("dom:apply")
-    assert (found.path, found.text) == ("flows/dom/apply.yaml", TEXT)
+    source = library.find("dom:apply")
+    assert (source.path, source.text) == ("flows/dom/apply.yaml", TEXT)
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(library: FlowLibrary) -> None:
@@ -77,9 +77,9 @@ def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
     library: FlowLibrary, path: str, files: list[str]
 ) -> None:
     """Relative to the directory of this flow's file; if nothing matches, to the project root."""
-    found = library.refer(APPLY, path)
-    assert found is not None
-    assert [each.path for each in found] == files
+    source = library.refer(APPLY, path)
+    assert source is not None
+    assert [each.path for each in source] == files
 
 
 @pytest.mark.parametrize("path", ["/etc/hostname", "../../../outside.yaml", "..\\x", "a\0b"])
@@ -156,14 +156,14 @@ def test_what_is_written_meanwhile_changes_no_run() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     now = MemoryFlows({**TEXTS, "flows/dom/sub.yaml": LEAF})
     for written, path in (("dom/sub.yaml", "dom/sub.yaml"), ("${{task}}", "dom/sub.yaml")):
-        (found,) = referred_flows(now, MAIN, written, path) or ()
-        assert (found.path, found.text) == ("flows/dom/sub.yaml", TEXTS["flows/dom/sub.yaml"])
+        (nested,) = referred_flows(now, MAIN, written, path) or ()
+        assert (nested.path, nested.text) == ("flows/dom/sub.yaml", TEXTS["flows/dom/sub.yaml"])
 
 
 def test_a_flow_inside_keeps_what_its_own_paths_lead_to() -> None:
-    (found,) = referred_flows(MemoryFlows({}), MAIN, "dom/sub.yaml", "dom/sub.yaml") or ()
-    assert set(found.texts) == set(TEXTS) - {"flows/dom/other.yaml"}
-    (leaf,) = referred_flows(MemoryFlows({}), found, "leaf.yaml", "leaf.yaml") or ()
+    (nested,) = referred_flows(MemoryFlows({}), MAIN, "dom/sub.yaml", "dom/sub.yaml") or ()
+    assert set(nested.texts) == set(TEXTS) - {"flows/dom/other.yaml"}
+    (leaf,) = referred_flows(MemoryFlows({}), nested, "leaf.yaml", "leaf.yaml") or ()
     assert set(leaf.texts) == {"flows/dom/leaf.yaml", "flows/dom/handlers/sub/c.ts"}
 
 
@@ -171,15 +171,15 @@ def test_a_literal_path_leads_to_the_flow_that_it_led_to_first() -> None:
     """A file that appears beside the flow does not take the place of the project's."""
     source = FlowSource(path="flows/a.yaml", texts={"flows/a.yaml": "", "flows/b.yaml": LEAF})
     now = MemoryFlows({"flows/flows/b.yaml": leading("x.yaml")})
-    (found,) = referred_flows(now, source, "flows/b.yaml", "flows/b.yaml") or ()
-    assert found.path == "flows/b.yaml"
-    (found,) = referred_flows(now, source, "${{task}}", "flows/b.yaml") or ()
-    assert found.path == "flows/flows/b.yaml"
+    (nested,) = referred_flows(now, source, "flows/b.yaml", "flows/b.yaml") or ()
+    assert nested.path == "flows/b.yaml"
+    (nested,) = referred_flows(now, source, "${{task}}", "flows/b.yaml") or ()
+    assert nested.path == "flows/flows/b.yaml"
 
 
 def test_what_only_the_run_can_tell_is_read_as_it_is_then() -> None:
-    found = referred_flows(MemoryFlows(TEXTS), MAIN, "dom/*.yaml", "dom/*.yaml") or ()
-    assert [each.path.rpartition("/")[2] for each in found] == [
+    sources = referred_flows(MemoryFlows(TEXTS), MAIN, "dom/*.yaml", "dom/*.yaml") or ()
+    assert [each.path.rpartition("/")[2] for each in sources] == [
         "leaf.yaml",
         "other.yaml",
         "sub.yaml",
@@ -190,8 +190,8 @@ def test_what_only_the_run_can_tell_is_read_as_it_is_then() -> None:
 def test_a_run_keeps_no_more_than_fits() -> None:
     names = [f"{number}.yaml" for number in range(40)]
     texts = {"main.yaml": leading(*names)} | dict.fromkeys(names, "x" * 1_000_000)
-    found = referred_texts("main.yaml", texts.get)
-    assert len(found) < len(texts) / 2
-    (error,) = check_size(found, "main.yaml")
+    referred = referred_texts("main.yaml", texts.get)
+    assert len(referred) < len(texts) / 2
+    (error,) = check_size(referred, "main.yaml")
     assert error.code == "flows-too-large"
     assert check_size({"0.yaml": LEAF}, "0.yaml") == ()

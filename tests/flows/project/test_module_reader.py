@@ -41,8 +41,8 @@ def test_problems_of_a_module_have_their_lines(
     fault: tuple[int, int, str] | None,
 ) -> None:
     texts = {f"flows/{name}": text, "flows/bad.js": "let 1"}
-    found = modules.find_fault_in(f"flows/{name}", texts)
-    assert (found is None) == (fault is None), found
-    if found is not None and fault is not None:
-        assert (found.line, found.column) == fault[:2], found
-        assert fault[2] in found.problem
+    problem = modules.find_fault_in(f"flows/{name}", texts)
+    assert (problem is None) == (fault is None), problem
+    if problem is not None and fault is not None:
+        assert (problem.line, problem.column) == fault[:2], problem
+        assert fault[2] in problem.problem

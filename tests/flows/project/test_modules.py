@@ -42,8 +42,8 @@ def test_a_run_keeps_all_that_its_modules_are_made_of(
         "flows/handlers/demo/other.ts": GOOD,
         "b.js": b"\xff export default 1",
     }
-    found = modules.texts(FLOW, file_at("flows/demo.yaml", written(tmp_path, files), ""))
-    assert found == {name: files[name] for name in list(files)[:3]}
+    texts = modules.texts(FLOW, file_at("flows/demo.yaml", written(tmp_path, files), ""))
+    assert texts == {name: files[name] for name in list(files)[:3]}
 
 
 def test_nothing_outside_is_kept(tmp_path: Path, modules: ModuleLoader) -> None:

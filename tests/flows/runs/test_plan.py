@@ -18,20 +18,20 @@ from tests.flows.planned import run, tell
 
 
 @pytest.mark.parametrize(
-    ("steps", "answers", "lasts", "wanted"),
+    ("steps", "answers", "lasts", "expected"),
     [each[1:] for each in EXAMPLES],
     ids=[each[0] for each in EXAMPLES],
 )
 def test_every_worked_example_runs_as_it_says(
-    steps: tuple[Any, ...], answers: Answers, lasts: Mapping[str, int], wanted: str
+    steps: tuple[Any, ...], answers: Answers, lasts: Mapping[str, int], expected: str
 ) -> None:
-    assert run(Plan(flow(*steps)), answers, lasts) == wanted
+    assert run(Plan(flow(*steps)), answers, lasts) == expected
 
 
 def test_the_next_step_starts_as_soon_as_one_is_over() -> None:
     """W2: no waves."""
-    wanted = "+a/1 +b/1 -b/1 +c/1 -c/1 +d/1 -d/1 -a/1 success"
-    assert run(Plan(flow(*W2, max_concurrent=2)), {}, {"a": 5}) == wanted
+    expected = "+a/1 +b/1 -b/1 +c/1 -c/1 +d/1 -d/1 -a/1 success"
+    assert run(Plan(flow(*W2, max_concurrent=2)), {}, {"a": 5}) == expected
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
@@ -79,9 +79,9 @@ def test_on_error_beats_on_complete_and_the_file_decides_between_equals() -> Non
         shell("y"),
         shell("z", is_last=True),
     ]
-    said = run(Plan(flow(*steps)), {"b": SOFT, "c": SOFT}, {"c": 0, "b": 2})
-    assert "jump y" in said
-    assert "jump z" not in said
+    message = run(Plan(flow(*steps)), {"b": SOFT, "c": SOFT}, {"c": 0, "b": 2})
+    assert "jump y" in message
+    assert "jump z" not in message
 
 
 def test_no_new_step_starts_once_a_jump_is_asked_for() -> None:
@@ -96,8 +96,8 @@ def test_no_new_step_starts_once_a_jump_is_asked_for() -> None:
 def test_an_abort_cancels_running_steps_and_skips_the_rest() -> None:
     plan = Plan(flow(*W1))
     plan.start("web")
-    told = plan.abort()
-    assert tell(plan, told) == ["~web/1", "skip code, report (flow_ended)", "aborted"]
+    notices = plan.abort()
+    assert tell(plan, notices) == ["~web/1", "skip code, report (flow_ended)", "aborted"]
     assert plan.status is RunStatus.ABORTED
     assert plan.ready() == []
 
@@ -120,8 +120,8 @@ def test_targets_in_one_segment_are_entered_together() -> None:
 def test_a_target_that_was_visited_meanwhile_is_not_jumped_to_again() -> None:
     """Until the last target is over, `on_complete` jumps wait; one that was run is not repeated."""
     steps = [fork("f", "a", "b"), ref("a", on_complete="b"), ref("b"), agent("end")]
-    said = run(Plan(flow(*steps)), {"f": ["a", "b"]}, {})
-    assert said == ("+f/1 -f/1 jump a, b +a/1 -a/1 +b/1 -b/1 +end/1 -end/1 success")
+    message = run(Plan(flow(*steps)), {"f": ["a", "b"]}, {})
+    assert message == ("+f/1 -f/1 jump a, b +a/1 -a/1 +b/1 -b/1 +end/1 -end/1 success")
 
 
 def test_a_thousand_steps_are_planned_without_a_scan_of_all_steps() -> None:
@@ -149,14 +149,14 @@ def test_any_flow_is_planned_as_the_page_writes_it(seed: int) -> None:
                 break
             step = flow.by_id[dice.pick(page.running)]
             outcome, targets = any_end(dice, step)
-            said = [
+            message = [
                 each
                 for one in plan.settle(step.step_id, outcome, targets)
                 for each in tell(plan, [one])
             ]
             page.settled(step.step_id, outcome, targets)
             page.next()
-            assert said == page.said
+            assert message == page.said
             page.said.clear()
 
 

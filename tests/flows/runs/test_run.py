@@ -18,8 +18,8 @@ from tests.kit.flows import by_task, finish, run_flow
 
 
 def settled(step_id: str, **more: Any) -> StepSettled:
-    given: dict[str, Any] = {"outcome": Outcome.SUCCESS, "result": StepResult(summary=step_id)}
-    return StepSettled(step_id=step_id, visit=1, **given | more)
+    fields: dict[str, Any] = {"outcome": Outcome.SUCCESS, "result": StepResult(summary=step_id)}
+    return StepSettled(step_id=step_id, visit=1, **fields | more)
 
 
 def run_of(*steps: Any) -> Run:

@@ -33,7 +33,7 @@ def values(**more: Any) -> TemplateValues:
     inputs = (RunInput(name="where", value_type=ValueType.STRING),)
     steps: Any = (*W6, *W11)
     flow = Flow(name="f", description="d", steps=steps, inputs=inputs)
-    given: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "flow": flow,
         "task": "the task",
         "results": RESULTS,
@@ -41,11 +41,11 @@ def values(**more: Any) -> TemplateValues:
         "forks": {"triage": ForkAnswer("New", "soon")},
         "config": {"region": "eu", "count": 2},
     }
-    return TemplateValues(**given | more)
+    return TemplateValues(**parts | more)
 
 
 @pytest.mark.parametrize(
-    ("template", "wanted"),
+    ("template", "expected"),
     [
         ("${{task}}", "the task"),
         ("${{result.a}}", "long"),
@@ -74,10 +74,10 @@ def values(**more: Any) -> TemplateValues:
         ("${{flow.input.where}}", ""),
     ],
 )
-def test_a_placeholder_expands_to_its_value(template: str, wanted: str) -> None:
+def test_a_placeholder_expands_to_its_value(template: str, expected: str) -> None:
     """V4, V8, V9, V10."""
     known = values()
-    assert known.text(template) == wanted
+    assert known.text(template) == expected
     assert known.take_missing() == []
 
 
@@ -196,14 +196,14 @@ def test_a_forward_jump_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("taken", "wanted"),
+    ("taken", "expected"),
     [
         (0, RouteTaken(("a", "c"), 1, back=("a",))),
         (1, RouteTaken(("c",), 2, is_forced=True, back=("a",))),
     ],
     ids=["within the bound", "beyond it"],
 )
-def test_of_several_answers_only_the_way_back_is_bounded(taken: int, wanted: RouteTaken) -> None:
+def test_of_several_answers_only_the_way_back_is_bounded(taken: int, expected: RouteTaken) -> None:
     step = Fork(
         step_id="f",
         question="?",
@@ -215,4 +215,4 @@ def test_of_several_answers_only_the_way_back_is_bounded(taken: int, wanted: Rou
     loops = LoopCounters(flow(agent("a"), step, agent("c")))
     for _ in range(taken):
         loops.settle(step, 1, ["a"])
-    assert loops.route(step, ["a", "c"]) == wanted
+    assert loops.route(step, ["a", "c"]) == expected

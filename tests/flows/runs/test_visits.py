@@ -83,11 +83,11 @@ async def late(runtime: Runtime, clock: FakeClock) -> Reply:
 
 async def settled(log: MemoryLog) -> dict[str, StepSettled]:
     """Return how each step settled."""
-    found = (each.event for each in await log.read(LogId(RUN)))
-    return {each.step_id: each for each in found if isinstance(each, StepSettled)}
+    outcomes = (each.event for each in await log.read(LogId(RUN)))
+    return {each.step_id: each for each in outcomes if isinstance(each, StepSettled)}
 
 
-async def told(log: DyingLog, clock: FakeClock) -> Reply:
+async def reply_of(log: DyingLog, clock: FakeClock) -> Reply:
     """Run the flow in as many lives as it takes."""
     flows = flows_of(demo=steps(ONE_BY_ONE))
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)
@@ -106,7 +106,7 @@ async def told(log: DyingLog, clock: FakeClock) -> Reply:
 async def test_a_step_says_what_it_cost_and_the_run_what_all_did() -> None:
     """FlowResult: `totalDuration`: ms without parked time."""
     log = DyingLog(clock := FakeClock(), writes=-1, before=False)
-    reply = await told(log, clock)
+    reply = await reply_of(log, clock)
     steps = await settled(log)
     assert {name: each.duration_ms for name, each in steps.items()} == {
         "look": 4000,
@@ -129,18 +129,18 @@ async def test_a_step_says_what_it_cost_and_the_run_what_all_did() -> None:
 async def test_killed_at_any_write_a_step_has_the_same_costs(writes: int, before: bool) -> None:
     """They are folded from the log: what a crash forgot is not counted, nor is the time after."""
     log = DyingLog(clock := FakeClock(), writes=writes, before=before)
-    await told(log, clock)
-    found = await settled(log)
-    assert found["pick"].duration_ms == 0
-    assert found["look"].duration_ms <= 4000
-    assert found["tell"].duration_ms == 5000
+    await reply_of(log, clock)
+    outcomes = await settled(log)
+    assert outcomes["pick"].duration_ms == 0
+    assert outcomes["look"].duration_ms <= 4000
+    assert outcomes["tell"].duration_ms == 5000
     for name in ("look", "tell"):
         heard = [
             each.event.usage
             for each in await log.read(LogId(RUN))
             if isinstance(each.event, ReplyReceived) and f"/{name}/" in f"{each.path}/"
         ]
-        usage = found[name].usage
+        usage = outcomes[name].usage
         assert usage.input_tokens == sum(each.input_tokens for each in heard)
         assert (usage.model_calls, usage.tool_calls) == (len(heard), int(name == "look"))
 
@@ -171,8 +171,8 @@ async def test_a_waiting_step_costs_nothing_while_others_work() -> None:
         await runtime.answer(asked.questions[0].question.question_id, {"value": True})
         await clock.elapse(3)
         reply = await runtime.wait(RUN)
-    found = await settled(place.log)
-    assert {name: each.duration_ms for name, each in found.items()} == {
+    outcomes = await settled(place.log)
+    assert {name: each.duration_ms for name, each in outcomes.items()} == {
         "works": 60_000,
         "asks": 3000,
     }
@@ -235,8 +235,8 @@ def test_a_whole_run_is_warned_once_whichever_frame_it_was() -> None:
 def test_a_result_lists_each_warning_once_and_no_other_event() -> None:
     ledger = discarding_ledger(world(), "demo")
     ledger.add(FlowNotified(kind="flow_jump", body={"message": "no warning"}), ONE)
-    for frame, said in ((ONE, "b"), (ONE, "a"), (OTHER, "b")):
-        warn(ledger, frame, said)
+    for frame, message in ((ONE, "b"), (ONE, "a"), (OTHER, "b")):
+        warn(ledger, frame, message)
     assert warnings_of(ledger.task) == ["b", "a"]
 
 

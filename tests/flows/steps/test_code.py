@@ -14,7 +14,7 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
 
 
 @pytest.mark.parametrize(
-    ("around", "step", "wanted"),
+    ("around", "step", "expected"),
     [
         (
             FLAT,
@@ -60,9 +60,9 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
     ],
 )
 def test_a_code_step_without_a_module_is_reported(
-    around: CheckContext, step: str, wanted: str | None
+    around: CheckContext, step: str, expected: str | None
 ) -> None:
-    assert found_in(f"- {step}\n", around) == ([] if wanted is None else [wanted])
+    assert found_in(f"- {step}\n", around) == ([] if expected is None else [expected])
 
 
 def test_a_module_that_cannot_run_is_an_error() -> None:

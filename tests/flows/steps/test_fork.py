@@ -41,7 +41,7 @@ FORK = """
 
 
 @pytest.mark.parametrize(
-    ("answer", "ran", "said"),
+    ("answer", "ran", "message"),
     [
         ({"value": "Quick"}, "quick", "quick done, Quick"),
         ({"text": "Deep"}, "deep", "deep done, Deep"),
@@ -49,7 +49,7 @@ FORK = """
     ],
 )
 async def test_a_fork_asks_a_person_and_follows_the_answer(
-    answer: dict[str, Any], ran: str, said: str
+    answer: dict[str, Any], ran: str, message: str
 ) -> None:
     """W4: branches and a join in one segment."""
     choose = "How deep?"
@@ -65,7 +65,7 @@ async def test_a_fork_asks_a_person_and_follows_the_answer(
     assert reply is not None
     assert reply.envelope is not None
     results = reply.envelope.output["results"]
-    assert results["report"]["summary"] == f"{said} done"
+    assert results["report"]["summary"] == f"{message} done"
     assert [name for name in ("quick", "deep") if results[name]["status"] == "complete"] == [ran]
     assert "chosen at the fork choose" in model.requests[-2].system
 
@@ -161,8 +161,8 @@ async def test_a_persons_words_are_not_expanded() -> None:
     """V1: inserted text is never looked at again."""
     words = "my ${{result.pre.summary}} $${{task}}"
     result, model, autos, _ = await through({"text": words})
-    told = model.requests[1].messages[0].content
-    assert told == (
+    task = model.requests[1].messages[0].content
+    assert task == (
         f"Task: {DECIDES}\n\nOptions: Quick, Deep\n\n"
         f"A person answered in words of their own:\n{words}\n\n"
         "Choose the option that fits best, and say why."
@@ -198,8 +198,8 @@ async def test_free_text_that_names_a_branch_and_no_option_goes_to_the_decider()
 async def test_a_decision_by_an_agent_alone_is_reported(answer: Mapping[str, Any] | None) -> None:
     """An option is left to the agent, or autonomous run: event `flow_auto_decision`."""
     result, _, autos, _ = await through(answer)
-    wanted = {"forkId": "choose", "agentName": "judge"}
-    assert autos == [wanted | {"chosenBranch": "Quick", "targetStepId": "quick"}]
+    expected = {"forkId": "choose", "agentName": "judge"}
+    assert autos == [expected | {"chosenBranch": "Quick", "targetStepId": "quick"}]
     assert result["forks"]["choose"]["notes"] == "so"
     assert result["runId"] == RUN
 
@@ -220,6 +220,6 @@ def test_an_answer_says_one_thing(answer: Json, choice: PersonChoice) -> None:
 
 def test_the_deciders_task_is_expanded_and_a_persons_words_are_not() -> None:
     step = Fork(step_id="f", question="q?", branches={"a": "x"}, options=("a",), task="t")
-    told = decider_task(step, "said", str.upper)
-    assert told.startswith("Q?\n\nOptions: a\n\n")
-    assert told.endswith("\nsaid\n\nT")
+    task = decider_task(step, "said", str.upper)
+    assert task.startswith("Q?\n\nOptions: a\n\n")
+    assert task.endswith("\nsaid\n\nT")

@@ -100,7 +100,7 @@ def test_a_kind_can_require_a_field_that_others_leave_optional() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry", "wanted"),
+    ("retry", "expected"),
     [
         ("true", StepRetry(3, 60)),
         ("{}", StepRetry(3, 60)),
@@ -108,13 +108,13 @@ def test_a_kind_can_require_a_field_that_others_leave_optional() -> None:
         ("{attempts: 1, delay: 3600}", StepRetry(1, 3600)),
     ],
 )
-def test_a_step_is_tried_again(retry: str, wanted: StepRetry) -> None:
+def test_a_step_is_tried_again(retry: str, expected: StepRetry) -> None:
     """`true` = 3 and 60."""
-    assert step_of(f"id: a, agent: b, retry: {retry}").retry == wanted
+    assert step_of(f"id: a, agent: b, retry: {retry}").retry == expected
 
 
 @pytest.mark.parametrize(
-    ("retry", "wanted"),
+    ("retry", "expected"),
     [
         (
             "3",
@@ -154,5 +154,7 @@ def test_a_step_is_tried_again(retry: str, wanted: StepRetry) -> None:
         ),
     ],
 )
-def test_tries_that_are_wrong(retry: str, wanted: list[str]) -> None:
-    assert findings_of_step(f"id: a, agent: b, retry: {retry}") == [f"4 {each}" for each in wanted]
+def test_tries_that_are_wrong(retry: str, expected: list[str]) -> None:
+    assert findings_of_step(f"id: a, agent: b, retry: {retry}") == [
+        f"4 {each}" for each in expected
+    ]

@@ -6,7 +6,7 @@ from penstock.flows.steps.loop_decision import LoopDecision
 
 
 @pytest.mark.parametrize(
-    ("again", "out", "answer", "wanted"),
+    ("again", "out", "answer", "expected"),
     [
         ("draft", "publish", "draft", "draft"),
         ("draft", "publish", "publish", "publish"),
@@ -17,9 +17,9 @@ from penstock.flows.steps.loop_decision import LoopDecision
     ],
 )
 def test_a_loop_takes_the_steps_or_the_words_for_them(
-    again: str, out: str, answer: str, wanted: str
+    again: str, out: str, answer: str, expected: str
 ) -> None:
     """An id that is spelled `loop` or `exit` means that step."""
     step = LoopDecision(step_id="l", agent="j", task="?", loop_target=again, exit_target=out)
     assert answer in step.answers
-    assert step.target_of(answer) == wanted
+    assert step.target_of(answer) == expected

@@ -31,8 +31,8 @@ def names_in(folder: ProjectFolder) -> set[str]:
 
 
 def result(envelope: Envelope) -> dict[str, Any]:
-    found: dict[str, Any] = envelope.output["results"]["sh"]
-    return found
+    result: dict[str, Any] = envelope.output["results"]["sh"]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ async def test_values_never_become_shell_text(
     """Unquoted, the value is split into words by the shell; inside double quotes it is one word."""
     envelope = await run(project, command)
     assert envelope.ok, envelope
-    found = result(envelope)
-    assert (found["fullOutput"], found["summary"], found["exitCode"]) == (output, summary, 0)
+    outcome = result(envelope)
+    assert (outcome["fullOutput"], outcome["summary"], outcome["exitCode"]) == (output, summary, 0)
     assert "evil" not in names_in(project)
 
 
@@ -91,7 +91,7 @@ def test_each_template_is_a_variable_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "task", "said"),
+    ("command", "task", "message"),
     [
         ('echo "${{task}}"', "a\0b", "the value of ${PS_1} has a character that no command can"),
         ('echo "${{task}}"', "a\ud800b", "the value of ${PS_1} has a character that no command"),
@@ -107,7 +107,7 @@ def test_each_template_is_a_variable_of_its_own() -> None:
     ids=["NUL", "half a character", "large", "large in bytes", "large in all", "long command"],
 )
 async def test_a_value_that_no_command_can_have_is_a_soft_failure(
-    project: ProjectFolder, command: str, task: str, said: str
+    project: ProjectFolder, command: str, task: str, message: str
 ) -> None:
     """A value over 100,000 bytes: soft `shell_value`."""
     more = "  - {id: caught, command: 'echo caught'}\n"
@@ -118,7 +118,7 @@ async def test_a_value_that_no_command_can_have_is_a_soft_failure(
     async with project.opened() as runtime:
         envelope = await runtime.run_flow(NewRun(command="demo", task=task))
     assert envelope.output["status"] == "success"
-    assert result(envelope)["summary"].startswith(said)
+    assert result(envelope)["summary"].startswith(message)
 
 
 async def test_a_command_whose_changes_are_refused_fails(project: ProjectFolder) -> None:
@@ -126,9 +126,9 @@ async def test_a_command_whose_changes_are_refused_fails(project: ProjectFolder)
     command = "echo x > made.txt; echo x > new.tool.yaml; echo done"
     envelope = await run(project, command, "auto")
     assert envelope.output["status"] == "error"
-    found = result(envelope)
-    assert found["summary"] == 'changes were refused: "new.tool.yaml" is protected.'
-    assert (found["fullOutput"], found["exitCode"]) == ("done\n", 0)
+    outcome = result(envelope)
+    assert outcome["summary"] == 'changes were refused: "new.tool.yaml" is protected.'
+    assert (outcome["fullOutput"], outcome["exitCode"]) == ("done\n", 0)
     assert "made.txt" in names_in(project)
     assert "new.tool.yaml" not in names_in(project)
 
@@ -160,6 +160,6 @@ OFF = (
 )
 
 
-@pytest.mark.parametrize(("has_shell", "wanted"), [(True, [ALONE]), (False, [OFF, ALONE])])
-def test_a_shell_step_is_switched_on_and_may_fail(has_shell: bool, wanted: list[str]) -> None:
-    assert found_in(SHELLS, replace(PLAIN, has_shell=has_shell)) == wanted
+@pytest.mark.parametrize(("has_shell", "expected"), [(True, [ALONE]), (False, [OFF, ALONE])])
+def test_a_shell_step_is_switched_on_and_may_fail(has_shell: bool, expected: list[str]) -> None:
+    assert found_in(SHELLS, replace(PLAIN, has_shell=has_shell)) == expected
