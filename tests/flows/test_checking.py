@@ -109,7 +109,7 @@ def test_the_other_checks_of_the_seed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in WORKED if name not in {"W5", "W10"}])
-def test_a_worked_example_has_nothing_wrong(name: str) -> None:
+def test_a_worked_example_has_no_findings(name: str) -> None:
     """Only the diagnostics named are given."""
     assert found_in(WORKED[name], PLAIN) == []
 
@@ -161,12 +161,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_whatever_a_flow_is_checking_it_only_says_so(text: str) -> None:
+def test_checking_any_flow_never_raises(text: str) -> None:
     message = finding_lines(check_flow(read_flow(text, "flows/demo.yaml"), SEED))
     assert any("error" in each for each in message)
 
 
-def test_a_flow_that_lies_nowhere_can_be_checked() -> None:
+def test_a_flow_without_a_file_can_be_checked() -> None:
     text = f"{TOP}- {{id: a, agent: scout}}\n- {{id: b, type: code}}\n- {{id: c, path: x.yaml}}\n"
     around = CheckContext(agents=SEED.agents)
     assert finding_lines(check_flow(read_flow(text), around)) == [
@@ -188,7 +188,7 @@ def many(count: int) -> str:
     return "".join(steps) + f"  - {{id: s{count + 1}, agent: scout}}\n"
 
 
-def test_two_hundred_steps_are_checked_at_once() -> None:
+def test_two_hundred_steps_are_checked_in_a_second() -> None:
     """A bound far above the 50 ms that it may take on a quiet machine."""
     read = read_flow(TOP + many(200), "flows/demo.yaml")
     clock = SystemClock()
@@ -206,7 +206,7 @@ def test_two_hundred_steps_are_checked_at_once() -> None:
     ],
     ids=["in the text", "around it"],
 )
-def test_of_more_findings_than_anybody_reads_a_thousand_are_told(text: str) -> None:
+def test_at_most_a_thousand_findings_of_a_check_are_reported(text: str) -> None:
     """And the flow cannot run, whatever the others are."""
     reported = check_flow(read_flow(text), SEED)
     assert len(reported) <= 1_001

@@ -145,7 +145,7 @@ def returned(step: Code, value: Any, **more: Any) -> Any:
         ({"b": {"k": None}, "a": [True]}, {}, "returned b, a"),
     ],
 )
-def test_outputs_are_kept_as_they_are(value: Any, more: dict[str, Any], summary: str) -> None:
+def test_outputs_are_stored_unchanged(value: Any, more: dict[str, Any], summary: str) -> None:
     """The step's summary: default `returned a, b`."""
     ended = returned(TWO, value, **more)
     assert (ended.result.outputs, ended.result.summary) == (value, summary)
@@ -194,7 +194,7 @@ def test_a_declared_type_is_checked(
         (ToolTimeout("no"), "code_timeout", Outcome.SOFT),
     ],
 )
-def test_an_error_of_the_module_is_one_of_its_step(
+def test_an_error_of_the_module_is_the_failure_of_its_step(
     error: CallError, source: str, outcome: Outcome
 ) -> None:
     ended = conclude(NONE, error.envelope())

@@ -23,7 +23,7 @@ def test_the_first_check_of_the_seed() -> None:
 
 
 @pytest.mark.parametrize("field", ["name", "description", "steps"])
-def test_each_required_field_is_missed(field: str) -> None:
+def test_each_missing_required_field_is_reported(field: str) -> None:
     lines = {"name": "name: x", "description": "description: d", "steps": STEP}
     del lines[field]
     assert findings_of("\n".join(lines.values())) == [
@@ -102,7 +102,7 @@ def test_each_required_field_is_missed(field: str) -> None:
         ("inputs: {a-b: {type: string}}", 'bad-input-name: input "a-b" must be an identifier'),
     ],
 )
-def test_a_field_of_the_flow_that_is_wrong(field: str, expected: str) -> None:
+def test_an_invalid_field_of_a_flow_is_an_error(field: str, expected: str) -> None:
     assert findings_of(f"{field}\n{REST}") == [f"1 error {expected}"]
 
 
@@ -117,7 +117,7 @@ def test_a_field_of_the_flow_that_is_wrong(field: str, expected: str) -> None:
         ),
     ],
 )
-def test_a_field_of_the_flow_that_is_only_odd(field: str, expected: str) -> None:
+def test_an_odd_field_of_a_flow_is_a_warning(field: str, expected: str) -> None:
     assert findings_of(f"{field}\n{REST}") == [f"1 warning {expected}"]
     assert read_flow(f"{field}\n{REST}").flow is not None
 
@@ -132,7 +132,7 @@ def test_a_field_of_the_flow_that_is_only_odd(field: str, expected: str) -> None
         ),
     ],
 )
-def test_a_required_field_that_is_wrong(text: str, expected: str) -> None:
+def test_an_invalid_required_field_is_reported_once(text: str, expected: str) -> None:
     assert findings_of(text + STEP) == [expected]
 
 
@@ -153,7 +153,7 @@ def test_steps_are_a_list_of_one_to_a_thousand(steps: str, expected: str) -> Non
     assert findings_of(f"name: x\ndescription: d\n{steps}") == [f"3 error {expected}"]
 
 
-def test_everything_that_may_stand_there_is_read() -> None:
+def test_every_field_of_a_flow_is_parsed() -> None:
     text = """
 max_concurrent: 64
 task_required: "True"
@@ -177,12 +177,12 @@ inputs:
     assert (read_one.findings, read_one.inputs) == ([], ["n", "o"])
 
 
-def test_a_flow_with_an_error_is_none_and_one_with_a_warning_is_there() -> None:
+def test_a_flow_with_an_error_is_none_and_one_with_a_warning_is_parsed() -> None:
     assert read("- {id: a, agent: b, reads: x}").flow is not None
     assert read("- {id: a}").flow is None
 
 
-def test_a_text_that_runs_again_is_not_read_again() -> None:
+def test_a_text_that_runs_again_is_not_parsed_again() -> None:
     assert flow_of(REST, "f.yaml") is flow_of(f"{REST}", "f.yaml")
     assert flow_of(f"{REST}\nmax_concurrent: 2", "f.yaml") != flow_of(REST, "f.yaml")
     assert flow_of("name: x", "f.yaml") is None
@@ -244,7 +244,7 @@ ALIAS = "anchors, aliases, merge keys and tags are not allowed in a manifest"
         ),
     ],
 )
-def test_what_is_no_flow_is_a_finding(text: str | bytes, expected: list[str]) -> None:
+def test_a_text_that_is_no_flow_is_reported(text: str | bytes, expected: list[str]) -> None:
     assert findings_of(text)[: len(expected)] == expected
     assert read_flow(text).flow is None
 
@@ -264,12 +264,12 @@ def test_what_is_no_flow_is_a_finding(text: str | bytes, expected: list[str]) ->
     ],
     ids=range(9),
 )
-def test_nothing_raises_and_something_is_said(text: str) -> None:
+def test_no_text_raises_and_every_invalid_one_has_a_finding(text: str) -> None:
     assert findings_of(text)
     assert len(text) < MOST_BYTES
 
 
-def test_two_parts_are_joined_and_lines_are_those_of_the_file() -> None:
+def test_two_parts_are_merged_with_the_lines_of_the_file() -> None:
     """The two are joined; line numbers are those of the file."""
     text = "\n---\nname: demo\ndescription: d\n---\nstep:\nsteps:\n- {id: a, agent: b}"
     document = parse_flow(text, "f.yaml")
@@ -299,7 +299,7 @@ def test_an_empty_second_part_is_allowed(text: str) -> None:
     assert all("missing-field" in each for each in findings_of(text))
 
 
-def test_a_byte_order_mark_and_windows_lines_change_nothing() -> None:
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing() -> None:
     text = "\ufeff---\r\nname: demo\r\n---\r\nnaem: x\r\n"
     assert '4 warning unknown-field: unknown field "naem" in the flow; did you mean "name"?' in (
         findings_of(text)
@@ -336,14 +336,14 @@ def test_inputs_of_a_run_have_types(inputs: str, expected: tuple[RunInput, ...])
 
 
 @pytest.mark.parametrize("inputs", ["3", "[a]", "{a: 1}", "{a: {}}", "{1: {type: string}}"])
-def test_other_inputs_are_refused(inputs: str) -> None:
+def test_invalid_inputs_of_a_run_are_reported(inputs: str) -> None:
     message = finding_lines(
         read_flow(f"inputs: {inputs}\n{TOP}{ONE_STEP}", "flows/demo.yaml").findings
     )
     assert [each.split()[:2] for each in message] == [["1", "error"]]
 
 
-def test_an_input_that_a_chat_takes_for_the_task_is_warned_of() -> None:
+def test_an_input_called_task_gets_a_warning() -> None:
     """19: `/dom:apply TEXT` starts with task TEXT; "`input.task` and the rest of `input`"."""
     text = f"{TOP}{ONE_STEP}inputs:\n  task: {{type: string, required: true}}\n"
     (message,) = finding_lines(read_flow(text, "flows/demo.yaml").findings)

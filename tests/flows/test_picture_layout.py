@@ -21,7 +21,7 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 @pytest.mark.parametrize("steps", [*WORKED.values(), MANY], ids=[*WORKED, "30 steps"])
-def test_no_two_steps_overlap_and_each_stands_in_its_segment(steps: str) -> None:
+def test_steps_do_not_overlap_and_are_inside_their_segment(steps: str) -> None:
     made = drawn(steps)
     assert not any(overlap(one.box, other.box) for one, other in combinations(made.nodes, 2))
     for node in made.nodes:
@@ -31,7 +31,7 @@ def test_no_two_steps_overlap_and_each_stands_in_its_segment(steps: str) -> None
         assert 0 <= node.box.y < node.box.bottom <= made.height
 
 
-def test_what_waits_stands_below_what_it_waits_for() -> None:
+def test_a_step_is_below_the_steps_that_it_waits_for() -> None:
     made = drawn(W1)
     assert [(one.step_id, other.step_id) for one, other in made.needs] == [
         ("web", "report"),
@@ -40,7 +40,7 @@ def test_what_waits_stands_below_what_it_waits_for() -> None:
     assert all(one.box.bottom < other.box.y for one, other in made.needs)
 
 
-def test_ways_on_are_to_the_right_and_ways_back_to_the_left() -> None:
+def test_forward_jumps_are_on_the_right_and_backward_jumps_on_the_left() -> None:
     made = drawn(W6)
     loop, on = made.lanes
     assert (loop.label, loop.is_back, loop.x < made.segments[0].x) == ("loop", True, True)
@@ -48,7 +48,7 @@ def test_ways_on_are_to_the_right_and_ways_back_to_the_left() -> None:
     assert (on.label, on.is_back, on.x > right) == ("exit", False, True)
 
 
-def test_two_ways_beside_each_other_have_lanes_of_their_own() -> None:
+def test_overlapping_jumps_have_separate_lanes() -> None:
     for one, other in combinations(drawn(MANY).lanes, 2):
         if one.x == other.x:
             spans = [sorted((each.leaves[2], each.arrives[2])) for each in (one, other)]
@@ -56,7 +56,7 @@ def test_two_ways_beside_each_other_have_lanes_of_their_own() -> None:
             assert spans[0][1] <= spans[1][0]
 
 
-def test_a_flow_with_errors_is_drawn_too() -> None:
+def test_a_flow_with_errors_is_drawn() -> None:
     """A branch or a wait that names no step; steps that wait for each other, or for themselves."""
     steps = """\
 - {id: a, agent: scout, blockedBy: [b, nobody]}
@@ -69,7 +69,7 @@ def test_a_flow_with_errors_is_drawn_too() -> None:
     assert not any(overlap(one.box, other.box) for one, other in combinations(made.nodes, 2))
 
 
-def test_a_long_row_of_steps_that_wait_for_each_other_the_wrong_way_is_drawn() -> None:
+def test_many_steps_with_backward_dependencies_are_drawn() -> None:
     most = 500
     waits = (f"- {{id: s{n}, agent: scout, blockedBy: [s{n + 1}]}}\n" for n in range(most))
     assert len(drawn("".join(waits) + f"- {{id: s{most}, agent: scout}}\n").nodes) == most + 1
@@ -85,6 +85,6 @@ def test_a_long_row_of_steps_that_wait_for_each_other_the_wrong_way_is_drawn() -
         ("", 3, ""),
     ],
 )
-def test_a_text_is_cut_to_its_place(text: str, most: int, shown: str) -> None:
+def test_a_text_is_cut_to_the_available_width(text: str, most: int, shown: str) -> None:
     assert fitted(text, most) == shown
     assert letters(shown) <= most

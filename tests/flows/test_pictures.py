@@ -31,7 +31,7 @@ def parts(picture: ET.Element, kind: str) -> list[ET.Element]:
 
 
 @pytest.mark.parametrize("steps", [*WORKED.values(), MANY], ids=[*WORKED, "30 steps"])
-def test_every_step_every_wait_and_every_way_is_there(steps: str) -> None:
+def test_every_step_dependency_and_jump_is_drawn(steps: str) -> None:
     """Segments as boxes, dependencies, jumps with labels."""
     flow = read(steps).flow
     assert flow is not None
@@ -57,13 +57,13 @@ def test_no_two_boxes_of_steps_overlap() -> None:
             assert abs(x - left) >= width or abs(y - top) >= height
 
 
-def test_a_way_back_looks_different_from_a_way_on() -> None:
+def test_a_backward_jump_looks_different_from_a_forward_one() -> None:
     ways = [each.get("class") for each in parts(drawn(W6), "jump")]
     assert ways == ["jump back", "jump on"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_only_names(name: str) -> None:
+def test_names_are_escaped(name: str) -> None:
     quoted = name.encode("unicode_escape").decode().replace('"', '\\"')
     steps = (
         f'- {{id: a, agent: "{quoted}"}}\n- {{id: b, question: q, branches: {{"{quoted}": a}}}}\n'
@@ -77,13 +77,13 @@ def test_names_are_only_names(name: str) -> None:
     assert any(each.text and "�" in each.text for each in picture.iter()) == ("\u202e" in name)
 
 
-def test_what_xml_does_not_take_is_replaced() -> None:
+def test_characters_that_xml_forbids_are_replaced() -> None:
     steps = '- {id: a, agent: "\\x00\\x1b[2J\\uffff"}\n'
     [title] = [each.text for each in parts(drawn(steps), "node")[0].iter(f"{SVG}title")]
     assert title == "a: ��[2J�"
 
 
-def test_the_same_flow_is_the_same_picture() -> None:
+def test_the_same_flow_gives_the_same_picture() -> None:
     flow = read(W6).flow
     assert flow is not None
     assert svg(flow) == svg(flow)
@@ -109,7 +109,7 @@ def test_a_segment_is_a_box_with_the_dependencies_in_it() -> None:
     ]
 
 
-def test_what_is_next_in_the_file_follows_and_a_loop_has_two_ways_out() -> None:
+def test_a_loop_has_two_jumps_and_the_next_segment_follows() -> None:
     lines = mermaid_lines(W6)
     assert "  s1 --> s2" in lines
     again = next(line for line in lines if "again: agent-loop-decision" in line)
@@ -171,7 +171,7 @@ def test_the_next_segment_follows_where_control_may_fall_through(
     assert [each.strip() for each in mermaid_lines(steps) if " --> s" in each] == arrows
 
 
-def test_ways_have_the_words_of_their_branches() -> None:
+def test_jumps_are_labelled_with_their_branches() -> None:
     steps = """\
 - {id: pick, question: Q, branches: {'Say "no"': a, Go: b}}
 - {id: a, agent: scout, on_complete: b}
@@ -189,7 +189,7 @@ def test_ways_have_the_words_of_their_branches() -> None:
     ]
 
 
-def test_a_label_is_shown_as_it_is() -> None:
+def test_a_label_is_shown_unchanged() -> None:
     """Jumps with labels: a branch may be called as one likes."""
     branches = r'{"<b>C#</b>\r\n x": a, No: a}'
     lines = mermaid_lines(
@@ -198,16 +198,16 @@ def test_a_label_is_shown_as_it_is() -> None:
     assert '  n1 -. "#lt;b#gt;C#35;#lt;/b#gt; x" .-> n2' in lines
 
 
-def test_words_of_mermaid_are_safe_as_ids() -> None:
+def test_mermaid_keywords_are_safe_as_ids() -> None:
     assert '    n1["end: agent"]' in mermaid_lines("- {id: end, agent: scout}\n")
 
 
-def test_a_wait_for_a_step_that_is_not_there_is_left_out() -> None:
+def test_a_dependency_on_a_missing_step_is_left_out() -> None:
     lines = mermaid_lines("- {id: a, agent: scout, blockedBy: [nobody]}\n- {id: b, agent: scout}\n")
     assert not any("-->" in line for line in lines)
 
 
-def test_steps_whose_ids_are_nearly_one_have_each_their_own_node() -> None:
+def test_steps_with_similar_ids_have_separate_nodes() -> None:
     lines = mermaid_lines(
         "- {id: a-b, agent: scout}\n- {id: a__b, agent: scout, blockedBy: [a-b]}\n"
     )
@@ -216,7 +216,7 @@ def test_steps_whose_ids_are_nearly_one_have_each_their_own_node() -> None:
     assert "  n1 --> n2" in lines
 
 
-def test_a_jump_to_a_step_that_is_not_there_ends_at_its_name() -> None:
+def test_a_jump_to_a_missing_step_ends_at_its_name() -> None:
     (jump,) = [
         line for line in mermaid_lines("- {id: a, agent: scout, on_error: gone}\n") if "-." in line
     ]

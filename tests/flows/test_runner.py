@@ -36,7 +36,7 @@ from tests.kit.flows import (
 from tests.kit.tools import Act, Gate
 
 
-async def test_two_steps_in_parallel_and_their_join() -> None:
+async def test_two_steps_run_in_parallel_and_a_third_waits_for_both() -> None:
     """W1: two in parallel, one join."""
     envelope = await run_flow(W1, ScriptedModel(by_task({})))
     assert envelope.ok
@@ -117,7 +117,7 @@ RETRIED = """
         (3, {"web": 3, "stop": 1, "other": 1}),
     ],
 )
-async def test_a_step_that_fails_is_tried_again_before_on_error_counts(
+async def test_a_failed_step_is_retried_before_on_error_applies(
     fails: int, ran: dict[str, int]
 ) -> None:
     no = finish("no", status="error")
@@ -135,7 +135,7 @@ BESIDE = """
 """
 
 
-async def test_an_answer_is_taken_while_other_steps_are_at_work() -> None:
+async def test_an_answer_is_accepted_while_other_steps_work() -> None:
     """P4: a step that waits for a person gives its place back; its answer wakes it."""
     gate = Gate()
     slow = Act("slow", gate)
@@ -292,7 +292,7 @@ async def test_several_answers_lead_to_their_targets_in_the_order_of_the_file() 
     assert set(results) == {"which", "unit", "unit.sum", "load", "load.sum", "report"}
 
 
-async def test_of_two_references_one_that_did_not_run_keeps_the_id_from_being_flat() -> None:
+async def test_a_reference_that_did_not_run_keeps_a_shared_id_from_being_flat() -> None:
     """7.7: flat, only if no step of the parent and no other flow-ref of it has that id."""
     flows = flows_of(demo=steps(SEVERAL), unit=steps(SUM % "u"), load=steps(SUM % "l"))
     model, place = ScriptedModel(by_task({})), MemoryStorage(flows=flows)
@@ -330,7 +330,7 @@ async def test_the_result_of_a_reference_has_the_status_of_the_reference() -> No
     assert result["stepCount"] == 5
 
 
-async def test_a_fork_inside_that_is_cancelled_aborts_the_reference() -> None:
+async def test_a_cancelled_nested_fork_aborts_the_reference() -> None:
     sub = '  - {id: pick, question: "Go?", branches: {Go: last}}\n  - {id: last, agent: scout}'
     place = MemoryStorage(flows=flows_of(demo=steps(CAUGHT), sub=steps(sub)))
     model = ScriptedModel(by_task({}))

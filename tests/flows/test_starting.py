@@ -104,7 +104,7 @@ FLOW = Flow(
         ({"where": "", "count": 0, "deep": False}, {"where": "", "count": 0, "deep": False}),
     ],
 )
-def test_what_fits_is_taken_with_the_defaults(
+def test_valid_inputs_are_returned_with_the_defaults(
     inputs: dict[str, Any], values: dict[str, Any]
 ) -> None:
     assert run_inputs(FLOW, inputs) == (values, [])
@@ -141,7 +141,7 @@ SUBS = {
 TAKES_N = "inputs: {n: {type: string, required: true}}\n"
 
 
-async def test_flows_in_flows_bring_their_results() -> None:
+async def test_nested_flows_bring_their_results() -> None:
     """REF.STEP, REF.N.STEP of a glob, and STEP where no other has the id (section 7.7)."""
     texts = {name: steps(text) for name, text in SUBS.items()}
     texts |= {name: TAKES_N + texts[name] for name in ("parts_a", "parts_b")}
@@ -192,7 +192,7 @@ async def test_a_reference_has_the_last_agent_result_at_any_depth() -> None:
     assert envelope.output["results"]["ref"]["summary"] == "b done"
 
 
-async def test_a_glob_with_a_flow_that_cannot_start_starts_none() -> None:
+async def test_a_glob_with_a_flow_that_cannot_start_starts_no_flow() -> None:
     """Decision 10: "A glob begins all of its flows, or none"."""
     texts = {
         "demo": steps('  - {id: load, path: "parts/*.yaml"}'),

@@ -168,7 +168,7 @@ def test_the_second_check_of_the_seed() -> None:
         ),
     ],
 )
-def test_a_step_that_is_wrong(fields: str, expected: list[str]) -> None:
+def test_an_invalid_step_is_an_error(fields: str, expected: list[str]) -> None:
     assert findings_of_step(fields) == [f"4 error {each}" for each in expected]
 
 
@@ -227,12 +227,12 @@ def test_a_step_that_is_wrong(fields: str, expected: list[str]) -> None:
         ),
     ],
 )
-def test_a_step_that_is_only_odd(fields: str, expected: str) -> None:
+def test_an_odd_step_is_a_warning(fields: str, expected: str) -> None:
     assert findings_of_step(fields) == [f"4 warning {expected}"]
     assert read(f"- {{{fields}}}").flow is not None
 
 
-def test_a_fork_by_its_type_has_no_check() -> None:
+def test_a_fork_by_type_ignores_check() -> None:
     """`{id, type: fork, check}` -> fork with `field-of-other-type`."""
     message = findings_of_step("id: a, type: fork, check: b, question: q, branches: {x: a}")
     assert message == [
@@ -243,7 +243,7 @@ def test_a_fork_by_its_type_has_no_check() -> None:
     ]
 
 
-def test_a_missing_field_is_told_at_the_id_and_a_value_where_it_stands() -> None:
+def test_a_missing_field_is_reported_at_the_id_and_an_invalid_value_at_its_position() -> None:
     steps = "-\n  agent: b\n  id: a\n  type: fork\n  question:\n    3\n"
     assert [(each.line, each.code) for each in read(steps).findings] == [
         (6, "missing-step-field"),
@@ -251,7 +251,7 @@ def test_a_missing_field_is_told_at_the_id_and_a_value_where_it_stands() -> None
     ]
 
 
-def test_what_stands_twice_or_has_no_id_is_still_read() -> None:
+def test_a_step_with_a_duplicate_id_or_none_is_still_parsed() -> None:
     read_one = read("- {id: a, agent: b}\n- {id: a, agent: c}\n- {agent: d}\n- x\n- {id: 5}\n")
     assert [each.step_id for each in read_one.steps] == ["a", "#1", "#2", "#4"]
     assert [each.label for each in read_one.steps] == ['step "a"', 'step "a"', "step 3", "step 5"]
@@ -259,7 +259,7 @@ def test_what_stands_twice_or_has_no_id_is_still_read() -> None:
     assert read_one.flow is None
 
 
-def test_every_field_of_an_agent_step() -> None:
+def test_every_field_of_an_agent_step_is_parsed() -> None:
     step = step_of(
         "id: a, agent: b, task: t, model: m, output: o.md, blockedBy: 'c, d,', on_complete: e, "
         "on_error: f, end: true, retry: true, inputs: {yes: x}, outputs: [g], x-h: 3"
@@ -271,7 +271,7 @@ def test_every_field_of_an_agent_step() -> None:
     assert [each.name for each in step.outputs] == ["g"]
 
 
-def test_every_field_of_a_fork() -> None:
+def test_every_field_of_a_fork_is_parsed() -> None:
     """Keys of `branches` are text as written: `{yes: a, 1: b, true: c}`."""
     step = step_of(
         "id: f, question: q, branches: {yes: a, 1: b, true: c}, options: [yes, '1'], task: t, "
@@ -293,7 +293,7 @@ def test_every_field_of_a_fork() -> None:
         (", options: [c]", ("c",)),
     ],
 )
-def test_options_are_a_list_or_one_text(options: str, expected: tuple[str, ...]) -> None:
+def test_options_may_be_a_list_or_one_string(options: str, expected: tuple[str, ...]) -> None:
     """The whole text if it is a branch name, else split at commas; default the branch names."""
     fields = f"id: f, question: q, branches: {{'a, b': x, c: y}}{options}"
     assert step_of(fields).options == expected
@@ -301,14 +301,14 @@ def test_options_are_a_list_or_one_text(options: str, expected: tuple[str, ...])
     assert tuple(text for text, _ in items) == (expected if options else ())
 
 
-def test_the_new_name_wins_over_the_old_one() -> None:
+def test_the_new_name_of_a_field_overrides_the_old_one() -> None:
     assert step_of(
         "id: f, question: q, branches: {a: b}, agent: new, decisionAgent: old"
     ).agent == ("new")
     assert step_of("id: f, question: q, branches: {a: b}, decisionAgent: old").agent == "old"
 
 
-def test_the_other_kinds() -> None:
+def test_the_fields_of_the_other_kinds_are_parsed() -> None:
     shell = step_of(
         "id: s, command: c, timeout: 5, config: {a: 1}, idempotent: true, "
         "retry: {attempts: 2, delay: 0}"

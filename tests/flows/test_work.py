@@ -48,7 +48,7 @@ ASKS = """
 ONE = "  - {id: web, agent: scout, task: web}"
 
 
-async def test_an_unknown_flow_is_a_run_that_was_rejected() -> None:
+async def test_a_run_of_an_unknown_flow_is_rejected() -> None:
     """It is stored as a run with status `rejected`, so that schedules and tools see it."""
     place = MemoryStorage(flows=flows_of(demo=steps(ONE)))
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
@@ -60,7 +60,7 @@ async def test_an_unknown_flow_is_a_run_that_was_rejected() -> None:
     assert (record.kind, record.status) == ("flow", TaskStatus.FAILED)
 
 
-async def test_a_run_that_is_cancelled_is_aborted_and_its_tool_is_stopped() -> None:
+async def test_a_cancelled_run_is_aborted_and_its_tool_stopped() -> None:
     """Abort: running steps become `aborted`, status `aborted`."""
     gate = Gate()
     agents = [worker("scout", tools=("slow",))]
@@ -97,7 +97,7 @@ async def test_a_flow_that_is_edited_during_its_run_continues_unchanged() -> Non
     assert visits(reply.envelope) == {"web": 1, "ask": 1, "end": 1}
 
 
-async def test_one_key_is_one_run() -> None:
+async def test_requests_with_one_key_start_one_run() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(ONE)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
@@ -110,7 +110,7 @@ async def test_one_key_is_one_run() -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_run_may_start_so_many_steps_and_no_more() -> None:
+async def test_a_run_over_its_limit_of_visits_ends() -> None:
     """More than `limits.flow_visits` step starts in a run: hard, `visit_limit`."""
     text = steps("\n".join(f"  - {{id: s{n}, agent: scout, task: s{n}}}" for n in range(3)))
     flows = flows_of(demo=f"max_concurrent: 1\n{text}")
@@ -123,7 +123,7 @@ async def test_a_run_may_start_so_many_steps_and_no_more() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_fault_of_the_runtime_is_an_error_and_no_cancellation() -> None:
+async def test_an_internal_error_ends_the_run_as_an_error_and_not_as_aborted() -> None:
     """A run ends with `error` and the message; only who wants it to end aborts it."""
     envelope = await run_flow(
         f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}",
@@ -230,7 +230,7 @@ async def test_nested_visits_count_once_however_often_the_run_is_resumed() -> No
 
 
 @pytest.mark.parametrize("writes", range(1, 6))
-async def test_the_visit_that_is_too_many_is_the_same_one_after_a_crash(writes: int) -> None:
+async def test_the_visit_over_the_limit_is_the_same_after_a_crash(writes: int) -> None:
     """17: "every resumed run ends as the uninterrupted one", also in `visit_limit`."""
     log = DyingLog(clock := FakeClock(), writes=writes, before=False)
     sub = steps(f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}")
@@ -293,7 +293,7 @@ def test_the_budget_of_a_run_has_its_own_limits() -> None:
     assert own == Allowance(model_calls=3, tool_calls=4, tokens=5, seconds=6)
 
 
-async def test_waits_between_tries_do_not_count_as_time_at_work() -> None:
+async def test_waits_between_attempts_do_not_count_as_working_time() -> None:
     """`limits.flow_seconds`: waits for people, and between tries of a step, do not count."""
     clock = FakeClock()
     text = "  - {id: web, agent: scout, task: web, retry: {attempts: 2, delay: 61}}"

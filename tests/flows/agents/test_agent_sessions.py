@@ -38,7 +38,7 @@ from tests.kit.flows import (
 from tests.kit.tools import Act
 
 
-async def test_an_agent_reads_its_own_task_and_nothing_else() -> None:
+async def test_an_agent_receives_only_its_own_task() -> None:
     """The session sees nothing of the main session or of other steps."""
     model = ScriptedModel(by_task({}))
     await run_flow(W1, model)
@@ -47,7 +47,7 @@ async def test_an_agent_reads_its_own_task_and_nothing_else() -> None:
     assert [tool.name for tool in model.requests[0].tools] == ["finish"]
 
 
-async def test_an_agent_that_is_gone_fails_its_step_softly() -> None:
+async def test_a_missing_agent_fails_its_step_softly() -> None:
     """Agent gone from the catalog since the start: soft, `agent_unknown`."""
     text = """
   - {id: web, agent: nobody, task: t, on_error: other}
@@ -68,7 +68,7 @@ async def test_a_model_that_cannot_be_resolved_fails_its_step_softly() -> None:
 
 
 @pytest.mark.parametrize("status", ["complete", "blocked"])
-async def test_a_session_that_has_finished_needs_no_model_any_more(status: str) -> None:
+async def test_a_finished_session_needs_no_model(status: str) -> None:
     """17: "after a valid `finish`, before the step settled": settles from the log."""
     flows = flows_of(demo=steps("  - {id: web, agent: scout, task: web}"))
     before, place = MemoryStorage(flows=flows), MemoryStorage(flows=flows)
@@ -97,7 +97,7 @@ async def test_a_call_with_an_invalid_name_is_refused_and_the_agent_continues(na
     assert "TOOL_NOT_FOUND" in message.content
 
 
-async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:
+async def test_an_agent_is_offered_its_declared_tools_and_finish() -> None:
     look, other = Act("look"), Act("other")
     model = ScriptedModel([finish("ok")])
     agents = [worker("scout", tools=("look", "gone"))]
@@ -105,7 +105,7 @@ async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:
     assert [tool.name for tool in model.requests[0].tools] == ["look", "finish"]
 
 
-async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
+async def test_a_run_stores_the_hash_of_each_agent() -> None:
     """`flow_agent_started` holds the hash of the resolved agent (section 17)."""
     place = MemoryStorage(flows=flows_of(demo=steps("  - {id: web, agent: scout}")))
     agents = [worker("scout", content_hash="ab")]
@@ -127,7 +127,7 @@ async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
         ("2048", None, 2048),
     ],
 )
-def test_an_agent_of_a_flow_writes_as_much_as_files_need(
+def test_an_agent_of_a_flow_has_a_reply_limit_that_suits_files(
     message: str, window: int | None, expected: int
 ) -> None:
     """`limits.agent_reply_tokens`, where its file does not say it; a quarter of a window."""

@@ -149,7 +149,7 @@ def test_a_bad_branch_and_another_problem_count_as_a_bad_branch() -> None:
 
 
 @pytest.mark.parametrize("status", ["error", "blocked"])
-def test_an_agent_that_failed_owes_no_branch_and_no_outputs(status: str) -> None:
+def test_an_agent_that_failed_need_not_pass_a_branch_or_outputs(status: str) -> None:
     """N3: `branch` may be missing when `status` is not `complete`; soft, whatever it says."""
     both = FinishContract(outputs=TYPED.outputs, branches=("a", "b"))
     for more in ({}, {"branch": "c"}):
@@ -181,7 +181,7 @@ def test_an_equal_contract_is_not_compiled_again() -> None:
     assert compiled(other) is not compiled(first)
 
 
-def test_the_outputs_of_a_step_win_by_name() -> None:
+def test_outputs_of_a_step_override_those_of_its_agent_by_name() -> None:
     agent = (Output(name="a"), Output(name="b"))
     step = (Output(name="b", pattern="x"), Output(name="c"))
     assert [(each.name, each.pattern) for each in merged(agent, step)] == [

@@ -57,7 +57,7 @@ async def test_finish_is_refused_twice_and_then_the_step_fails(
     assert source in envelope.output["reason"]
 
 
-async def test_a_session_ends_at_its_turn_limit_after_a_last_turn_with_finish_alone() -> None:
+async def test_a_session_at_its_turn_limit_gets_a_last_turn_with_only_finish() -> None:
     """4.3: after the last, one closing model call with `finish` as its only tool."""
     look = Act("look")
     replies = [call("look", n=n) for n in range(3)]
@@ -72,7 +72,7 @@ async def test_a_session_ends_at_its_turn_limit_after_a_last_turn_with_finish_al
     ]
 
 
-async def test_a_provider_that_fails_for_good_ends_the_run() -> None:
+async def test_a_permanent_failure_of_the_provider_ends_the_run() -> None:
     """10: the provider failed for good, no finish: hard, `api_error`."""
     model = ScriptedModel([fail(401, "no such key")])
     text = """
@@ -94,7 +94,7 @@ async def test_the_last_text_of_an_agent_is_the_full_output() -> None:
     assert web["fullOutput"] == "<result>status: error</result> It is done."
 
 
-async def test_in_the_last_turn_nothing_but_finish_runs() -> None:
+async def test_in_the_last_turn_only_finish_runs() -> None:
     """4.3: after the last, one closing model call with `finish` as its only tool."""
     look = Act("look")
     replies = [

@@ -29,17 +29,17 @@ from tests.flows.texts import TOP, read
 from tests.kit.worked import SUITES, W10
 
 
-def test_around_a_flow_of_nowhere_there_is_nothing() -> None:
+def test_an_empty_context_knows_nothing() -> None:
     around = CheckContext()
     assert (around.folder, around.flow_at("x.yaml"), around.has_file("x.mts")) == ("", None, False)
     assert around.code_fault("x.mts") is None
 
 
-def test_the_folder_is_that_of_the_file() -> None:
+def test_the_folder_of_a_context_is_that_of_its_file() -> None:
     assert CheckContext(file="flows/dom/x.yaml").folder == "flows/dom"
 
 
-def test_flows_know_the_agents_that_have_a_file() -> None:
+def test_only_agents_with_a_file_have_cards() -> None:
     agent_profile = AgentProfile(
         inputs=(AgentInput(name="notes"),),
         outputs=(Output(name="topics"),),
@@ -73,7 +73,7 @@ steps:
 """
 
 
-def test_the_flow_that_designs_flows_has_nothing_wrong(tmp_path: Path) -> None:
+def test_the_built_in_flow_that_writes_flows_has_no_findings(tmp_path: Path) -> None:
     """Built-in agents and flows give no diagnostic."""
     around = CheckContext(agents=cards_of(load_agents(tmp_path).built_in))
     assert check_flow(read_flow(NEW), around) == []
@@ -105,7 +105,7 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
         (FLAT, "x", ["flows/dom/x.mts"], None),
     ],
 )
-def test_a_module_is_found_by_the_form_of_the_flow(
+def test_the_place_of_a_module_depends_on_the_form_of_the_flow(
     around: CheckContext, target: str | None, files: list[str], expected: str | None
 ) -> None:
     """7.9: `target`; directory form beside `flow.yaml`; flat form in `handlers/STEM`."""
@@ -126,7 +126,7 @@ def test_a_module_is_found_by_the_form_of_the_flow(
         ("..x/y.yaml", "", ["..x/y.yaml"]),
     ],
 )
-def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
+def test_a_path_is_resolved_in_the_flows_folder_and_then_in_the_project(
     path: str, folder: str, expected: list[str]
 ) -> None:
     """Relative to the directory of this flow's file; relative to the project root."""
@@ -136,11 +136,11 @@ def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
 @pytest.mark.parametrize(
     ("path", "expected"), [("a.yaml", True), ("*.yaml", False), ("a?", False), ("${{task}}", False)]
 )
-def test_some_paths_only_a_run_can_follow(path: str, expected: bool) -> None:
+def test_paths_with_templates_or_globs_stay_open(path: str, expected: bool) -> None:
     assert is_literal(path) is expected
 
 
-def test_a_reference_is_followed_to_the_ids_that_it_brings() -> None:
+def test_a_resolved_reference_brings_the_ids_of_its_flow() -> None:
     around = beside(SEED, {"flows/a.yaml": f"{TOP}- {{id: x, agent: b}}\n- {{agent: c}}\n"})
     steps = "- {id: r, path: a.yaml}\n- {id: s, path: '*'}\n- {id: t, path: b.yaml}\n"
     refs = follow(read(steps).steps, around)
@@ -151,7 +151,7 @@ def test_a_reference_is_followed_to_the_ids_that_it_brings() -> None:
     ]
 
 
-def test_ids_that_two_flows_bring_are_nobodys() -> None:
+def test_an_id_that_two_flows_bring_belongs_to_neither() -> None:
     """`STEP`: flat, only if no step of the parent and no other flow-ref of it has that id."""
     view = FlowView(read(W10), beside(SEED, SUITES))
     assert view.brought == {"look": "web"}
@@ -159,7 +159,7 @@ def test_ids_that_two_flows_bring_are_nobodys() -> None:
     assert not view.is_open
 
 
-def test_every_template_is_known_with_its_place() -> None:
+def test_every_template_has_a_position() -> None:
     steps = "- id: a\n  agent: scout\n  task: t\n  inputs:\n    x: '${{result.b}}'\n"
     view = FlowView(read(f"{steps}- {{id: b, question: q, branches: {{y: a}}}}\n"), SEED)
     assert [(each.step.step_id, each.field) for each in view.written] == [
@@ -171,13 +171,13 @@ def test_every_template_is_known_with_its_place() -> None:
     assert list(view.reads["a"]) == ["b"]
 
 
-def test_what_does_not_hold_is_left_out_of_the_ways() -> None:
+def test_invalid_jumps_are_left_out_of_reachability() -> None:
     steps = "- {id: a, agent: s, blockedBy: [a, b, z]}\n- {id: b, agent: s, blockedBy: [a]}\n"
     ways = FlowView(read(steps), SEED).ways
     assert (ways.waits("b", "a"), ways.waits("a", "b")) == (True, False)
 
 
-def test_a_flow_in_which_nothing_fits_is_not_helped_for_ever() -> None:
+def test_suggestions_stop_after_a_limit_of_comparisons() -> None:
     view = FlowView(read("- {id: a, agent: s}\n"), SEED)
     names = [f"name{n}" for n in range(MOST_COMPARED)]
     assert view.near("name", names) == "name0"
@@ -185,7 +185,7 @@ def test_a_flow_in_which_nothing_fits_is_not_helped_for_ever() -> None:
     assert view.near("name", ["name0"]) is None
 
 
-def test_the_sign_of_a_block_is_looked_for_in_the_text() -> None:
+def test_a_template_in_a_literal_block_has_a_position_in_its_text() -> None:
     text = f"{TOP}- id: a\n  agent: s\n  task: |\n    one\n    two ${{{{x}}}}\n"
     view = FlowView(read(text.removeprefix(TOP)), SEED)
     (written,) = view.written

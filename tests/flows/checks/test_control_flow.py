@@ -8,6 +8,7 @@ from tests.flows.checks.around import PLAIN, found_in
 
 LAST = "- {id: last, agent: scout}\n"
 JUDGE = "{id: a, agent: judge, task: t, "
+BLOCKED = 'error bad-blocked-by: blockedBy of step "b"'
 LEADS = "leads to unknown step"
 FORK = "- {id: f, question: q, branches: {Go: last, Stay: last}"
 
@@ -49,7 +50,7 @@ FORK = "- {id: f, question: q, branches: {Go: last, Stay: last}"
         ),
     ],
 )
-def test_a_jump_leads_to_a_step_that_is_there(step: str, expected: str) -> None:
+def test_a_jump_to_an_unknown_step_is_reported(step: str, expected: str) -> None:
     """Seed checks 5 and 6, and `on_complete`, `on_error`, `present`, `absent`."""
     assert found_in(f"- {step}\n{LAST}", PLAIN) == [f"4 error unknown-step: {expected}"]
 
@@ -107,7 +108,7 @@ def test_a_target_is_reported_at_its_key() -> None:
         ),
     ],
 )
-def test_options_and_branches_fit_each_other(step: str, expected: list[str]) -> None:
+def test_an_option_without_a_branch_is_reported(step: str, expected: list[str]) -> None:
     assert found_in(f"{step}\n{LAST}", PLAIN) == expected
 
 
@@ -166,15 +167,12 @@ FIRST = "- {id: a, agent: scout}\n"
         (
             "- {id: b, command: x, on_error: c, blockedBy: [c]}\n- {id: c, agent: scout}",
             [
-                (
-                    '4 error bad-blocked-by: blockedBy of step "b" names "c", which '
-                    'comes later (line 5); move "c" before "b"'
-                )
+                f'4 {BLOCKED} names "c", which comes later (line 5); move "c" before "b"',
             ],
         ),
     ],
 )
-def test_a_step_waits_for_earlier_agent_steps_alone(steps: str, expected: list[str]) -> None:
+def test_a_step_may_wait_only_for_earlier_agent_steps(steps: str, expected: list[str]) -> None:
     """Seed check 4: "All `blockedBy:` references point to earlier agent steps"; itself, too."""
     assert found_in(steps) == expected
 
@@ -189,7 +187,7 @@ FORK_OF = "- {{id: f, question: q, branches: {{x: {}, y: {}}}{}}}\n"
 COUNTED = ", max_iterations: 2"
 
 
-def warned(code: str, text: str, line: int = 4) -> list[str]:
+def warn(code: str, text: str, line: int = 4) -> list[str]:
     return [f"{line} warning {code}: {text}"]
 
 
@@ -198,46 +196,46 @@ def warned(code: str, text: str, line: int = 4) -> list[str]:
     [
         (
             f"{A}- {{id: s, path: '*', on_complete: a}}\n",
-            warned("route-unbounded", f'on_complete of step "s" leads back to "a" and {BOUND}', 5),
+            warn("route-unbounded", f'on_complete of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (
             f"{A}- {{id: s, path: '*', on_error: a}}\n",
-            warned("route-unbounded", f'on_error of step "s" leads back to "a" and {BOUND}', 5),
+            warn("route-unbounded", f'on_error of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (
             "- {id: s, path: '*', on_error: s}\n",
-            warned("route-unbounded", f'on_error of step "s" leads back to "s" and {BOUND}'),
+            warn("route-unbounded", f'on_error of step "s" leads back to "s" and {BOUND}'),
         ),
         (
             f"{A}- {{id: s, check: a, present: a, absent: b}}\n{B}",
-            warned("route-unbounded", f'present of step "s" leads back to "a" and {BOUND}', 5),
+            warn("route-unbounded", f'present of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (
             f"{A}- {{id: s, check: a, present: b, absent: a}}\n{B}",
-            warned("route-unbounded", f'absent of step "s" leads back to "a" and {BOUND}', 5),
+            warn("route-unbounded", f'absent of step "s" leads back to "a" and {BOUND}', 5),
         ),
         (A + LOOP.format("a", "b") + "- {id: b, agent: scout, on_complete: a}\n", []),
         (A + FORK_OF.format("b", "c", "") + "- {id: b, agent: scout, on_complete: a}\n" + C, []),
         (A + DECIDE.format("a", "b", COUNTED) + "- {id: b, agent: scout, on_complete: a}\n", []),
         (
             A + DECIDE.format("b", "c", "") + "- {id: b, agent: scout, on_complete: a}\n" + C,
-            warned("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 6),
+            warn("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 6),
         ),
         ("- {id: f, question: q, branches: {x: f, y: a}, on_error: f}\n" + A, []),
         (
             "- {id: a, agent: scout, blockedBy: [], on_error: a}\n",
-            warned("route-unbounded", f'on_error of step "a" leads back to "a" and {BOUND}'),
+            warn("route-unbounded", f'on_error of step "a" leads back to "a" and {BOUND}'),
         ),
         (f"{A}- {{id: b, agent: scout, on_complete: a}}\n", []),
         (
             f"{A}- {{id: b, agent: scout, blockedBy: [a], on_complete: a}}\n",
-            warned("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 5),
+            warn("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 5),
         ),
         (A + SHELL.format("s", "c") + B + C, []),
         ("- {id: a, agent: scout, on_complete: b}\n- {id: b, agent: scout, blockedBy: [a]}\n", []),
     ],
 )
-def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) -> None:
+def test_a_jump_back_without_a_limit_is_reported(steps: str, expected: list[str]) -> None:
     """Loop decisions, forks and capped decisions bound."""
     assert found_in(steps, PLAIN) == expected
 
@@ -247,7 +245,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
     [
         (
             A + DECIDE.format("a", "b", "") + B,
-            warned(
+            warn(
                 "back-branch-unbounded",
                 (
                     'branch "x" of step "d" leads back to "a" without max_iterations; '
@@ -258,7 +256,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
         ),
         (
             DECIDE.format("d", "b", "") + B,
-            warned(
+            warn(
                 "back-branch-unbounded",
                 (
                     'branch "x" of step "d" leads back to "d" without max_iterations; '
@@ -268,7 +266,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
         ),
         (
             A + CODE.format("a", "b", "") + B,
-            warned(
+            warn(
                 "back-branch-unbounded",
                 (
                     'branch "x" of step "d" leads back to "a" without max_iterations; '
@@ -282,7 +280,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
         (A + FORK_OF.format("a", "b", COUNTED) + B, []),
         (
             FORK_OF.format("a", "b", COUNTED) + A + B,
-            warned(
+            warn(
                 "max-iterations-unused",
                 (
                     'max_iterations of step "f" has no effect: no branch leads back; use '
@@ -292,7 +290,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
         ),
         (
             DECIDE.format("a", "b", COUNTED) + A + B,
-            warned(
+            warn(
                 "max-iterations-unused",
                 (
                     'max_iterations of step "d" has no effect: no branch leads back; use '
@@ -302,7 +300,7 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
         ),
         (
             LOOP.format("a", "b") + A + B,
-            warned(
+            warn(
                 "loop-target-forward",
                 'loop_target "a" of step "l" comes later and nothing leads back',
             ),
@@ -313,16 +311,14 @@ def test_a_jump_back_is_bounded_by_something(steps: str, expected: list[str]) ->
         (A + LOOP.format("a", "b") + B, []),
     ],
 )
-def test_ways_back_are_counted_and_what_is_counted_leads_back(
-    steps: str, expected: list[str]
-) -> None:
+def test_a_limit_and_a_branch_back_need_each_other(steps: str, expected: list[str]) -> None:
     assert found_in(steps, replace(PLAIN, has_file={"flows/d.mts"}.__contains__)) == expected
 
 
 PATCH, BIG = "- {id: patch, agent: scout}\n", "- {id: big, agent: scout}\n"
 BETWEEN = "- {id: lint, command: x, on_error: big}\n"
 SMALL = DECIDE.format("patch", "big", "")
-FALLS = warned(
+FALLS = warn(
     "branch-falls-through",
     f'after branch "x" of step "d" the step "big" of branch "y" runs too; {TOGETHER}',
 )
@@ -359,11 +355,11 @@ FALLS = warned(
         (DECIDE.format("patch", "patch", "") + PATCH + BETWEEN + BIG, []),
     ],
 )
-def test_a_branch_does_not_run_into_another_one(steps: str, expected: list[str]) -> None:
+def test_a_branch_into_another_one_is_reported(steps: str, expected: list[str]) -> None:
     assert [each for each in found_in(steps, PLAIN) if "single" not in each] == expected
 
 
-def test_of_three_branches_in_a_row_each_runs_into_the_next() -> None:
+def test_each_of_three_branches_in_a_row_falls_through_into_the_next() -> None:
     steps = (
         "- {id: d, question: q, branches: {x: a, y: b, z: c, again: a}}\n"
         "- {id: a, path: '*'}\n- {id: b, path: '*'}\n- {id: c, path: '*'}\n"
@@ -375,7 +371,7 @@ def test_of_three_branches_in_a_row_each_runs_into_the_next() -> None:
     ] * 2
 
 
-CAUGHT = warned(
+CAUGHT = warn(
     "error-target-runs",
     (
         'on_error target "b" of step "a" also runs without an error; put it behind a '
@@ -397,5 +393,5 @@ RISKY = "- {id: a, agent: scout, on_error: b}\n"
         (SHELL.format("a", "b") + B, []),
     ],
 )
-def test_what_catches_an_error_does_not_run_without_one(steps: str, expected: list[str]) -> None:
+def test_an_error_target_that_runs_anyway_is_reported(steps: str, expected: list[str]) -> None:
     assert found_in(steps, PLAIN) == expected

@@ -76,7 +76,7 @@ UNUSED = 'is used neither by agent "writer" nor by the task; it is appended to t
         (f"{FORK}}}", None),
     ],
 )
-def test_an_agent_is_known_and_gets_what_it_wants(steps: str, expected: str | None) -> None:
+def test_unknown_agents_and_unwired_inputs_are_reported(steps: str, expected: str | None) -> None:
     """Seed checks 3 and 7, and `input-not-used`."""
     writer = AgentCard(name="writer", inputs=("notes",), body_inputs=frozenset({"seen"}))
     around = replace(
@@ -96,14 +96,14 @@ def test_without_any_agent_the_advice_is_to_write_it() -> None:
     ]
 
 
-def test_at_most_five_agents_are_offered() -> None:
+def test_at_most_five_agents_are_suggested() -> None:
     names = [f"some-agent-{n}" for n in range(9)]
     around = CheckContext(agents={name: AgentCard(name=name) for name in names})
     (message,) = found_in("- {id: a, agent: b}", around)
     assert message.endswith(f"use one of: {', '.join(names[:5])}")
 
 
-def test_a_step_of_an_unknown_kind_is_not_asked_for_an_agent() -> None:
+def test_a_step_of_an_unknown_kind_has_no_finding_about_its_agent() -> None:
     assert codes_in("- {id: a, type: agnt}") == ["4 error unknown-type"]
 
 
@@ -162,13 +162,13 @@ FLOWS = {
         ),
     ],
 )
-def test_a_path_leads_to_a_flow(path: str, expected: str | None) -> None:
+def test_a_path_that_leads_to_no_flow_is_reported(path: str, expected: str | None) -> None:
     """Only for paths without templates and globs."""
     reported = [each for each in found_in(ref(path), beside(SEED, FLOWS)) if "template" not in each]
     assert reported == ([] if expected is None else [f"4 {expected}"])
 
 
-def test_a_cycle_among_others_is_told_where_it_is() -> None:
+def test_a_cycle_among_other_flows_is_reported_in_those_only() -> None:
     others = {
         "flows/b.yaml": TOP + ref("c.yaml"),
         "flows/c.yaml": TOP + ref("b.yaml"),
@@ -208,10 +208,10 @@ def test_a_cycle_among_others_is_told_where_it_is() -> None:
         (ref("one.yaml") + ref("*", "s"), []),
     ],
 )
-def test_ids_that_others_have_too_are_told(steps: str, expected: list[str]) -> None:
+def test_colliding_step_ids_are_reported(steps: str, expected: list[str]) -> None:
     assert found_in(steps, beside(SEED, FLOWS)) == expected
 
 
-def test_a_chain_of_flows_without_an_end_is_given_up() -> None:
+def test_an_endless_chain_of_flows_is_followed_up_to_a_limit() -> None:
     flows = {f"flows/f{n}.yaml": TOP + ref(f"f{n + 1}.yaml") for n in range(400)}
     assert found_in(ref("f0.yaml", "a"), beside(SEED, flows)) == []

@@ -51,19 +51,19 @@ from tests.flows.planned import run
         (W11, "repair", "explore", False),
     ],
 )
-def test_a_step_may_run_before_another_if_a_way_leads_there(
+def test_a_step_may_precede_another_if_a_path_leads_there(
     steps: Any, first: str, then: str, expected: bool
 ) -> None:
     assert Reachability(steps).may_precede(first, then) is expected
 
 
-def test_a_jump_to_a_part_of_a_segment_falls_through_where_the_whole_would_not() -> None:
+def test_a_jump_into_a_part_of_a_segment_may_fall_through() -> None:
     steps = (fork("f", "a", "b"), agent("a"), agent("b", is_last=True), agent("z"))
     assert Reachability(steps).may_precede("a", "z") is True
     assert Reachability(steps).may_precede("b", "z") is False
 
 
-def test_on_complete_is_no_jump_to_what_waits_anyway() -> None:
+def test_on_complete_to_a_step_that_waits_anyway_is_no_jump() -> None:
     """Ignored when the target stands in the same segment and waits for this step anyway."""
     steps = (agent("a", on_complete="b"), agent("b", "a"), ref("c"))
     ways = Reachability(steps)
@@ -71,13 +71,13 @@ def test_on_complete_is_no_jump_to_what_waits_anyway() -> None:
     assert ways.may_precede("a", "c")
 
 
-def test_what_runs_behind_a_jump_without_another_one() -> None:
+def test_the_segments_after_a_jump_target_fall_through_until_another_jump() -> None:
     ways = Reachability((fork("f", "a", "b"), ref("a"), ref("x"), fork("g", "a", "b"), ref("b")))
     segments = [[step.step_id for step in segment] for _, segment in ways.falls_from("a")]
     assert segments == [["x"], ["g"]]
 
 
-def test_a_jump_on_success_waits_for_all_that_was_chosen_at_once() -> None:
+def test_a_jump_on_success_waits_for_all_steps_chosen_together() -> None:
     """Until the last is over, `on_complete` jumps and `end` wait."""
     chosen = fork("f", "a", "b", is_multiple=True)
     early = (ref("early"), chosen, ref("a", on_complete="early"), ref("b", is_last=True))
@@ -85,7 +85,7 @@ def test_a_jump_on_success_waits_for_all_that_was_chosen_at_once() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
-def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
+def test_reachability_allows_everything_that_the_plan_does(example: Any) -> None:
     """Whatever was over before a step of another segment began may precede it."""
     _, steps, answers, lasts, _ = example
     ways, over = Reachability(steps), set[str]()
@@ -111,7 +111,7 @@ def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
         ([[], [0], [1, 0], [3, 2]], [{0}, {1}, {2}, {3}]),
     ],
 )
-def test_a_component_comes_after_the_ones_it_leads_to(
+def test_components_are_in_reverse_topological_order(
     graph: Graph, expected: list[set[int]]
 ) -> None:
     assert [set(each) for each in components(graph)] == expected

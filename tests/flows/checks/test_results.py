@@ -39,7 +39,7 @@ def reading(place: str, step: str = "look") -> str:
         ("result.look.a.b", f'{UNKNOWN} "look.a"; did you mean "look"?'),
     ],
 )
-def test_a_result_is_there_and_has_the_field(place: str, expected: str | None) -> None:
+def test_a_read_of_an_unknown_result_or_field_is_reported(place: str, expected: str | None) -> None:
     """Seed check 8: "Warning for steps that reference undefined step IDs in template variables"."""
     assert found_in(LOOK + reading(place)) == ([] if expected is None else [f"5 {expected}"])
 
@@ -62,7 +62,9 @@ LAST = "- {id: z, agent: scout}\n"
         ("{id: s, path: '*'}", "n", True),
     ],
 )
-def test_what_a_step_leaves_depends_on_its_kind(step: str, field: str, is_known: bool) -> None:
+def test_the_fields_of_a_result_depend_on_the_kind_of_its_step(
+    step: str, field: str, is_known: bool
+) -> None:
     steps = f"- {step}\n- {{id: a, agent: scout, task: '${{{{result.s.{field}}}}}'}}\n{LAST}"
     reported = [each for each in codes_in(steps) if "unknown-field" in each]
     assert reported == ([] if is_known else ["5 warning template-unknown-field"])
@@ -173,12 +175,14 @@ B = "- {id: b, agent: scout}\n"
         ),
     ],
 )
-def test_a_step_reads_what_may_have_run_before_it(steps: str, expected: str | None) -> None:
+def test_a_read_of_a_step_that_may_not_have_run_is_reported(
+    steps: str, expected: str | None
+) -> None:
     """Given when no path of dependencies, fall-through and jumps leads from s to the step."""
     assert found_in(steps) == ([] if expected is None else [expected])
 
 
-def test_a_result_that_is_read_twice_too_early_is_told_once() -> None:
+def test_a_result_that_is_read_twice_too_early_is_reported_once() -> None:
     steps = B + "- id: a\n  agent: scout\n  task: |\n    ${{result.b}}\n    ${{result.b.summary}}\n"
     assert codes_in(steps) == ["8 warning template-order"]
 
@@ -207,7 +211,7 @@ OTHERS = {
         ("missing.yaml", "result.anything", None),
     ],
 )
-def test_a_reference_brings_results_as_far_as_it_can_be_known(
+def test_results_of_a_reference_are_checked_if_its_flow_is_known(
     path: str, place: str, expected: str | None
 ) -> None:
     """Left out for ids that a flow-ref with a glob or an unreadable path might bring."""
@@ -255,12 +259,14 @@ def test_a_reference_brings_results_as_far_as_it_can_be_known(
         ),
     ],
 )
-def test_a_conditional_looks_at_what_is_there(check: str, expected: str | None) -> None:
+def test_a_conditional_that_tests_something_unknown_is_reported(
+    check: str, expected: str | None
+) -> None:
     steps = f"{LOOK}- {{id: c, check: {check}, present: z, absent: z}}\n{LAST}"
     assert found_in(steps) == ([] if expected is None else [expected])
 
 
-def test_a_conditional_may_look_into_a_reference() -> None:
+def test_a_conditional_may_test_a_result_of_a_reference() -> None:
     steps = (
         "- {id: one, path: one.yaml}\n- {id: c, check: one.sum.topics, present: z, absent: z}\n"
         "- {id: d, check: one.smu.topics, present: z, absent: z}\n" + LAST

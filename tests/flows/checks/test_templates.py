@@ -105,7 +105,7 @@ def task(text: str) -> str:
         ("$${{secrets.X}} ${task} {tasks} {{task}} {x} ${{task}} ${{config.any}}", None),
     ],
 )
-def test_a_place_names_what_there_is(text: str, expected: str | None) -> None:
+def test_a_placeholder_that_names_nothing_is_reported(text: str, expected: str | None) -> None:
     assert found_in(task(text), PLAIN) == ([] if expected is None else [f"4 {expected}"])
 
 
@@ -129,7 +129,7 @@ def test_a_place_names_what_there_is(text: str, expected: str | None) -> None:
         ("- {id: a, path: '*', task: '${{x}}'}", ["4 warning field-of-other-type"]),
     ],
 )
-def test_templates_stand_in_some_fields_and_in_no_others(steps: str, expected: list[str]) -> None:
+def test_templates_are_checked_in_their_fields_only(steps: str, expected: list[str]) -> None:
     """Expanded in: `task`, `question`, values of `inputs`, `path`, `command`.
 
     Not in ids, options, branch names, tools.
@@ -158,7 +158,9 @@ def test_inputs_cannot_read_inputs() -> None:
         ),
     ],
 )
-def test_forks_have_answers_and_loops_are_counted(steps: str, expected: list[str]) -> None:
+def test_only_forks_have_answers_and_only_loops_have_iterations(
+    steps: str, expected: list[str]
+) -> None:
     assert codes_in(steps, PLAIN) == expected
 
 
@@ -183,7 +185,7 @@ def test_wired_and_declared_inputs_can_be_read() -> None:
         ("echo 'a\n      ${{task}}'", True),
     ],
 )
-def test_the_shell_takes_what_stands_in_single_quotes_as_it_is(
+def test_a_template_in_single_quotes_of_a_command_is_reported(
     command: str, is_quoted: bool
 ) -> None:
     message = (
@@ -206,13 +208,13 @@ def test_the_shell_takes_what_stands_in_single_quotes_as_it_is(
         ("\n    one ${{x}}", 7),
     ],
 )
-def test_a_template_is_told_where_it_stands(text: str, line: int) -> None:
+def test_a_finding_about_a_template_has_its_position(text: str, line: int) -> None:
     """In a `|` block the line is exact; in folded or quoted text it is that of the value."""
     (message,) = found_in(f"- id: a\n  agent: scout\n  task: {text}\n", PLAIN)
     assert message.startswith(f"{line} error template-unknown")
 
 
-def test_in_a_fenced_flow_too_the_line_is_that_of_the_file() -> None:
+def test_positions_in_a_fenced_flow_are_lines_of_the_file() -> None:
     steps = "- id: a\n  agent: scout\n  task: |\n    one\n    ${{x}}\n"
     (message,) = found_in(steps, PLAIN, "---\nname: x\ndescription: d\n---\nsteps:\n")
     assert message.startswith("10 error template-unknown")

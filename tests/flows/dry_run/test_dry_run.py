@@ -38,7 +38,7 @@ def test_every_path_of_the_examples_is_taken(name: str) -> None:
     assert WORKED[name].count("id: ") == len(run.reached)
 
 
-def test_what_programs_read() -> None:
+def test_programs_receive_what_was_reached() -> None:
     assert dry("- {id: a, agent: scout, on_error: b}\n- {id: b, agent: scout}\n").to_wire() == {
         "runs": 2,
         "starts": 5,
@@ -65,7 +65,7 @@ def test_an_endless_flow_is_stopped_after_a_thousand_starts() -> None:
     )
 
 
-def test_what_cannot_be_reached_is_named() -> None:
+def test_unreachable_steps_are_reported() -> None:
     steps = "- {id: a, agent: scout, end: true}\n- {id: b, agent: scout}\n"
     assert dry(steps).reached == ("a",)
     assert dry(steps).is_complete
@@ -160,7 +160,7 @@ def test_an_empty_template_is_reported_with_its_path() -> None:
     ]
 
 
-def test_an_output_that_its_agent_never_declares() -> None:
+def test_a_read_of_an_undeclared_output_is_reported() -> None:
     """`dry-output-missing` (reads an output its agent never declares)."""
     steps = "- {id: look, agent: finder}\n- id: tell\n  agent: scout\n  inputs:\n    a: one\n"
     steps += "    b: ${{result.look.topic}}\n"

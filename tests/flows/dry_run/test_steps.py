@@ -49,7 +49,7 @@ def test_an_agent_returns_its_declared_outputs_and_uses_no_tool() -> None:
     assert run.results["look"].outputs == {"topics": ["sample"], "year": "sample"}
 
 
-def test_no_file_is_given_to_agents() -> None:
+def test_agents_receive_no_files() -> None:
     assert dry_lines("- {id: look, agent: scout, inputs: {text: 'file://secret.txt'}}\n") == []
 
 
@@ -82,7 +82,7 @@ def test_a_path_from_a_result_means_any_flow() -> None:
         ({"pattern": "^(?=sam)"}, "sample"),
     ],
 )
-def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any) -> None:
+def test_a_sample_value_fits_the_type_and_the_pattern(more: Any, value: Any) -> None:
     """Every declared output filled (by type: `sample`, 1, true, first of an enum)."""
     assert value_of(Output(name="x", **more)) == value
 

@@ -47,7 +47,7 @@ def flows(tmp_path: Path) -> ProjectFlows:
         ("{root}/flows/x.yaml", "flows/x.yaml", "x"),
     ],
 )
-def test_a_flow_is_written_where_flows_lie(
+def test_a_flow_is_written_to_the_folder_of_flows(
     flows: ProjectFlows, path: str, place: str, command: str
 ) -> None:
     """Name without `/` → `flows/NAME.yaml`; a missing suffix is added; `path` is relative."""
@@ -123,7 +123,7 @@ def test_a_flow_without_a_command_is_not_written(
     assert not (flows.root / path).exists()
 
 
-def test_a_flow_that_no_chat_can_call_says_so(flows: ProjectFlows) -> None:
+def test_a_flow_that_no_chat_can_call_gets_a_warning(flows: ProjectFlows) -> None:
     """`command-reserved`: a warning, and "only warnings, or none: written"."""
     written = write_flow(flows, "call", GOOD)
     (message,) = [each["message"] for each in written.to_wire()["diagnostics"]]
@@ -140,7 +140,7 @@ def test_a_flow_that_no_chat_can_call_says_so(flows: ProjectFlows) -> None:
         ("flows/x.yaml", "flows/x/flow.yaml", "hides the one in flows/x.yaml"),
     ],
 )
-def test_a_flow_that_hides_another_or_is_hidden_says_so(
+def test_a_flow_that_hides_another_or_is_hidden_gets_a_warning(
     flows: ProjectFlows, first: str, then: str, message: str
 ) -> None:
     """D4: "`flows/` before `.pi/flows/…`; directory form before flat; then by path"."""
@@ -154,7 +154,7 @@ def test_a_flow_that_hides_another_or_is_hidden_says_so(
     assert [each.code for each in flows.files().diagnostics] == ["hidden"]
 
 
-def test_a_folder_that_becomes_one_flow_hides_those_that_were_in_it(flows: ProjectFlows) -> None:
+def test_a_folder_that_becomes_one_flow_hides_the_flows_in_it(flows: ProjectFlows) -> None:
     """D2: a directory that holds `flow.yaml` is one flow: "Nothing else in it is searched"."""
     for path in ("flows/dom/a.yaml", "flows/dom/sub/b.yaml", "flows/other.yaml"):
         write_flow(flows, path, GOOD)
@@ -168,18 +168,18 @@ def test_a_folder_that_becomes_one_flow_hides_those_that_were_in_it(flows: Proje
     }
 
 
-def test_warnings_do_not_stop_it(flows: ProjectFlows) -> None:
+def test_a_flow_with_warnings_is_written(flows: ProjectFlows) -> None:
     written = write_flow(flows, "x", GOOD + "more: 1\n")
     assert [each.code for each in written.diagnostics] == ["unknown-field"]
     assert written.is_written
     assert "suggestion" not in written.diagnostics[0].to_finding()
 
 
-def test_what_is_no_text_is_not_written(flows: ProjectFlows) -> None:
+def test_content_that_is_not_text_is_not_written(flows: ProjectFlows) -> None:
     assert not write_flow(flows, "x", GOOD + "# \ud800\n").is_written
 
 
-def test_one_of_a_package_is_not_ours_to_change(tmp_path: Path) -> None:
+def test_a_flow_of_a_package_cannot_be_changed(tmp_path: Path) -> None:
     file = FlowFile(command="x", path="x.yaml", root=tmp_path, tier=Tier.PACKAGE)
     with pytest.raises(ReadOnly, match='"/x" comes from a package flow'):
         check_local(file)

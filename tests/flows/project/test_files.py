@@ -56,7 +56,7 @@ def test_a_path_is_a_command(tmp_path: Path, path: str, command: str | None) -> 
     assert files.diagnostics == []
 
 
-def test_beside_a_flow_in_a_folder_nothing_else_is_searched(tmp_path: Path) -> None:
+def test_a_folder_that_is_one_flow_is_not_searched_further(tmp_path: Path) -> None:
     """D2: nothing else in it is searched."""
     paths = ["dom/flow.yaml", "dom/other.yaml", "dom/deep/x.yaml", "dom/deep/flow.yaml"]
     files = find_flows(laid(tmp_path, [f"flows/{each}" for each in paths]))
@@ -74,7 +74,7 @@ def test_beside_a_flow_in_a_folder_nothing_else_is_searched(tmp_path: Path) -> N
         ("a/b/c/d/e/f/x.yaml", "f", "; namespaces nest up to 5 deep"),
     ],
 )
-def test_what_cannot_be_a_command_is_told(
+def test_a_path_that_cannot_be_a_command_is_reported(
     tmp_path: Path, path: str, part: str, advice: str
 ) -> None:
     """D3: `bad-command-name`."""
@@ -85,7 +85,7 @@ def test_what_cannot_be_a_command_is_told(
     assert files.files == {}
 
 
-def test_a_name_that_is_no_text_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_shown_escaped(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     Path(os.fsdecode(os.fsencode(tmp_path / "flows") + b"/\xff.yaml")).write_text(FLOW)
     (message,) = find_flows(tmp_path).diagnostics
@@ -93,7 +93,7 @@ def test_a_name_that_is_no_text_is_shown_as_far_as_it_goes(tmp_path: Path) -> No
     assert message.message == '"\\xff" cannot be part of a command'
 
 
-def test_of_two_flows_of_one_command_the_first_hides_the_other(tmp_path: Path) -> None:
+def test_the_first_of_two_flows_with_one_command_hides_the_other(tmp_path: Path) -> None:
     """D4: `flows/` before `.pi/flows/…`; directory form before flat; then by path."""
     paths = [
         ".pi/flows/flows/x/flow.yaml",
@@ -129,7 +129,7 @@ def test_across_tiers_hiding_is_silent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["call", "web", "new"])
-def test_a_built_in_command_is_warned_of(tmp_path: Path, name: str) -> None:
+def test_a_flow_named_like_a_built_in_command_gets_a_warning(tmp_path: Path, name: str) -> None:
     files = find_flows(laid(tmp_path, [f"flows/{name}.yaml", f"flows/a/{name}.yaml"]))
     assert [str(each) for each in files.diagnostics] == [
         (
@@ -140,7 +140,7 @@ def test_a_built_in_command_is_warned_of(tmp_path: Path, name: str) -> None:
     assert set(files.files) == {name, f"a:{name}"}
 
 
-def test_links_to_folders_are_not_followed_and_none_leads_out(tmp_path: Path) -> None:
+def test_links_to_folders_or_out_of_the_project_are_not_followed(tmp_path: Path) -> None:
     """D3: links to directories are not followed."""
     outside = laid(tmp_path / "outside", ["x.yaml"])
     project = laid(tmp_path / "project", ["flows/a.yaml"])
@@ -160,7 +160,7 @@ def test_links_to_folders_are_not_followed_and_none_leads_out(tmp_path: Path) ->
 
 
 @pytest.mark.slow("it writes two thousand files")
-def test_of_too_many_files_two_thousand_are_read(tmp_path: Path) -> None:
+def test_at_most_two_thousand_files_are_read(tmp_path: Path) -> None:
     """D8: 2,000 files of each kind."""
     folder = tmp_path / "flows"
     folder.mkdir()
@@ -188,9 +188,7 @@ def test_a_project_without_flows_has_none(tmp_path: Path) -> None:
     ],
     ids=["a flow", "no text", "too large"],
 )
-def test_a_file_is_read_whatever_stands_in_it(
-    tmp_path: Path, content: bytes, message: list[str]
-) -> None:
+def test_any_content_of_a_file_is_read(tmp_path: Path, content: bytes, message: list[str]) -> None:
     """D6: A file with error diagnostics takes no part."""
     laid(tmp_path, ["flows/x.yaml"])
     (tmp_path / "flows" / "x.yaml").write_bytes(content)
@@ -200,7 +198,7 @@ def test_a_file_is_read_whatever_stands_in_it(
     assert read.file == "flows/x.yaml"
 
 
-def test_what_is_no_file_or_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_path_without_a_regular_file_is_reported(tmp_path: Path) -> None:
     laid(tmp_path, ["flows/x.yaml"])
     os.mkfifo(tmp_path / "flows" / "y.yaml")
     files = find_flows(tmp_path).files
@@ -223,7 +221,7 @@ def test_flows_and_modules_below_a_folder_are_found(tmp_path: Path) -> None:
     assert (root.has_file("flows/c.mts"), root.has_file("flows")) == (True, False)
 
 
-def test_a_flow_of_a_project_is_checked_where_it_lies(tmp_path: Path) -> None:
+def test_a_flow_of_a_project_is_checked_at_its_path(tmp_path: Path) -> None:
     laid(tmp_path, ["flows/dom/sub.yaml", "flows/dom/handlers/main/c.mts"])
     steps = "- {id: r, path: sub.yaml}\n- {id: c, type: code}\n- {id: d, type: code}\n"
     laid(tmp_path, ["flows/dom/main.yaml"], TOP + steps)
@@ -258,6 +256,6 @@ def test_a_command_comes_from_the_path(path: str, home: str, command: str) -> No
 @pytest.mark.parametrize(
     ("home", "tier"), [("", Tier.LOCAL), ("builtin", Tier.BUILT_IN), ("/srv/p", Tier.PACKAGE)]
 )
-def test_a_file_that_a_run_names_is_the_one_that_was_found(home: str, tier: Tier) -> None:
+def test_a_file_named_by_a_run_is_the_file_that_was_found(home: str, tier: Tier) -> None:
     file = file_at("a/b.yaml", Path("/srv/p"), home)
     assert (file.command, file.tier, file.home) == ("a:b", tier, home)

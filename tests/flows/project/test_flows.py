@@ -21,7 +21,7 @@ from tests.kit.flows import RUN, WORKERS, by_task, finish
 TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: scuot}\n"
 
 
-def test_a_flow_comes_with_what_keeps_it_from_running(tmp_path: Path) -> None:
+def test_a_flow_is_returned_with_the_errors_that_prevent_a_run(tmp_path: Path) -> None:
     """A flow with an error diagnostic cannot be started."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "one.yaml").write_text(TEXT)
@@ -33,7 +33,7 @@ def test_a_flow_comes_with_what_keeps_it_from_running(tmp_path: Path) -> None:
     assert library.find("one").errors == []
 
 
-def test_a_flow_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_flow_is_read_on_each_request(tmp_path: Path) -> None:
     library = ProjectFlows(tmp_path, CheckContext)
     assert "late" not in library.files().files
     (tmp_path / "flows").mkdir()
@@ -79,7 +79,7 @@ def test_a_flow_with_an_error_is_listed_and_the_others_are_untouched(tmp_path: P
     assert library.find("broken").errors
 
 
-def test_each_flow_is_checked_beside_its_own_others(tmp_path: Path) -> None:
+def test_each_flow_is_checked_with_the_flows_of_its_own_root(tmp_path: Path) -> None:
     project, package = tmp_path / "project", tmp_path / "package"
     for folder in (project / "flows", package):
         folder.mkdir(parents=True)
@@ -105,7 +105,7 @@ def package_of(tmp_path: Path) -> ProjectFlows:
     return ProjectFlows(project, lambda: SEED, packages=[package])
 
 
-def test_what_a_flow_of_a_package_refers_to_lies_in_the_package(tmp_path: Path) -> None:
+def test_references_of_a_flow_in_a_package_stay_in_the_package(tmp_path: Path) -> None:
     """The package of the flow takes the place of the project (section 7.7)."""
     library = package_of(tmp_path)
     source = library.find("dom:main")
@@ -117,7 +117,7 @@ def test_what_a_flow_of_a_package_refers_to_lies_in_the_package(tmp_path: Path) 
     assert library.refer(source, "../../project/flows/x.yaml") is None
 
 
-def test_of_a_package_that_is_gone_there_is_nothing(tmp_path: Path) -> None:
+def test_a_removed_package_has_no_flows(tmp_path: Path) -> None:
     library = package_of(tmp_path)
     elsewhere = FlowSource(root="/etc", path="main.yaml", texts={})
     assert library.refer(elsewhere, "*.yaml") == ()
@@ -128,7 +128,7 @@ def test_of_a_package_that_is_gone_there_is_nothing(tmp_path: Path) -> None:
     ]
 
 
-async def test_a_run_of_a_package_keeps_its_flows_as_they_were(tmp_path: Path) -> None:
+async def test_a_run_of_a_package_uses_the_stored_flows(tmp_path: Path) -> None:
     """A run keeps these texts to its end, whatever is written meanwhile (section 17)."""
     library = package_of(tmp_path)
     package = tmp_path / "package" / "dom"
@@ -150,7 +150,7 @@ async def test_a_run_of_a_package_keeps_its_flows_as_they_were(tmp_path: Path) -
     assert (inner.root, inner.file) == (package.parent.as_posix(), "dom/sub.yaml")
 
 
-def test_of_hidden_folders_a_glob_sees_that_of_flows_and_no_foreign_ones(tmp_path: Path) -> None:
+def test_a_glob_sees_no_hidden_folder_except_that_of_flows(tmp_path: Path) -> None:
     """Flows lie in `flows/**`, `.pi/flows/flows/**` (section 1)."""
     hidden = (".git", "node_modules", ".pi/other", "flows/.x")
     for folder in ("flows", ".pi/flows/flows/x", "flows/handlers", *hidden):
@@ -170,7 +170,7 @@ def test_of_hidden_folders_a_glob_sees_that_of_flows_and_no_foreign_ones(tmp_pat
     assert referred(".pi/flows/flows/x.yaml", "x/*.yaml") == [".pi/flows/flows/x/a.yaml"]
 
 
-def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
+def test_a_glob_over_too_many_files_fails(tmp_path: Path) -> None:
     (tmp_path / "many").mkdir()
     for number in range(9):
         (tmp_path / "many" / f"{number}.txt").touch()
@@ -184,7 +184,7 @@ def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
     assert (nested.path, nested.errors) == ("few/a.yaml", ())
 
 
-def test_flows_are_listed_with_what_they_declare(tmp_path: Path) -> None:
+def test_flows_are_listed_with_their_declarations(tmp_path: Path) -> None:
     """`name, description, source, path, taskRequired, taskPrompt?, inputs?, stepCount, valid`."""
     (tmp_path / "flows").mkdir()
     more = "task_required: true\ntask_prompt: Which?\ninputs: {n: {type: number, default: 1}}\n"
@@ -219,7 +219,7 @@ SUB_ERRORS = {
 
 @pytest.mark.parametrize("path", ["sub.yaml", "su*.yaml", '"${{task}}.yaml"'])
 @pytest.mark.parametrize(("sub", "message"), SUB_ERRORS.items())
-async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
+async def test_a_nested_flow_with_errors_is_a_soft_failure(
     tmp_path: Path, path: str, sub: str, message: str
 ) -> None:
     """A sub-flow that has error diagnostics or lacks a required input: soft `ref_failed`."""
@@ -275,7 +275,7 @@ def test_texts_numbers_and_booleans_are_constants(
         (b"#" * (1 << 20) + b"\n", "1 error file-too-large: the file has 1048577 bytes"),
     ],
 )
-def test_what_is_no_constant_is_told_and_left_out(
+def test_an_invalid_constant_is_reported_and_left_out(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     constants = read_constants(laid(tmp_path, content))
@@ -284,11 +284,11 @@ def test_what_is_no_constant_is_told_and_left_out(
     assert set(constants.values) <= {"tone"}
 
 
-def test_a_project_without_the_file_has_none(tmp_path: Path) -> None:
+def test_a_project_without_a_configuration_has_no_constants(tmp_path: Path) -> None:
     assert read_constants(tmp_path).diagnostics == ()
 
 
-def test_a_file_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
+def test_a_configuration_outside_the_project_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "out.yaml").write_text("key: secret\n")
     root = tmp_path / "project"
     (root / CONSTANTS_FILE).parent.mkdir(parents=True)

@@ -51,7 +51,7 @@ def test_a_flow_is_found_by_its_command(library: FlowLibrary) -> None:
     assert (source.path, source.text) == ("flows/dom/apply.yaml", TEXT)
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(library: FlowLibrary) -> None:
+def test_an_unknown_command_suggests_the_nearest(library: FlowLibrary) -> None:
     with pytest.raises(NotFound, match=r'no flow "/dom:aply"\. Did you mean .dom:apply.'):
         library.find("dom:aply")
 
@@ -73,7 +73,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(library: FlowLibrary) -
         ("parts/x*.yaml", []),
     ],
 )
-def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
+def test_a_path_is_resolved_in_the_flows_folder_and_then_in_the_project(
     library: FlowLibrary, path: str, files: list[str]
 ) -> None:
     """Relative to the directory of this flow's file; if nothing matches, to the project root."""
@@ -83,7 +83,7 @@ def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
 
 
 @pytest.mark.parametrize("path", ["/etc/hostname", "../../../outside.yaml", "..\\x", "a\0b"])
-def test_a_path_that_leaves_the_project_is_no_path(library: FlowLibrary, path: str) -> None:
+def test_a_path_that_leaves_the_project_is_refused(library: FlowLibrary, path: str) -> None:
     assert library.refer(APPLY, path) is None
 
 
@@ -108,19 +108,19 @@ def test_a_glob_stays_in_its_folder_unless_it_has_two_stars(pattern: str, fits: 
     assert is_glob(pattern) is ("*" in pattern)
 
 
-def test_a_glob_of_many_stars_takes_no_time() -> None:
+def test_a_glob_of_many_stars_takes_linear_time() -> None:
     """Compared name by name: twelve `**/` on a deep path are as quick as one."""
     deep = "/".join("abcdefghijklmnopqrstuvwxyz") + "/x.yaml"
     assert matches("**/" * 12 + "*.yaml", [deep] * 200) == [deep] * 200
 
 
-def test_people_are_told_of_the_file_of_a_package_with_its_folder() -> None:
+def test_the_name_of_a_file_in_a_package_includes_its_folder() -> None:
     source = FlowSource(root="/srv/flows", path="a.yaml", texts={"a.yaml": TEXT})
     assert (source.name, source.text) == ("/srv/flows/a.yaml", TEXT)
     assert APPLY.name == "flows/dom/apply.yaml"
 
 
-def test_a_flow_is_told_as_its_run_keeps_it() -> None:
+def test_the_source_of_a_started_flow_is_the_stored_one() -> None:
     started = FlowStarted(root="/srv", file="a.yaml", texts={"a.yaml": TEXT}, task="")
     kept = source_of(started)
     assert (kept.root, kept.path, kept.text) == ("/srv", "a.yaml", TEXT)
@@ -145,14 +145,14 @@ TEXTS = {
 MAIN = MemoryFlows(TEXTS).find("main")
 
 
-def test_a_flow_is_kept_with_all_that_literal_paths_lead_to() -> None:
+def test_a_flow_is_stored_with_every_flow_that_literal_paths_name() -> None:
     """`flow_started` holds the texts of sub-flows with literal paths; a cycle ends."""
     names = ["flows/main.yaml", "flows/dom/sub.yaml", "flows/dom/leaf.yaml"]
     assert list(referred_texts("flows/main.yaml", TEXTS.get)) == names
     assert referred_texts("gone.yaml", TEXTS.get) == {}
 
 
-def test_what_is_written_meanwhile_changes_no_run() -> None:
+def test_an_edit_during_a_run_does_not_change_it() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     now = MemoryFlows({**TEXTS, "flows/dom/sub.yaml": LEAF})
     for written, path in (("dom/sub.yaml", "dom/sub.yaml"), ("${{task}}", "dom/sub.yaml")):
@@ -160,14 +160,14 @@ def test_what_is_written_meanwhile_changes_no_run() -> None:
         assert (nested.path, nested.text) == ("flows/dom/sub.yaml", TEXTS["flows/dom/sub.yaml"])
 
 
-def test_a_flow_inside_keeps_what_its_own_paths_lead_to() -> None:
+def test_a_nested_flow_is_stored_with_the_flows_that_its_paths_name() -> None:
     (nested,) = referred_flows(MemoryFlows({}), MAIN, "dom/sub.yaml", "dom/sub.yaml") or ()
     assert set(nested.texts) == set(TEXTS) - {"flows/dom/other.yaml"}
     (leaf,) = referred_flows(MemoryFlows({}), nested, "leaf.yaml", "leaf.yaml") or ()
     assert set(leaf.texts) == {"flows/dom/leaf.yaml", "flows/dom/handlers/sub/c.ts"}
 
 
-def test_a_literal_path_leads_to_the_flow_that_it_led_to_first() -> None:
+def test_a_literal_path_leads_to_the_stored_flow() -> None:
     """A file that appears beside the flow does not take the place of the project's."""
     source = FlowSource(path="flows/a.yaml", texts={"flows/a.yaml": "", "flows/b.yaml": LEAF})
     now = MemoryFlows({"flows/flows/b.yaml": leading("x.yaml")})
@@ -177,7 +177,7 @@ def test_a_literal_path_leads_to_the_flow_that_it_led_to_first() -> None:
     assert nested.path == "flows/flows/b.yaml"
 
 
-def test_what_only_the_run_can_tell_is_read_as_it_is_then() -> None:
+def test_a_path_known_only_in_the_run_is_read_then() -> None:
     sources = referred_flows(MemoryFlows(TEXTS), MAIN, "dom/*.yaml", "dom/*.yaml") or ()
     assert [each.path.rpartition("/")[2] for each in sources] == [
         "leaf.yaml",
@@ -187,7 +187,7 @@ def test_what_only_the_run_can_tell_is_read_as_it_is_then() -> None:
     assert referred_flows(MemoryFlows(TEXTS), MAIN, "../../x.yaml", "../../x.yaml") is None
 
 
-def test_a_run_keeps_no_more_than_fits() -> None:
+def test_a_run_that_would_store_too_much_is_refused() -> None:
     names = [f"{number}.yaml" for number in range(40)]
     texts = {"main.yaml": leading(*names)} | dict.fromkeys(names, "x" * 1_000_000)
     referred = referred_texts("main.yaml", texts.get)

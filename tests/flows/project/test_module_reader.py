@@ -34,7 +34,7 @@ def test_a_module_is_compiled_with_two_virtual_files(modules: ModuleLoader) -> N
         ("a.py", GOOD, (1, 1, '"a.py" must end in .mts, .ts, .mjs or .js')),
     ],
 )
-def test_problems_of_a_module_have_their_lines(
+def test_problems_of_a_module_have_lines(
     modules: ModuleLoader,
     name: str,
     text: str,

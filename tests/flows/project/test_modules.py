@@ -31,9 +31,7 @@ def written(root: Path, files: dict[str, str | bytes]) -> Path:
     return root
 
 
-def test_a_run_keeps_all_that_its_modules_are_made_of(
-    tmp_path: Path, modules: ModuleLoader
-) -> None:
+def test_a_run_stores_every_file_of_its_modules(tmp_path: Path, modules: ModuleLoader) -> None:
     """`flow_started` holds the hashes, or the texts, of handlers."""
     files: dict[str, str | bytes] = {
         "flows/handlers/demo/a.mts": "import './lib/x.ts'; import './gone.ts';" + GOOD,
@@ -46,20 +44,20 @@ def test_a_run_keeps_all_that_its_modules_are_made_of(
     assert texts == {name: files[name] for name in list(files)[:3]}
 
 
-def test_nothing_outside_is_kept(tmp_path: Path, modules: ModuleLoader) -> None:
+def test_files_outside_the_project_are_not_stored(tmp_path: Path, modules: ModuleLoader) -> None:
     root = written(tmp_path, {"secret.ts": GOOD, "p/flows/handlers/demo/x.ts": ""}) / "p"
     (root / "flows/handlers/demo/a.ts").symlink_to(tmp_path / "secret.ts")
     assert modules.texts(FLOW, file_at("flows/demo.yaml", root, "")) == {}
 
 
-def test_texts_are_files_of_one_folder() -> None:
+def test_stored_texts_are_read_as_files_of_one_folder() -> None:
     texts = RunFiles({"f/a.ts": "abc", "f/g/b.ts": "", "ff/c.ts": ""}, "f")
     assert (texts.read("a.ts", 2), texts.read("c.ts", 9)) == (b"ab", ReadFailure.MISSING)
     assert list(texts.names()) == ["a.ts", "g/b.ts"]
     assert list(RunFiles({"a.ts": ""}, "").names()) == ["a.ts"]
 
 
-def test_what_reads_modules_is_opened_once_and_not_before_it_is_wanted() -> None:
+def test_the_reader_of_modules_is_opened_once_on_first_use() -> None:
     opened: list[LoadModule] = []
 
     def open_reader() -> LoadModule:

@@ -22,20 +22,20 @@ from tests.flows.planned import run, tell
     [each[1:] for each in EXAMPLES],
     ids=[each[0] for each in EXAMPLES],
 )
-def test_every_worked_example_runs_as_it_says(
+def test_every_worked_example_runs_as_documented(
     steps: tuple[Any, ...], answers: Answers, lasts: Mapping[str, int], expected: str
 ) -> None:
     assert run(Plan(flow(*steps)), answers, lasts) == expected
 
 
-def test_the_next_step_starts_as_soon_as_one_is_over() -> None:
+def test_the_next_step_starts_as_soon_as_one_ends() -> None:
     """W2: no waves."""
     expected = "+a/1 +b/1 -b/1 +c/1 -c/1 +d/1 -d/1 -a/1 success"
     assert run(Plan(flow(*W2, max_concurrent=2)), {}, {"a": 5}) == expected
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
-def test_a_fold_of_what_happened_is_the_plan_that_made_it_happen(example: Any) -> None:
+def test_a_fold_of_the_log_equals_the_plan_that_wrote_it(example: Any) -> None:
     """A plan that folds the starts and outcomes of another is in the same state."""
     _, steps, answers, lasts, _ = example
     first, again = Plan(flow(*steps)), Plan(flow(*steps))
@@ -61,7 +61,7 @@ def test_a_waiting_step_frees_its_place() -> None:
     assert plan.ready(waiting={"a"}) == ["b"]
 
 
-def test_a_next_try_is_a_visit_of_a_step_that_still_runs() -> None:
+def test_the_next_attempt_is_a_visit_of_a_running_step() -> None:
     plan = Plan(flow(agent("a"), agent("b", "a")))
     assert [plan.start("a"), plan.start("a")] == [1, 2]
     assert plan.ready() == []
@@ -69,7 +69,7 @@ def test_a_next_try_is_a_visit_of_a_step_that_still_runs() -> None:
     assert plan.ready() == ["b"]
 
 
-def test_on_error_beats_on_complete_and_the_file_decides_between_equals() -> None:
+def test_on_error_precedes_on_complete_and_file_order_decides_between_equals() -> None:
     """P10: on_error before branch before on_complete, then file order."""
     steps = [
         agent("a", on_complete="x"),
@@ -135,7 +135,7 @@ def test_a_thousand_steps_are_planned_without_a_scan_of_all_steps() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_flow_is_planned_as_the_page_writes_it(seed: int) -> None:
+def test_any_flow_is_planned_as_the_page_describes(seed: int) -> None:
     """Section 9.2, held against its own lines: what starts, in which order, and what follows."""
     dice = Dice(seed)
     for _ in range(25):
@@ -170,14 +170,14 @@ def test_a_step_that_waits_for_a_person_comes_before_one_that_is_blocked() -> No
     assert pause.awaited == ("q_1",)
 
 
-def test_all_that_blocked_steps_lack_is_named_once() -> None:
+def test_each_thing_that_blocked_steps_lack_is_named_once() -> None:
     pause = IdleSteps(blocked={"write": (AGENT, MODEL), "judge": (MODEL,)}).pause()
     assert isinstance(pause, Blocked)
     assert pause.blocked_on == (AGENT, MODEL)
 
 
 @pytest.mark.parametrize(("is_open", "taken"), [(True, []), (False, ["ask"])])
-def test_a_step_is_idle_until_all_that_it_waits_for_has_come(
+def test_a_step_is_idle_until_all_its_questions_are_answered(
     *, is_open: bool, taken: list[str]
 ) -> None:
     task = TaskState(TaskId("task_1"), None)

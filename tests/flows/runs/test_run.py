@@ -26,7 +26,7 @@ def run_of(*steps: Any) -> Run:
     return Run(flow(*steps), "the task")
 
 
-def test_the_choice_of_a_fork_is_that_of_its_target_until_that_has_run() -> None:
+def test_the_target_of_a_fork_has_its_choice_until_it_has_run() -> None:
     """On that visit only: fork id, question, answer, note, and who decided."""
     run = run_of(*W4)
     run.start(StepStarted(step_id="choose", visit=1))
@@ -52,7 +52,7 @@ def test_a_choice_dropped_by_a_jump_reaches_no_agent() -> None:
     assert run.choices == {}
 
 
-def test_every_step_of_the_flow_has_an_entry_when_the_run_is_over() -> None:
+def test_every_step_has_an_entry_when_the_run_has_ended() -> None:
     run = run_of(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     run.start(StepStarted(step_id="side", visit=1))
@@ -67,7 +67,7 @@ def test_every_step_of_the_flow_has_an_entry_when_the_run_is_over() -> None:
     assert (run.failure, run.failed_by) == ("no key", Outcome.HARD)
 
 
-def test_a_failed_try_is_counted_and_the_step_is_not_over() -> None:
+def test_a_failed_attempt_is_counted_and_the_step_continues() -> None:
     run = run_of(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     assert run.settle(settled("fetch", outcome=Outcome.SOFT, will_retry=True)) == ()
@@ -84,7 +84,7 @@ def inside(results: dict[str, StepResult]) -> Run:
     return run
 
 
-def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
+def test_only_results_of_exactly_one_reference_are_flat() -> None:
     """7.7: `STEP`, flat, only if no step of the parent and no other flow-ref of it has that id."""
     run = run_of(*W4)
     run.adopt("a", inside({"sum": StepResult(summary="1"), "quick": StepResult(summary="inner")}))
@@ -101,7 +101,7 @@ def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
     assert (run.visits_of("a.sum"), run.visits_of("quick"), run.visits_of("gone")) == (2, 0, 0)
 
 
-def test_a_result_is_not_flat_where_another_reference_may_bring_its_id() -> None:
+def test_a_result_that_another_reference_may_bring_is_not_flat() -> None:
     run = run_of(*W4)
     run.promised = {"sum": frozenset({"a", "b"}), "own": frozenset({"a"})}
     run.adopt("a", inside({"sum": StepResult(), "own": StepResult()}))
@@ -143,7 +143,7 @@ async def test_a_result_has_the_documented_fields() -> None:
     assert "reason" not in result
 
 
-async def test_a_run_that_failed_says_why() -> None:
+async def test_the_result_of_a_failed_run_has_the_reason() -> None:
     answers = {"code": finish("no key", status="blocked")}
     result = (await run_flow(FLOW, ScriptedModel(by_task(answers)))).output
     assert (result["status"], result["reason"]) == ("error", "no key")

@@ -102,7 +102,7 @@ def test_a_missing_value_is_empty_and_noted_once(place: str) -> None:
     assert known.take_missing() == []
 
 
-def test_wired_inputs_are_read_where_they_are_given() -> None:
+def test_wired_inputs_can_be_read() -> None:
     """V6: inputs are expanded first, then task and body once each."""
     known = values()
     assert known.text("<${{input.notes}}>", {"notes": "${{task}}"}) == "<${{task}}>"
@@ -112,7 +112,7 @@ def test_an_input_of_a_run_has_its_value() -> None:
     assert values(inputs={"where": "here"}).value("${{flow.input.where}}") == "here"
 
 
-def test_a_value_keeps_its_type_when_it_is_one_place() -> None:
+def test_the_value_of_a_single_placeholder_keeps_its_type() -> None:
     """V5."""
     assert values().value("${{result.a.list}}") == [1, 2]
     assert values().value("x ${{result.a.n}}") == "x 3"
@@ -139,7 +139,7 @@ def bounded(most: int, *, again: str = "draft") -> LoopDecision:
     )
 
 
-def test_the_agent_of_a_loop_is_asked_as_often_as_the_loop_may_turn() -> None:
+def test_the_agent_of_a_loop_is_asked_up_to_the_limit() -> None:
     """At most M jumps back and M questions to the agent."""
     step = bounded(2)
     loops = LoopCounters(flow(*W6[:3], step, W6[4]))
@@ -169,7 +169,7 @@ def test_a_loop_that_is_left_stays_at_its_visit() -> None:
     assert loops.iteration("again") == 1
 
 
-def test_a_body_that_stands_after_the_decision_sees_its_visit() -> None:
+def test_a_loop_body_after_the_decision_sees_its_visit() -> None:
     """W7: fix/1 sees iteration 1."""
     step = W7[1]
     assert isinstance(step, LoopDecision)
@@ -203,7 +203,9 @@ def test_a_forward_jump_is_not_counted() -> None:
     ],
     ids=["within the bound", "beyond it"],
 )
-def test_of_several_answers_only_the_way_back_is_bounded(taken: int, expected: RouteTaken) -> None:
+def test_only_the_way_back_among_several_answers_is_limited(
+    taken: int, expected: RouteTaken
+) -> None:
     step = Fork(
         step_id="f",
         question="?",

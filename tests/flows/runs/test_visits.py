@@ -36,7 +36,7 @@ from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize(("is_hard", "outcome"), [(False, Outcome.SOFT), (True, Outcome.HARD)])
-def test_a_visit_without_a_result_leaves_why_it_failed(is_hard: bool, outcome: Outcome) -> None:
+def test_a_failed_visit_has_its_error_as_result(is_hard: bool, outcome: Outcome) -> None:
     ended = failed("budget", "the budget is used up", is_hard=is_hard)
     assert (ended.outcome, ended.source, ended.text) == (outcome, "budget", "the budget is used up")
     assert (ended.result.status, ended.result.full_output) == (StepStatus.ERROR, ended.text)
@@ -103,7 +103,7 @@ async def reply_of(log: DyingLog, clock: FakeClock) -> Reply:
         clock.advance(place.limits.lease_seconds + 1)
 
 
-async def test_a_step_says_what_it_cost_and_the_run_what_all_did() -> None:
+async def test_a_step_reports_its_costs_and_the_run_their_sum() -> None:
     """FlowResult: `totalDuration`: ms without parked time."""
     log = DyingLog(clock := FakeClock(), writes=-1, before=False)
     reply = await reply_of(log, clock)
@@ -217,7 +217,7 @@ async def test_replies_before_a_reminder_are_in_the_costs() -> None:
 ONE, OTHER = CallPath("task_1/a"), CallPath("task_1/b")
 
 
-def test_a_frame_is_warned_of_the_same_thing_once() -> None:
+def test_a_frame_has_each_warning_once() -> None:
     ledger = discarding_ledger(world(), "demo")
     for frame in (ONE, ONE, OTHER):
         warn(ledger, frame, "odd", stepId="a")
@@ -225,7 +225,7 @@ def test_a_frame_is_warned_of_the_same_thing_once() -> None:
     assert _told(ledger) == [(ONE, "a"), (OTHER, "a"), (ONE, "b")]
 
 
-def test_a_whole_run_is_warned_once_whichever_frame_it_was() -> None:
+def test_a_run_has_a_warning_once_whichever_frame_caused_it() -> None:
     ledger = discarding_ledger(world(), "demo")
     for frame in (ONE, OTHER):
         warn_once(ledger, frame, "odd")
@@ -267,7 +267,7 @@ def task_of(*events: tuple[str | None, FlowEvent]) -> TaskState:
     return task
 
 
-def test_a_run_has_its_own_steps_and_not_those_of_flows_inside() -> None:
+def test_a_run_has_its_own_steps_and_not_those_of_nested_flows() -> None:
     inside = ("t/ref/1/a/1", begins("a"))
     task = task_of(("t", flow("o")), (None, TOLD), ("t/ref/1", begins("ref")), inside)
     story = FrameEvents(task)
@@ -285,7 +285,7 @@ def test_a_step_has_its_one_flow_or_those_of_its_glob() -> None:
     assert story.flows(CallPath("t/c/1")) == ()
 
 
-def test_later_events_are_found_too() -> None:
+def test_events_added_later_are_found() -> None:
     task = task_of(("t/a/1", begins("a")))
     story = FrameEvents(task)
     assert len(story.steps(FRAME)) == 1

@@ -214,7 +214,7 @@ async def test_a_decision_by_an_agent_alone_is_reported(answer: Mapping[str, Any
         ({"value": ["a", "b"], "notes": "n"}, PersonChoice(options=["a", "b"], notes="n")),
     ],
 )
-def test_an_answer_says_one_thing(answer: Json, choice: PersonChoice) -> None:
+def test_an_answer_is_either_a_choice_or_free_text(answer: Json, choice: PersonChoice) -> None:
     assert choice_in(answer) == choice
 
 

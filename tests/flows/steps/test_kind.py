@@ -67,7 +67,7 @@ SKIPPED = """
 """
 
 
-async def test_what_a_skipped_reference_would_bring_is_empty_without_a_warning() -> None:
+async def test_results_of_a_skipped_reference_are_empty_without_a_warning() -> None:
     """V8: a skipped step: empty text, no warning; its `.status` is `skipped`."""
     place = MemoryStorage(flows=flows_of(demo=steps(SKIPPED), sub=SUB))
     model = ScriptedModel(by_task({}))
@@ -80,7 +80,7 @@ async def test_what_a_skipped_reference_would_bring_is_empty_without_a_warning()
     assert result["results"]["said"]["summary"] == "skipped skipped done"
 
 
-async def test_a_template_that_names_nothing_is_in_the_result() -> None:
+async def test_a_placeholder_that_names_nothing_is_a_warning_in_the_result() -> None:
     envelope = await run_flow(
         "  - {id: a, agent: scout, task: 'a${{result.b.x}}c'}", ScriptedModel(by_task({}))
     )
@@ -108,7 +108,7 @@ def test_a_kind_can_require_a_field_that_others_leave_optional() -> None:
         ("{attempts: 1, delay: 3600}", StepRetry(1, 3600)),
     ],
 )
-def test_a_step_is_tried_again(retry: str, expected: StepRetry) -> None:
+def test_retry_settings_are_parsed(retry: str, expected: StepRetry) -> None:
     """`true` = 3 and 60."""
     assert step_of(f"id: a, agent: b, retry: {retry}").retry == expected
 
@@ -154,7 +154,7 @@ def test_a_step_is_tried_again(retry: str, expected: StepRetry) -> None:
         ),
     ],
 )
-def test_tries_that_are_wrong(retry: str, expected: list[str]) -> None:
+def test_invalid_retry_settings_are_reported(retry: str, expected: list[str]) -> None:
     assert findings_of_step(f"id: a, agent: b, retry: {retry}") == [
         f"4 {each}" for each in expected
     ]

@@ -64,7 +64,7 @@ async def test_values_never_become_shell_text(
     ],
 )
 @pytest.mark.slow("a command is waited for until its time is over")
-async def test_a_command_that_fails_says_how(
+async def test_a_failing_command_reports_its_exit_code_and_output(
     project: ProjectFolder, command: str, more: dict[str, Any], summary: str
 ) -> None:
     envelope = await run(project, command, **more)
@@ -72,14 +72,14 @@ async def test_a_command_that_fails_says_how(
     assert result(envelope)["summary"] == summary
 
 
-async def test_shell_steps_are_off_unless_the_project_says_so(project: ProjectFolder) -> None:
+async def test_shell_steps_are_off_unless_the_project_enables_them(project: ProjectFolder) -> None:
     project.write("flows/demo.yaml", f"{FLOW}  - {{id: sh, command: echo hi}}\n")
     async with project.opened() as runtime:
         envelope = await runtime.run_flow(NewRun(command="demo"))
     assert "switched off in this project" in envelope.output["reason"]
 
 
-def test_each_template_is_a_variable_of_its_own() -> None:
+def test_each_template_becomes_a_variable() -> None:
     """Each `${{…}}` in `command` is replaced by `${PS_1}`, `${PS_2}` …."""
     flow = Flow(name="f", description="d", steps=())
     values = TemplateValues(
