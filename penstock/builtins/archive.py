@@ -16,8 +16,8 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.state import FileChange, FileChanges, FilePath
 from penstock.resources.workspace import Workspace, inside
-from penstock.tools.builtin import URI, builtin, list_of, place, read_place
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import URI, builtin, list_of, place, read_place
 
 MOST_ENTRIES = 10_000
 MOST_UNPACKED = 256 * 1024 * 1024

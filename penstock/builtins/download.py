@@ -8,9 +8,9 @@ from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.core.state import FileChanges
 from penstock.resources.egress import EgressCaller, HttpResponse, Request
-from penstock.tools.builtin import TEXT, URI, builtin, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import TEXT, URI, builtin, place, whole
 
 MOST_BYTES = 67_108_864
 USUAL_BYTES = 16_777_216

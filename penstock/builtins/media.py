@@ -15,9 +15,9 @@ from penstock.core.ids import BlobId, MediaId
 from penstock.core.state import FileChanges, MediaChange
 from penstock.resources.links import LinkLabel
 from penstock.store.blobs import Blobs
-from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import sniff
+from penstock.tools.python.builtin import NAME, TEXT, URI, builtin, place, whole
 
 MOST_BYTES = 67_108_864
 MOST_DECODED = 4_194_304

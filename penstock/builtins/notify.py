@@ -30,10 +30,10 @@ from penstock.resources.channels import (
 from penstock.resources.egress import EgressCaller, HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.resources.links import LinkLabel
-from penstock.tools.builtin import NAME, TEXT, builtin, fields_of
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import sniff
+from penstock.tools.python.builtin import NAME, TEXT, builtin, fields_of
 
 MOST_IMAGE = 2 * 1024 * 1024
 MOST_FILE = 20 * 1024 * 1024

@@ -5,8 +5,8 @@ from typing import Any
 from penstock.core.call import SUBAGENT, Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
-from penstock.tools.builtin import TEXT, fields_of
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import TEXT, fields_of
 from penstock.tools.resources import SubagentRequest
 from penstock.tools.spec import ToolSpec
 

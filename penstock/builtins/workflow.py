@@ -22,9 +22,9 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.limits import Limits
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import await_run
-from penstock.tools.builtin import fields_of
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import fields_of
 from penstock.tools.resources import FlowRequest, Runs
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool

@@ -267,7 +267,7 @@ class Placeholders:
         self.has_replaced = False
 
     def replace(self, value: Any) -> Any:
-        """Return the value with placeholders; the same object where there is nothing to replace."""
+        """Return the value with placeholders; the same object if nothing was replaced."""
         if isinstance(value, str):
             return self._in_text(value) if len(value) >= SHORTEST else value
         if isinstance(value, list):

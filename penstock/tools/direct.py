@@ -1,4 +1,4 @@
-"""The tools that people and programs call by hand: which there are, and what a call needs."""
+"""Tools for direct calls by people and programs: which there are, and whether a call is valid."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,29 +14,26 @@ from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller, refused
 from penstock.tools.tool import Tool
 
-DOOR = Caller(origin=Origin.DIRECT)
+DIRECT = Caller(origin=Origin.DIRECT)
 
 
 class DirectTools:
-    """What may be called by `/call`, over HTTP and from the terminal."""
+    """The tools that may be called by `/call`, over HTTP and from the terminal."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
 
     def of(self, profile: Profile) -> list[Tool]:
-        """Return the tools that a profile may call, by id; broken ones are not offered."""
-        caller = replace(DOOR, profile=profile)
+        """Return the tools that a profile may call, sorted by id, without broken ones."""
+        caller = replace(DIRECT, profile=profile)
         tools = (each for each in self._invoker.registry if not each.spec.is_broken)
-        found = [each for each in tools if self._is_open(each, caller)]
-        return sorted(found, key=lambda each: each.spec.tool_id)
+        visible = [each for each in tools if self._is_open(each, caller)]
+        return sorted(visible, key=lambda tool: tool.spec.tool_id)
 
     def get(self, tool_id: str, profile: Profile) -> Tool:
-        """Return the tool, if this profile may call it.
-
-        Raises ToolNotFound, the same for one that there is not and one that is called by others
-        alone, and NotPermitted.
-        """
-        tool, caller = self._invoker.registry.find(tool_id), replace(DOOR, profile=profile)
+        """Return the tool if this profile may call it. Raises ToolNotFound and NotPermitted."""
+        # A tool that only models or scripts may call gets the answer for an unknown id.
+        tool, caller = self._invoker.registry.find(tool_id), replace(DIRECT, profile=profile)
         refusal = refused(tool.spec, caller) if tool else None
         if tool is None or isinstance(refusal, ToolNotFound):
             near = nearest(tool_id, [each.spec.tool_id for each in self.of(profile)])
@@ -49,9 +46,9 @@ class DirectTools:
         return tool
 
     def check(self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()) -> None:
-        """Raise InvalidInput, with every problem, unless the tool takes the input.
+        """Raise InvalidInput with every problem unless the input matches the tool's schema.
 
-        `unread` holds the errors of its syntax.
+        `unread` holds errors in the syntax of the input.
         """
         self._invoker.check_input(tool.spec, input, unread)
 

@@ -1,4 +1,9 @@
-"""What goes wrong with a call, as its caller reads it."""
+"""Errors of calls: how a failure becomes the error that a caller reads, and how large it may be.
+
+Only a CallError reaches a caller. Any other error of a tool becomes ToolFailed, with its traceback
+for operators and a message without secrets. Errors are cut before they reach the log, so that a
+tool cannot fill it with its details. Proof: `tests/tools/test_faults.py`.
+"""
 
 import asyncio
 import logging
@@ -41,24 +46,26 @@ TRACE_CHARACTERS = 8_000
 
 
 def failure(spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: int) -> BaseException:
-    """Return what a tool's own error means for its caller, in at most so many characters."""
+    """Convert any error of a tool to the error for its caller. `most` limits its characters."""
     if isinstance(error, CallError | Signal):
         return error
     trace = secrets.text(without_surrogates("".join(format_exception(error))))
     log.error("tool %s failed\n%s", spec.tool_id, trace)
-    failed = ToolFailed(cut(secrets.text(_said(error)), most))  # a part of a secret is not found
+    # Redacted before it is cut: a redactor does not find a part of a secret.
+    failed = ToolFailed(cut(secrets.text(_message_of(error)), most))
     failed.retryable = exhaustion_of(error) is not None
+    # The end of a traceback has the innermost frame and the error itself.
     failed.trace = trace if len(trace) <= TRACE_CHARACTERS else f"…{trace[-TRACE_CHARACTERS:]}"
     return failed
 
 
-def _said(error: BaseException) -> str:
-    """Return what a tool's own error says, be it one that cannot say anything."""
+def _message_of(error: BaseException) -> str:
+    # An author's exception may fail in its own `__str__`: its type is the message then.
     with suppress(Exception):
         if isinstance(error, SystemExit | KeyboardInterrupt):
             return f"the tool tried to end the process ({error!r})"
         if isinstance(error, asyncio.CancelledError):
-            return "the tool was cancelled from inside, by nobody who waits for it"
+            return "the tool was cancelled from inside: no caller requested it"
         text = str(error)
         return f"{type(error).__name__}: {text}" if text else type(error).__name__
     return type(error).__name__
@@ -66,30 +73,30 @@ def _said(error: BaseException) -> str:
 
 def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
     """Return the error that names every problem of an input."""
-    said = "; ".join(str(problem) for problem in problems)
+    text = "; ".join(str(problem) for problem in problems)
     return InvalidInput(
-        f'input of "{tool_id}" is not valid: {said}', details=problem_details(problems)
+        f'input of "{tool_id}" is not valid: {text}', details=problem_details(problems)
     )
 
 
 def invalid_output(tool_id: str, problems: list[Problem]) -> InvalidOutput:
     """Return the error that names every problem of an output."""
-    said = "; ".join(str(problem) for problem in problems)
+    text = "; ".join(str(problem) for problem in problems)
     return InvalidOutput(
-        f'output of "{tool_id}" is not valid: {said}', details=problem_details(problems)
+        f'output of "{tool_id}" is not valid: {text}', details=problem_details(problems)
     )
 
 
 def retried(spec: ToolSpec, attempt: int, error: CallError, *, secrets: Redactor) -> CallRetried:
-    """Return the event of an attempt that failed and is followed by another."""
+    """Return the event of a failed attempt that is followed by another one."""
     detail = redacted_error(cast("ErrorDetail", error.envelope().error), secrets)
     return CallRetried(tool_id=spec.tool_id, attempt=attempt, error=bounded(detail))
 
 
 def may_wait(spec: ToolSpec, error: CallError) -> bool:
-    """Whether an attempt failed for want of resources, and may be made again without harm.
+    """Whether an attempt failed because a resource ran out, and can be repeated safely.
 
-    A write may where nothing of it was done: the process that it is was not started.
+    A write can be repeated if it did not start, such as a process that could not be created.
     """
     lack = exhaustion_of(error)
     repeats = spec.idempotent or not spec.is_cut_short
@@ -97,31 +104,28 @@ def may_wait(spec: ToolSpec, error: CallError) -> bool:
 
 
 def without_output(error: CallError, spec: ToolSpec) -> CallError:
-    """Return the error of a refused output; of a tool that writes it says that the write was done.
-
-    A model that reads of a failure alone calls again, and pays twice.
-    """
+    """Return the error of a refused output. For a write it says that the write was made."""
+    # A model that reads only of a failure calls the tool again, and the write happens twice.
     is_refused = isinstance(error, InvalidOutput | OutputTooLarge)
     if not is_refused or spec.effect is not Effect.WRITE or spec.stays_inside:
         return error
-    said = type(error)(
+    refusal = type(error)(
         f'{error}. "{spec.tool_id}" did run, and what it wrote stays done; only its output was '
         "refused",
         suggestion="Do not call it again to repeat it. Check what it did with a tool that reads.",
         details=error.details,
     )
-    said.trace = error.trace
-    return said
+    refusal.trace = error.trace
+    return refusal
 
 
 def problem_details(problems: list[Problem]) -> dict[str, Any]:
     """Return problems as the details of an error."""
-    found = [{"path": problem.path, "message": problem.message} for problem in problems]
-    return {"problems": found}
+    return {"problems": [{"path": each.path, "message": each.message} for each in problems]}
 
 
 def out_of_time(spec: ToolSpec, seconds: float, left: float) -> CallError:
-    """Return what it means that a call was stopped: its own time was up, or that of the task."""
+    """Return the error of a call whose time is over: its own (`seconds`) or its task's (`left`)."""
     if left < seconds:
         text = "the seconds of this task's budget were used up during the call"
         if spec.is_cut_short:
@@ -131,24 +135,25 @@ def out_of_time(spec: ToolSpec, seconds: float, left: float) -> CallError:
 
 
 def foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what counts of errors that came together: a Signal, a CallError, or the first."""
+    """Return the most important error of a group: a Signal, a CallError, or the first one."""
+    # LeaseLost first: without the lease, no other outcome may be recorded.
     leaves = list(_leaves(group))
     kinds = (LeaseLost, Signal, CallError, BaseException)
     return next(each for kind in kinds for each in leaves if isinstance(each, kind))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
         else:
-            yield each
+            yield error
 
 
 CUT = "truncated"
-"""The member of the details that says what is missing."""
+"""The member of the details that reports what was cut."""
 MOST_OF_A_CHARACTER = 6
-"""Bytes of a character that is escaped."""
+"""Bytes of an escaped character (`\\u00e9`), the longest form in JSON."""
 
 
 def bounded(error: ErrorDetail, details_bytes: int = DETAILS_BYTES) -> ErrorDetail:
@@ -171,16 +176,16 @@ def _details(details: Json, most: int) -> Json:
     for key, value in details.items():
         if is_deeper(value, JSON_DEPTH - 1):
             continue
-        found = _beginning(value, left - _size(key))
-        if found is not None or value is None:
-            kept[key] = found
-            left -= _size(key) + _size(found)
+        beginning = _beginning(value, left - _size(key))
+        if beginning is not None or value is None:
+            kept[key] = beginning
+            left -= _size(key) + _size(beginning)
     why = f"nested more than {JSON_DEPTH} deep" if is_deep else f"over {size_text(most)} as JSON"
     return kept | {CUT: f"the details were {why}; what is here is a part of them"}
 
 
 def _beginning(value: Any, room: int) -> Any:
-    """Return what of a value has room: all, the first of its items or characters, or None."""
+    """Return the part of a value that fits: all, its first items or characters, or None."""
     if _size(value) <= room:
         return value
     if isinstance(value, str):
@@ -191,11 +196,11 @@ def _beginning(value: Any, room: int) -> Any:
 
 def _first(items: Sequence[Any], room: int) -> list[Any] | None:
     kept, left = [], room
-    for each in items:
-        left -= _size(each)
+    for item in items:
+        left -= _size(item)
         if left < 0:
             break
-        kept.append(each)
+        kept.append(item)
     return kept or None
 
 

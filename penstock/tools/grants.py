@@ -24,11 +24,11 @@ from penstock.manifest.skill import Resource, SkillManifest, grant, list_resourc
 from penstock.tools.outputs import own_copy
 
 KEPT = 256
-"""Selections whose grants are remembered."""
+"""Most selections whose merged grants are cached."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """What the skills selected for a task grant, merged."""
+    """The merged grants of the skills that are selected for a task."""
 
     skills: tuple[str, ...] = ()
     tools: frozenset[str] = frozenset()
@@ -40,16 +40,16 @@ NOTHING = Selection()
 
 
 class SkillsOf(Struct, frozen=True, kw_only=True):
-    """What an agent has to do with skills."""
+    """Which skills an agent may select."""
 
     only: tuple[str, ...] | None = None
-    """The skills it may select; None is all."""
+    """Ids of the skills that it may select; None means all."""
     labels: frozenset[str] = frozenset()
     preselected: tuple[str, ...] = ()
 
 
 class Skills:
-    """Every skill that can be selected, by id, with the files it brings along."""
+    """All skills of a project by id, with their files."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Skills:
         self.renew(skills)
 
     def renew(self, skills: Mapping[str, SkillManifest]) -> None:
-        """Put others in the place of all skills."""
+        """Replace all skills."""
         self._skills = skills
         self._kept: dict[tuple[tuple[str, ...], frozenset[str]], Selection] = {}
         self._resources: dict[str, tuple[Resource, ...]] = {}
@@ -84,26 +84,26 @@ class Skills:
         raise NotFound(f"There is no skill {skill_id!r}.{hint}")
 
     def resources(self, skill: SkillManifest) -> tuple[Resource, ...]:
-        """Return the files that a skill brings along; built-in skills bring none."""
+        """Return the files of a skill. Built-in skills have none."""
         if self._root is None or not skill.file:
             return ()
-        found = self._resources.get(skill.skill_id)
-        if found is None:
-            found = self._resources[skill.skill_id] = list_resources(self._root, skill)
-        return found
+        resources = self._resources.get(skill.skill_id)
+        if resources is None:
+            resources = self._resources[skill.skill_id] = list_resources(self._root, skill)
+        return resources
 
     def place(self, skill: SkillManifest, resource: Resource) -> Path:
-        """Return where a file of a skill lies on the disk."""
+        """Return the path of a skill's file on disk."""
         return (self._root or Path()) / skill.folder / resource.path
 
     def closed(self, of: SkillsOf, profile: Profile) -> frozenset[str]:
-        """Return the skills whose labels or permissions an agent and a profile lack."""
+        """Return the skills whose labels an agent lacks, or whose permissions a profile lacks."""
         return frozenset(each.skill_id for each in self._guarded if not _is_open(each, of, profile))
 
     def select(self, chosen: Iterable[str], closed: frozenset[str] = frozenset()) -> Selection:
-        """Return what these skills, and all that they require, grant together.
+        """Return the merged grants of these skills and of all skills that they require.
 
-        Those that are closed, broken or gone grant nothing.
+        Skills that are closed, broken or deleted grant nothing.
         """
         names = tuple(dict.fromkeys(chosen))
         if not names:
@@ -111,6 +111,8 @@ class Skills:
         kept = self._kept.get((names, closed))
         if kept is None:
             kept = self._merged(names, closed)
+            # A call asks for the grants of its task again and again. The keys come from callers,
+            # so the cache is bounded; it refills from one miss, so it needs no order.
             if len(self._kept) >= KEPT:
                 self._kept.clear()
             self._kept[names, closed] = kept
@@ -118,10 +120,12 @@ class Skills:
 
     def _merged(self, names: tuple[str, ...], closed: frozenset[str]) -> Selection:
         needed = order_skills(names, self._skills)
-        among = {each: self._skills[each] for each in needed if each in self._skills}
-        for each in closed:
-            among.pop(each, None)
-        grants = grant(names, among)
+        # Closed skills are removed after the requirements are resolved: a skill that requires a
+        # closed one is granted without it.
+        allowed = {each: self._skills[each] for each in needed if each in self._skills}
+        for skill_id in closed:
+            allowed.pop(skill_id, None)
+        grants = grant(names, allowed)
         return Selection(
             skills=grants.skills,
             tools=grants.tools,
@@ -134,7 +138,7 @@ NO_SKILLS = Skills()
 
 
 class TaskSkills:
-    """The skills of one task: which may be selected, and what those selected by now grant."""
+    """The skills of one task: those that may be selected, and the grants of the selected ones."""
 
     __slots__ = ("_named", "_newest", "_seen", "_state", "of", "profile", "skills")
 
@@ -157,18 +161,19 @@ class TaskSkills:
 
     @property
     def selection(self) -> Selection:
-        """What is selected now."""
+        """The grants of the skills that are selected now."""
         return self.at(self._state.selected)
 
     def at(self, selected: tuple[str, ...]) -> Selection:
-        """Return what was granted when the session had these selected."""
+        """Return the grants of these skills, selected in the session."""
+        # The state replaces the tuple when a selection changes, so identity tells if it did.
         if selected is not self._seen:
             self._seen = selected
             self._newest = self._select(selected)
         return self._newest
 
     def visible(self) -> list[SkillManifest]:
-        """Return the skills that may be selected, by id."""
+        """Return the skills that may be selected, sorted by id."""
         return sorted(filter(self.is_visible, self.skills), key=lambda each: each.skill_id)
 
     def is_visible(self, skill: SkillManifest) -> bool:
@@ -181,8 +186,8 @@ class TaskSkills:
         names = (*self.of.preselected, *selected, *self._named)
         if not names:
             return NOTHING
-        found = map(self.skills.find, names)
-        chosen = [each.skill_id for each in found if each is not None and self.is_visible(each)]
+        skills = map(self.skills.find, names)
+        chosen = [each.skill_id for each in skills if each is not None and self.is_visible(each)]
         return self.skills.select(chosen, self.skills.closed(self.of, self.profile))
 
 
@@ -193,11 +198,11 @@ def _is_open(skill: SkillManifest, of: SkillsOf, profile: Profile) -> bool:
 
 ALWAYS = (FINISH, ASK_USER, SKILL_READ)
 AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
-"""What flow-architect has, and the agents that it starts."""
+"""Tools of flow-architect, and of the agents that it starts."""
 NEVER_DECLARED = AUTHORING | {SUBAGENT}
-"""What no `tools:` grants."""
+"""Tools that no `tools:` list can grant."""
 ALIASES = {"find": "glob", "glob": "find"}
-"""Who may call the one may call the other."""
+"""Tool aliases. Permission for one name grants the other."""
 ARCHITECT = "flow-architect"
 AUTONOMOUS = "this run is autonomous"
 
@@ -206,7 +211,7 @@ PluginGuard = Callable[[Call], str | None]
 
 
 class GuardedSession(Struct, frozen=True, kw_only=True):
-    """What a guard of a plugin knows of the agent session whose calls it checks.
+    """The agent session whose calls a plugin's guard checks.
 
     Example:
         >>> from penstock.tools.grants import GuardedSession
@@ -218,13 +223,13 @@ class GuardedSession(Struct, frozen=True, kw_only=True):
     """
 
     run_id: TaskId
-    """The run of the flow."""
+    """The task of the flow's run."""
     frame: CallPath
-    """The place of the session in the run."""
+    """The path of the session in the run."""
     agent: str
-    """The agent that works in it."""
+    """The agent of the session."""
     tools: Sequence[str]
-    """What its model is offered."""
+    """Ids of the tools that its model is offered."""
     is_autonomous: bool
     """Whether it may not ask a person."""
 
@@ -239,12 +244,12 @@ class SessionGuard(Struct, kw_only=True):
     is_autonomous: bool = False
     is_interactive: bool = True
     guards: Sequence[PluginGuard] = ()
-    """The first that refuses counts."""
+    """Guards of plugins, asked in this order until one refuses."""
     is_finished: bool = field(default=False)
 
     @property
     def tools(self) -> list[str]:
-        """The ids of the tools that the model is offered; not what it could only be refused."""
+        """Ids of the tools that the model is offered. A call of any other would be refused."""
         own = [each for each in self.declared if each not in NEVER_DECLARED]
         authoring = sorted(AUTHORING) if self.is_architect else []
         offered = dict.fromkeys((*own, *authoring, *ALWAYS))
@@ -252,37 +257,36 @@ class SessionGuard(Struct, kw_only=True):
 
     @property
     def granted(self) -> frozenset[str]:
-        """What the model may call: also by another name than that which it is offered.
-
-        It contains `ask_user` even if no person may be asked: the refusal then says why.
-        """
+        """Ids that the model may call, including aliases of offered tools."""
+        # `ask_user` is granted even if no person may be asked: the refusal then says why.
         offered = (*self.tools, ASK_USER)
         return frozenset((*offered, *(ALIASES[each] for each in offered if each in ALIASES)))
 
     def nameable(self, visible: set[str]) -> set[str]:
-        """Return what a hint may name: what is visible at the door and granted, and `finish`."""
+        """Return the ids that a hint may name: visible tools that are granted, and `finish`."""
         unasked = {ASK_USER} if self.silence else set[str]()
         granted = self.granted - unasked
         return {each for each in granted if each in visible or each == FINISH}
 
     def refusal(self, call: Call) -> CallError | None:
-        """Return why the session may not make a call of a tool that exists; None if it may.
+        """Return why the session may not call an existing tool; None if it may.
 
-        The guards of plugins are not asked: they come last, when the door has nothing against it.
+        Guards of plugins are not asked here: the invoker asks them last.
         """
-        said = self._refusal(call.tool_id)
-        return None if said is None else NotPermitted(said)
+        reason = self._refusal(call.tool_id)
+        return None if reason is None else NotPermitted(reason)
 
     def plugin_refusal(self, call: Call) -> CallError | None:
-        """Return why a guard of a plugin refuses a call that all else allows; None if none does."""
+        """Return why a plugin's guard refuses the call; None if no guard does."""
         for guard in self.guards:
-            shown = replace(call, input=own_copy(call.input))  # what runs is what was validated
-            if (said := guard(shown)) is not None:
-                return NotPermitted(said)
+            # A copy: a guard that changes the input must not change what was validated.
+            shown = replace(call, input=own_copy(call.input))
+            if (reason := guard(shown)) is not None:
+                return NotPermitted(reason)
         return None
 
     def finish(self) -> None:
-        """Take in that `finish` was called validly: nothing may be called from here on."""
+        """Refuse all further calls: a valid call of `finish` was made."""
         self.is_finished = True
 
     @property

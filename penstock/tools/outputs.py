@@ -1,4 +1,9 @@
-"""What a Python tool returned, as JSON."""
+"""Outputs of Python tools as JSON, and the media types of bytes.
+
+`to_json` copies: a tool that changes a value after it returned it changes nothing in the log. Every
+refusal names the place in the output. Bytes become base64 with their type, recognized from their
+first bytes only. Proof: `tests/tools/test_outputs.py`.
+"""
 
 import base64
 import dataclasses
@@ -25,19 +30,20 @@ _PLAIN = frozenset({str, bool, type(None)})
 _SMALL = 1 << 53
 _KEYS = frozenset({int, float, bool})
 _TEXTUAL = (date, time, timedelta, Decimal, UUID)
-"""`date` is also every `datetime`."""
+"""`date` includes `datetime`."""
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def to_json(value: Any, depth: int) -> Any:
-    """Return the value as JSON of its own: what a tool changes later changes nothing of it.
+    """Return a copy of the value as JSON.
 
-    Raises InvalidOutput that names the place: what has no JSON form, NaN, a path of this machine,
-    more than `depth` levels.
+    Raises InvalidOutput, which names the place, for a value without a JSON form, NaN, a path of
+    this machine, or more than `depth` levels.
     """
     kind = type(value)
     if kind in _PLAIN:
         return value
+    # Most outputs are flat objects of plain values: they need no walk.
     if kind is dict and all(
         type(k) is str and (type(v) in _PLAIN or (type(v) is int and -_SMALL < v < _SMALL))
         for k, v in value.items()
@@ -47,7 +53,7 @@ def to_json(value: Any, depth: int) -> Any:
 
 
 def own_copy(value: Any) -> Any:
-    """Return a copy of JSON from the log, for code that may change what it is given."""
+    """Return a copy of JSON from the log, for code that may change it in place."""
     kind = type(value)
     if kind is dict:
         return {key: own_copy(each) for key, each in value.items()}
@@ -55,12 +61,12 @@ def own_copy(value: Any) -> Any:
 
 
 def given_json(value: Any, depth: int, noun: str) -> Any:
-    """Return what a tool hands to its context as JSON; a TypeError says what of it has no form."""
+    """Return a value that a tool passes to its context as JSON. Raises TypeError."""
     try:
         return to_json(value, depth)
     except InvalidOutput as error:
-        said = str(error).removeprefix("the output").replace("a tool returns", "wanted:")
-        raise TypeError(f"{noun}{said}") from None
+        problem = str(error).removeprefix("the output").replace("a tool returns", "wanted:")
+        raise TypeError(f"{noun}{problem}") from None
 
 
 def _convert(value: Any, path: Path, depth: int) -> Any:
@@ -82,8 +88,9 @@ def _convert(value: Any, path: Path, depth: int) -> Any:
 
 def _convert_members(value: Mapping[Any, Any], path: Path, depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    for each, member in value.items():
-        key = each if type(each) is str else _key(each, path)
+    for name, member in value.items():
+        key = name if type(name) is str else _key(name, path)
+        # `{1: …, "1": …}` has two keys in Python and one in JSON: a value would be lost.
         if key in made:
             raise _refused(path, f"has two keys that are {key!r} as texts")
         made[key] = _convert(member, (*path, key), depth)
@@ -110,15 +117,15 @@ def _convert_object(value: Any, path: Path, depth: int) -> Any:
 
 
 def _number(value: Any, path: Path) -> int | float:
-    """Return a number that a double can hold: of another one readers of JSON make infinity."""
+    """Return a number that a double can hold. Readers of JSON turn larger ones into infinity."""
     is_whole = isinstance(value, int)
     try:
         if math.isfinite(value):
             return int(value) if is_whole else float(value)
     except OverflowError:
         pass
-    said = f"has {value.bit_length()} bits" if is_whole else f"is {value}"
-    raise _refused(path, f"{said}; return None or a text")
+    problem = f"has {value.bit_length()} bits" if is_whole else f"is {value}"
+    raise _refused(path, f"{problem}; return None or a text")
 
 
 def _field_names(value: Any) -> Sequence[str] | None:
@@ -130,11 +137,11 @@ def _field_names(value: Any) -> Sequence[str] | None:
 
 
 BYTES = {"type": "string", "contentEncoding": "base64"}
-"""The schema of bytes: a text in base64."""
+"""The schema of bytes: a string in base64."""
 
 
 def at_bytes(value: Any, schema: Any, act: Callable[[Any, Path], Any]) -> Any:
-    """Return JSON with what `act` makes of each value whose schema says that it is base64."""
+    """Return JSON with `act` applied to each value whose schema declares base64."""
     return _at_bytes(value, schema, schema, act=act, path=())
 
 
@@ -152,9 +159,9 @@ def _at_bytes(
     for key in ("anyOf", "oneOf", "allOf"):
         branches = schema.get(key, ())
         if isinstance(value, str) and any(map(_is_words, branches)):
-            continue  # it may be words, such as of `bytes | str`
-        for each in branches:
-            value = _at_bytes(value, each, root, act=act, path=path)
+            continue  # of `bytes | str`: it may be plain text
+        for branch in branches:
+            value = _at_bytes(value, branch, root, act=act, path=path)
     if isinstance(value, dict):
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
         return {
@@ -177,12 +184,12 @@ def _is_words(schema: Any) -> bool:
 
 
 def plain_base64(value: Any, path: Path) -> Any:
-    """Return bytes as the text alone, where a schema says what it is."""
+    """Return bytes as their base64 text alone, for a value whose schema declares it."""
     return value["data"] if isinstance(value, dict) and "data" in value else value
 
 
 def encoded(content: bytes) -> dict[str, str]:
-    """Return bytes as JSON holds them: base64 with its type."""
+    """Return bytes as JSON: base64 with its encoding and media type."""
     text = base64.b64encode(content).decode()
     return {"data": text, "encoding": "base64", "mimeType": sniff(content)}
 
@@ -211,7 +218,7 @@ UNKNOWN = "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _EXTENDED_BYTES = 30
-"""Of an extended WebP, up to the end of its size."""
+"""Bytes of an extended WebP up to the end of its size."""
 _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -223,13 +230,13 @@ _BEGINNINGS = (
 )
 _MARK = 0xFF
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-"""JPEG markers that are followed by the size of the image."""
+"""JPEG markers whose segment has the size of the image."""
 _BARE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers of a JPEG without a length."""
+"""JPEG markers without a length."""
 
 
 def sniff(content: bytes) -> str:
-    """Return the type that the bytes show, or `application/octet-stream`."""
+    """Return the media type that the first bytes show, or `application/octet-stream`."""
     for beginning, mime in _BEGINNINGS:
         if content.startswith(beginning):
             return mime
@@ -239,7 +246,7 @@ def sniff(content: bytes) -> str:
 
 
 def dimensions(content: bytes) -> tuple[int, int] | None:
-    """Return the width and height of an image of the four kinds, if they can be read."""
+    """Return width and height of a PNG, JPEG, GIF or WebP, or None if they cannot be read."""
     try:
         match sniff(content):
             case "image/png" if content[12:16] == b"IHDR":

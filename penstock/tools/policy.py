@@ -129,6 +129,7 @@ def find_grant(spec: ToolSpec, caller: Caller) -> str | None:
 def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
     """Yield every reason this origin could be allowed, and whether it holds."""
     tool_id, selection, root = spec.tool_id, caller.selection, caller.root
+    # First: no skill, setting or `direct_call` may grant what only flow-architect has.
     is_architect = caller.session is not None and caller.session.is_architect
     if tool_id in AUTHORING:
         yield "architect", is_architect
@@ -160,11 +161,11 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
 def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
     if caller.origin is not Origin.SCRIPT:
         return ToolNotFound(f"There is no tool {spec.tool_id!r}.")
-    who = "script of" if caller.inside_kind == SCRIPT else "tool"
+    kind = "script of" if caller.inside_kind == SCRIPT else "tool"
     skills = ", ".join(caller.selection.skills) or "none"
     own = f', not in the script_tools of "{caller.root.tool_id}"' if caller.root else ""
     return NotPermitted(
-        f'{who} "{caller.inside}" may not call "{spec.tool_id}": it is not global, '
+        f'{kind} "{caller.inside}" may not call "{spec.tool_id}": it is not global, '
         f'not in "tools", "script_tools" or "tool_definitions" of the selected skills ({skills}), '
         f"not direct_call{own}",
         details={"missing": [name for name, _ in grants(spec, caller)]},
@@ -172,7 +173,7 @@ def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
 
 
 class Action(StrEnum):
-    """What a rule decides; the later in this list wins over the earlier."""
+    """What a rule decides. A later member wins over an earlier one."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -183,25 +184,25 @@ STRENGTH = (Action.ALLOW, Action.ASK, Action.DENY)
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One `[[rules]]` entry: which calls it is about, and what it says of them."""
+    """One `[[rules]]` entry: the calls that it matches, and its decision."""
 
     tool: str
     """A glob over tool ids."""
     action: Action
     agent: str = "*"
     labels: frozenset[str] = frozenset()
-    """The tool has one of these."""
+    """The rule matches a tool with one of these labels; an empty set matches every tool."""
     when: Schema | None = None
-    """The input matches."""
+    """The rule matches an input that fits this schema."""
 
     def __str__(self) -> str:
-        """Return what it is about, as penstock.toml has it."""
+        """Return its conditions, as penstock.toml has them."""
         agent = "" if self.agent == "*" else f", agent {self.agent!r}"
         labels = f", labels {sorted(self.labels)}" if self.labels else ""
         return f"tool {self.tool!r}{agent}{labels}{', when' if self.when is not None else ''}"
 
-    def is_about(self, spec: ToolSpec, caller: Caller) -> bool:
-        """Whether the rule speaks of this tool and this agent, whatever the input."""
+    def matches(self, spec: ToolSpec, caller: Caller) -> bool:
+        """Whether the rule matches the tool and the agent; the input is not looked at."""
         if self.labels and not self.labels.intersection(spec.labels):
             return False
         return fnmatchcase(spec.tool_id, self.tool) and fnmatchcase(caller.agent, self.agent)
@@ -215,58 +216,60 @@ class Rules:
         self._whens: dict[str, Schema] = {}
 
     def __len__(self) -> int:
-        """Return how many rules there are."""
+        """Return the number of rules."""
         return len(self._rules)
 
     def decide(self, spec: ToolSpec, caller: Caller, input: Json) -> Action:
-        """Return what happens to a call: of all that fits, deny beats ask beats allow.
+        """Return the decision on a call: deny beats ask, and ask beats allow.
 
-        Only where neither a rule nor a permission says anything does the tool's own default count.
+        The tool's own default counts only if no rule and no permission matches.
         """
+        # Asked for every call and every offered tool, and most projects have no rules.
         if not self._rules and not caller.permissions:
             return self._default(spec, caller, input)
-        said = [rule.action for rule in self._about(spec, caller) if _fits(rule.when, input)]
-        if own := caller.permissions.get(spec.tool_id):
-            said.append(Action(own))
-        if said:
-            return max(said, key=STRENGTH.index)
+        actions = [rule.action for rule in self._matching(spec, caller) if _fits(rule.when, input)]
+        if permission := caller.permissions.get(spec.tool_id):
+            actions.append(Action(permission))
+        if actions:
+            return max(actions, key=STRENGTH.index)
         return self._default(spec, caller, input)
 
     def hides(self, spec: ToolSpec, caller: Caller) -> bool:
-        """Whether the tool is not even offered: denied whatever the input."""
+        """Whether the tool is not even offered, because every input is denied."""
         if not self._rules and not caller.permissions:
             return False
         if caller.permissions.get(spec.tool_id) == Action.DENY:
             return True
-        about = self._about(spec, caller)
-        return any(rule.action is Action.DENY and rule.when is None for rule in about)
+        matching = self._matching(spec, caller)
+        # A `deny` with a `when` depends on the input: the tool is offered, and some calls fail.
+        return any(rule.action is Action.DENY and rule.when is None for rule in matching)
 
     def denial(self, spec: ToolSpec, caller: Caller, input: Json | None = None) -> str:
-        """Return what forbids a tool, or a call of it, in words: a permission or a rule."""
+        """Return the message that names the permission or the rule which forbids the call."""
         if caller.permissions.get(spec.tool_id) == Action.DENY:
             return f'the permissions of the agent "{caller.agent}" forbid "{spec.tool_id}"'
         for number, rule in enumerate(self._rules, 1):
             fits = rule.when is None or (input is not None and _fits(rule.when, input))
-            if rule.action is Action.DENY and fits and rule.is_about(spec, caller):
+            if rule.action is Action.DENY and fits and rule.matches(spec, caller):
                 return (
                     f'a rule of this project forbids "{spec.tool_id}": [[rules]] {number}, {rule}'
                 )
         return f'a rule of this project forbids "{spec.tool_id}"'
 
-    def _about(self, spec: ToolSpec, caller: Caller) -> list[Rule]:
-        return [rule for rule in self._rules if rule.is_about(spec, caller)]
+    def _matching(self, spec: ToolSpec, caller: Caller) -> list[Rule]:
+        return [rule for rule in self._rules if rule.matches(spec, caller)]
 
     def _default(self, spec: ToolSpec, caller: Caller, input: Json) -> Action:
-        wants = spec.requires_approval
+        approval = spec.requires_approval
         if spec.asks_in_chats and caller.session is None:
             return Action.ASK
-        if wants is False:
+        if approval is False:
             return Action.ALLOW
-        if wants is True:
+        if approval is True:
             return Action.ASK
         when = self._whens.get(spec.tool_id)
         if when is None:
-            when = self._whens[spec.tool_id] = Schema(wants["when"])
+            when = self._whens[spec.tool_id] = Schema(approval["when"])
         return Action.ASK if _fits(when, input) else Action.ALLOW
 
 

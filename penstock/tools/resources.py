@@ -1,4 +1,8 @@
-"""What the calls behind one door reach: files, values, secrets, other servers."""
+"""What calls may use beyond their input: files, values, secrets, servers, and ports upwards.
+
+Ports (`Callbacks`) are how tools reach what is built above them: agents, runs of flows, files of
+agents and flows. `app/wiring.py` implements them, because this package may not import higher ones.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -30,42 +34,41 @@ from penstock.tools.shell import OFF, ShellSettings
 
 
 class SubagentRequest(Struct, frozen=True, kw_only=True):
-    """One agent that a call wants at work."""
+    """A call's request to run an agent."""
 
     agent: str
     task: str
     inputs: Mapping[str, str]
     path: CallPath
-    """Of the call: the agent works in its frame."""
+    """The call's path. The agent's own calls have paths below it."""
     caller: Caller
 
 
 class FlowRequest(Struct, frozen=True, kw_only=True):
-    """One run of a flow that a call wants."""
+    """A call's request to start a run of a flow."""
 
     command: str
     task: str | None = None
     inputs: Json = field(default_factory=dict)
     key: str
-    """The same for the same call, so that it finds its run again."""
+    """Stays the same when the call runs again, so that the call finds its run."""
     depth: int
-    """How many runs it is nested in, including itself."""
+    """The number of runs around it, itself included."""
     profile: Profile
     waiter: tuple[LogId, TaskId]
-    """The task that is notified of its end, with its log."""
+    """The task that is notified of its end, with the task's log."""
     is_autonomous: bool = False
     """Whether it must not ask a person, whatever the project's default is."""
 
 
 RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]
-"""Puts an agent to work; returns what it gave to `finish`. Raises CallError, and lets Signals pass.
-"""
+"""Runs an agent, and returns the input of its `finish`. Raises CallError; lets Signals pass."""
 Begin = Callable[[FlowRequest], Awaitable[TaskId]]
-"""Begins a run, once for each key. Raises NotFound for a command that no flow has."""
+"""Starts a run, once for each key. Raises NotFound for a command that no flow has."""
 End = Callable[[TaskId, TaskId], Awaitable[Envelope | None]]
-"""Waits while a run is at work, for a task; returns its outcome, None while it waits for people."""
+"""Waits for the end of a run, for a task; returns its outcome, or None if it waits for people."""
 Abort = Callable[[TaskId, Profile], Awaitable[None]]
-"""Ends a run; nothing if it has ended."""
+"""Ends a run. Does nothing if it has ended."""
 
 
 class Runs(Struct, frozen=True, kw_only=True):
@@ -80,16 +83,16 @@ class Authoring(Struct, frozen=True, kw_only=True):
     """The agents and flows of a project, for tools that write them. All but the list may block."""
 
     agents: Callable[[], list[Json]]
-    """What `agent_catalog` tells."""
+    """The list that `agent_catalog` returns."""
     write_agent: Callable[[str, str], Json]
-    """Checks a text and writes it to a path; returns what `agent_write` answers."""
+    """Checks a text, writes it to a path, and returns the output of `agent_write`."""
     write_flow: Callable[[str, str], Json]
     rediscover: Callable[[], Json]
     """Reads the project again, and returns a report."""
 
 
 class Callbacks(Struct, frozen=True, kw_only=True):
-    """What tools may have done; what is None is not set up here."""
+    """Ports to agents, runs of flows and authoring. None means that this runtime has none."""
 
     run_agent: RunAgent | None = None
     runs: Runs | None = None
@@ -105,24 +108,24 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
 
     root: Path
     private: tuple[str, ...] = ()
-    """Places in it that are the runtime's own: its database, its key."""
+    """Paths in it that belong to the runtime: its database, its key."""
     loaded: LoadedFiles = NOTHING_LOADED
-    """The files that decide what runs, whatever their names are."""
+    """The files that decide what runs, under any name."""
     hidden: HiddenFiles = field(default_factory=HiddenFiles)
-    """The files that no agent reads, under whatever name."""
+    """The files that no agent may read, under any name."""
     shell: ShellSettings = OFF
     """Whether commands run in it."""
     searches: ProcessSlots = field(default_factory=ProcessSlots)
-    """Searches for lines are processes too: so many at once, tasks in turn."""
+    """Bounds the search processes that run at once. Tasks take turns."""
 
     def files(self, access: Access) -> ProjectFiles:
-        """Return the files in it, as an agent sees them."""
+        """Return its files with the access of an agent."""
         own = replace(access, private=self.private, loaded=self.loaded)
         return ProjectFiles(self.root, own, self.hidden)
 
 
 class Resources(Struct, frozen=True, kw_only=True):
-    """What calls may use beyond their input; what is None is not set up here."""
+    """What calls may use beyond their input. None means that this runtime has none."""
 
     artifacts: Artifacts
     blobs: Blobs | None = None
@@ -133,18 +136,18 @@ class Resources(Struct, frozen=True, kw_only=True):
     media: Media | None = None
     links: Links | None = None
     channels: tuple[Channel, ...] = ()
-    """Where notifications may go."""
+    """Channels for notifications."""
     web_url: str = ""
-    """Where people find the server, for links that leave it."""
+    """The server's public address, for links in notifications."""
     project: ProjectFolder | None = None
     """The folder of the project itself."""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
-    """What was given out of the vault, by task."""
+    """The secrets that tasks have received."""
     callbacks: Callbacks = field(default_factory=Callbacks)
-    """What is built on the door, for tools that have something done by it."""
+    """Ports to what is built above this package."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
-        """Return the two file trees that the calls of a task see."""
+        """Return the file trees of a task and its conversation."""
         if self.files is None or self.blobs is None:
             return None
         owners = {

@@ -1,4 +1,10 @@
-"""Shell commands in a project: whether they run at all, and what is around them."""
+"""Shell commands in a project: whether they run, and how they are confined.
+
+Unless the operator switched it off, a command runs in an enclosure that hides what the agent may
+not read. Its changes are collected apart and taken over after its end, so a refused change never
+reaches the project. A command that cannot be confined does not run.
+Proof: `tests/tools/test_shell.py`.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -23,41 +29,41 @@ from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.running import Threads
 
 _MOST_REFUSALS = 20
-"""That are reported one by one."""
+"""Most refused changes that are reported one by one."""
 
 
 class ShellSettings(Struct, frozen=True, kw_only=True):
-    """What the operator chose."""
+    """The operator's settings for commands."""
 
     is_on: bool = False
     has_network: bool = False
     is_enclosed: bool = True
     slots: ProcessSlots | None = None
-    """So many commands at once; None is any number."""
+    """Bounds the commands that run at once; None means no bound."""
     processes: int = 1024
-    """Of one command, with threads."""
+    """Most processes of one command, threads included."""
     memory_mb: int = 4096
-    """Of one command."""
+    """Most memory of one command, in megabytes."""
     leftovers: Leftovers = field(default_factory=Leftovers)
-    """What killed commands left is removed with the first one."""
+    """Removes what killed commands left, before the first command."""
 
 
 OFF = ShellSettings()
 
 
 class ShellRun(Struct, frozen=True, kw_only=True):
-    """One command, its time, and how much of its output is kept."""
+    """One command, its time limit, and how much of its output is kept."""
 
     text: str
     seconds: float
     most_bytes: int
-    """Of each stream: the first and the last half."""
+    """Most bytes that are kept of each stream: the first and the last half of them."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables in addition to PATH, LANG and HOME."""
     task: str = ""
-    """Tasks take turns where commands wait."""
+    """The task. Waiting commands of different tasks take turns."""
     grace_seconds: float = GRACE_SECONDS
-    """Between SIGTERM and SIGKILL when the time is over."""
+    """Seconds between SIGTERM and SIGKILL when the time is over."""
 
 
 def check_on(settings: ShellSettings) -> None:
@@ -69,15 +75,16 @@ def check_on(settings: ShellSettings) -> None:
 async def run_in_project(
     run: ShellRun, files: ProjectFiles, settings: ShellSettings, threads: Threads
 ) -> ShellEnd:
-    """Run a command in the project's folder. Raises NotPermitted where it cannot be enclosed.
+    """Run a command in the project's folder. Raises NotPermitted if it cannot be enclosed.
 
-    Of what an enclosed command changed, the project takes over what the agent may write; the rest
-    is in `refusals`. A call that is cancelled before its command ended takes over nothing; one that
-    is cancelled while changes are taken over ends when all of them are.
+    The project takes over the changes that the agent may make; the others are in `refusals`. A call
+    that is cancelled before its command ended takes over nothing.
     """
     refused: list[Refused] = []
 
     async def take(changes: Path) -> None:
+        # `finish`, because a half of the changes would be worse than all or none: a call that is
+        # cancelled now ends when all of them are taken over.
         refused.extend(await threads.finish(partial(take_changes, files, changes)))
 
     slot = await settings.slots.acquire(run.task) if settings.slots is not None else None
@@ -104,7 +111,7 @@ async def run_in_project(
             f"the system does not confine commands here ({end.refused}), so none runs; "
             'shell_sandbox = "off" under [flows] runs them without'
         )
-    return replace(end, refusals=_told(refused))
+    return replace(end, refusals=_reports(refused))
 
 
 def _enclosure(files: ProjectFiles, settings: ShellSettings) -> Enclosure | None:
@@ -121,7 +128,7 @@ def _enclosure(files: ProjectFiles, settings: ShellSettings) -> Enclosure | None
     )
 
 
-def _told(refused: list[Refused]) -> tuple[str, ...]:
+def _reports(refused: list[Refused]) -> tuple[str, ...]:
     shown = [str(each) for each in refused[:_MOST_REFUSALS]]
     more = len(refused) - len(shown)
     return (*shown, f"{more} more changes were refused.") if more else tuple(shown)

@@ -1,4 +1,4 @@
-"""What callers may know about a tool."""
+"""The specification of a tool: all that callers may know about it."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from penstock.tools.shell import ShellSettings
 Exclusive = bool | str | Callable[[Json], str]
 """True: runs alone in its reply. A key, or a function from input to key: runs in turn."""
 Look = Callable[[Json, ProjectFiles, ShellSettings], None]
-"""Raises a CallError, as a run does, for what an input names and the agent may not use."""
+"""Raises the CallError of a run for an input that names files or commands out of bounds."""
 
 BUILTIN = "builtin"
 """The kind of the tools that come with the runtime."""
@@ -27,21 +27,21 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     input_schema: Json
     output_schema: Json | None = None
     offered_schema: Json | None = None
-    """What models are offered, where the tool also takes a form for scripts or an old name."""
+    """The input schema for models, if the tool also takes a form for scripts or an old name."""
     timeout_ms: int = 60_000
-    """Of one attempt, nested calls included; time spent waiting for people is free."""
+    """Of one attempt with its nested calls. Time spent waiting for people does not count."""
     effect: Effect = Effect.WRITE
-    """After a crash a write is not run again; anything else is."""
+    """After a crash a write is not run again; every other tool is."""
     idempotent: bool = False
     """A write that may run again after a crash, with the same idempotency key."""
     is_frame: bool = False
-    """Acts through calls of its own alone, so a crash enters it again and they decide."""
+    """Acts only through nested calls: it runs again after a crash, and they decide what repeats."""
     stays_inside: bool = False
-    """A write to the runtime's own stores, done with the record of its outcome: all or nothing."""
+    """A write to the runtime's own stores, in one transaction with the record of its outcome."""
     is_global: bool = False
-    """Every model may call it, whatever an agent's settings and skills say."""
+    """Every model may call it, whatever its agent's settings and skills grant."""
     is_offered: bool = True
-    """Models are offered it where an agent's settings name no tools; others come with skills. For
+    """Models are offered it by default; other tools come with skills or an agent's settings. For
     built-in tools the project decides (`builtins/families.py`)."""
     is_broken: bool = False
     """Whether only its id could be read. A call reports its errors."""
@@ -51,23 +51,23 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """Tools that its own script may call when it is the direct call."""
     requires_permissions: frozenset[str] = frozenset()
     requires_approval: bool | Json = False
-    """A person must say yes; a schema: only if the input matches it."""
+    """A person must approve the call; a schema: only if the input matches it."""
     asks_in_chats: bool = False
-    """A person must say yes, but in an agent session of a flow, where `access` bounds it."""
+    """A person must approve the call, except in a session of a flow, where `access` bounds it."""
     retry: RetryPolicy = ONCE
     exclusive: Exclusive = False
     look: Look | None = None
-    """Refuses paths and commands without a run, before a person is asked."""
+    """Refuses paths and commands before a person is asked, without a run."""
     labels: tuple[str, ...] = ()
     kind: str = BUILTIN
-    """`builtin`, `python`, `script`, `plugin`; where the tool comes from, for lists."""
+    """Where the tool comes from: `builtin`, `python`, `script` or `plugin`."""
 
     @property
     def parameters(self) -> Json:
-        """The JSON Schema that models are offered; `input_schema` takes all that fits it."""
+        """The JSON Schema for models. Every input that fits it also fits `input_schema`."""
         return self.input_schema if self.offered_schema is None else self.offered_schema
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether it is unknown, after a call was cut, if its effect happened."""
+        """Whether a call that was cut off leaves it unknown if its effect happened."""
         return self.effect is Effect.WRITE and not (self.is_frame or self.stays_inside)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,14 +22,14 @@ from penstock.tools.spec import BUILTIN, ToolSpec
 class Tool(Protocol):
     """Anything that can be called by id.
 
-    Contract: `run` gets an input that matches the schema and returns JSON, or raises a CallError
-    with words for the model. Unless its effect is `write` it may be run again. It may be cancelled
-    at any await, and lets Signals pass.
+    `run` gets an input that matches the schema, and returns JSON or raises a CallError with a
+    message for the model. It may run again unless its effect is `write`, may be cancelled at any
+    await, and must let Signals pass.
     """
 
     @property
     def spec(self) -> ToolSpec:
-        """What callers may know."""
+        """The specification, which callers may see."""
         ...
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
@@ -37,28 +37,27 @@ class Tool(Protocol):
         ...
 
     def preview(self, output: Any) -> str | None:
-        """Return one line for people about an output, or None for the usual one."""
+        """Return one line about an output for people, or None for the default line."""
         ...
 
 
 def with_spec(tool: Tool, spec: ToolSpec) -> Tool:
-    """Return a copy of a tool, of whatever kind, with another specification."""
+    """Return a copy of any kind of tool with another specification."""
     if isinstance(tool, Struct):
         return replace(tool, spec=spec)
     if dataclasses.is_dataclass(tool) and not isinstance(tool, type):
         return dataclasses.replace(tool, spec=spec)
-    made: Any
-    if (other := getattr(tool, "__replace__", None)) is not None:
-        made = other(spec=spec)
+    edited: Any
+    if (replace_of := getattr(tool, "__replace__", None)) is not None:
+        edited = replace_of(spec=spec)
     else:
-        made = copy(tool)
-        made.spec = spec
-    found: Tool = made
-    return found
+        edited = copy(tool)
+        edited.spec = spec
+    return cast("Tool", edited)
 
 
 class Registry:
-    """Every tool that one runtime, or one agent, knows; the schemas compiled once."""
+    """The tools of one runtime or one agent. Each schema is compiled once, on first use."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Registry:
         broken: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._broken = broken
-        """Tools that could not be loaded, each with the reason."""
+        """Ids of tools that could not be loaded, with the reason."""
         self._tools: dict[str, Tool] = {}
         self._schemas: dict[str, Schema] = {}
         self._outputs: dict[str, Schema] = {}
@@ -76,17 +75,17 @@ class Registry:
             if first is not tool:
                 raise _taken(first.spec, tool.spec)
         self.offered = tuple([each for each in self if each.spec.is_offered])
-        """Those that models are offered where nothing names others; each message looks at them."""
+        """Tools that models are offered by default. Computed once: every message reads it."""
         required = (each.spec.requires_permissions for each in self)
         self.permissions = frozenset(permissions).union(*required)
-        """Those that tools require, and others that the project names."""
+        """Permissions that tools require, and others that the project names."""
 
     def __iter__(self) -> Iterator[Tool]:
-        """Yield the tools in the order they came."""
+        """Yield the tools in the order of registration."""
         return iter(self._tools.values())
 
     def __contains__(self, tool_id: object) -> bool:
-        """Whether there is such a tool."""
+        """Whether a tool with this id exists."""
         return tool_id in self._tools
 
     def find(self, tool_id: str) -> Tool | None:
@@ -94,7 +93,7 @@ class Registry:
         return self._tools.get(tool_id)
 
     def effect_of(self, tool_id: str) -> Effect:
-        """Return what a tool does to the world; nothing if there is no such tool."""
+        """Return the effect of a tool; `none` if it does not exist."""
         tool = self._tools.get(tool_id)
         return Effect.NONE if tool is None else tool.spec.effect
 
@@ -105,7 +104,7 @@ class Registry:
         raise self.missing(tool_id, self._tools)
 
     def missing(self, tool_id: str, visible: Iterable[str]) -> ToolNotFound:
-        """Return the error of a name that no tool has: why it is broken, or the nearest name."""
+        """Return the error for an unknown id: why the tool is broken, or the nearest visible id."""
         if why := self._broken.get(tool_id):
             return ToolNotFound(f"The tool {tool_id!r} could not be loaded: {why}")
         return ToolNotFound(f"There is no tool {tool_id!r}.{did_you_mean(tool_id, visible)}")
@@ -128,7 +127,7 @@ class Registry:
 
 
 def _taken(first: ToolSpec, second: ToolSpec) -> NameTaken:
-    """Return the error of two tools with one name, which says whose it is."""
+    """Return the error for two tools with one id, which names the one to rename."""
     tool_id = first.tool_id
     if {first.kind, second.kind} == {BUILTIN, "python"}:
         return NameTaken(

@@ -23,9 +23,9 @@ from penstock.resources.project.search import (
     search,
     walk,
 )
-from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import whole
 
 MOST_FILES = 100_000
 """`grep` searches at most this many files."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
-from penstock.tools.builtin import fields_of, list_of
+from penstock.tools.python.builtin import fields_of, list_of
 
 MOST_ROWS = 1_048_576
 MOST_COLUMNS = 16_384

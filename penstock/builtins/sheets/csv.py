@@ -28,8 +28,8 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.json_text import compact
 from penstock.core.state import FileChanges, FilePath
-from penstock.tools.builtin import URI, builtin, place
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import URI, builtin, place
 
 MOST_BYTES = 16 * 1024 * 1024
 _ENDS = ("\r\n", "\n", "\r")

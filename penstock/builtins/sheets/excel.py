@@ -21,9 +21,9 @@ from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
 from penstock.core.state import FileChanges, FilePath
-from penstock.tools.builtin import URI, builtin, fields_of, list_of, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import URI, builtin, fields_of, list_of, place, whole
 
 SHEET: Json = {"type": "string", "minLength": 1, "maxLength": 31, "pattern": r"^[^\[\]:*?/\\]+$"}
 CELL: Json = {"type": "string", "description": "Such as B2, or Sheet!B2."}

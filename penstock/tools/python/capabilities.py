@@ -1,4 +1,10 @@
-"""What a Python tool reaches beyond its task: kept values, files and secrets."""
+"""Parts of a ToolContext: kept values, files, secrets, and the checks of notes and questions.
+
+Changes go through `_once`: the change and its record are one transaction, so a function that runs
+again does not repeat it. The checks raise ValueError or TypeError, because a wrong argument is a
+mistake of the tool's author and must not be recorded. Proof:
+`tests/tools/python/test_capabilities.py`.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -216,11 +222,11 @@ MIME = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w-]{1,64}=[\w.+-]{1,127})
 
 
 def checked_note(note: NoteEmitted) -> NoteEmitted:
-    """Return an event for the timeline. Raises ValueError and TypeError for what is none."""
+    """Return a valid event for the timeline. Raises ValueError and TypeError."""
     event_type = _text(note.event_type, "event_type")
     if not 1 <= len(event_type) <= TYPE_CHARACTERS or any(map(str.isspace, event_type)):
-        wanted = f"1 to {TYPE_CHARACTERS} characters without spaces"
-        raise ValueError(f"event_type must have {wanted}, not {event_type!r}")
+        size = f"1 to {TYPE_CHARACTERS} characters without spaces"
+        raise ValueError(f"event_type must have {size}, not {event_type!r}")
     if note.level not in NOTE_LEVELS:
         raise ValueError(f"level must be one of {', '.join(NOTE_LEVELS)}, not {note.level!r}")
     if note.message is not None and len(_text(note.message, "message")) > MESSAGE_CHARACTERS:
@@ -234,9 +240,10 @@ def checked_note(note: NoteEmitted) -> NoteEmitted:
 def question_form(
     options: Sequence[str | Option] | None, schema: Mapping[str, Any] | None
 ) -> QuestionForm:
-    """Return how a question may be answered; raises ValueError and TypeError if it never could."""
+    """Return how a question may be answered. Raises ValueError and TypeError."""
     chosen = tuple(_option(each) for each in options or ())
     values = [each.value for each in chosen]
+    # Two equal values could not be told apart in the answer.
     if len(set(values)) < len(values):
         raise ValueError(f"options must differ, not {values!r}")
     if schema is None:
@@ -251,19 +258,19 @@ def question_form(
 
 
 def _select(values: Sequence[str]) -> Json:
-    """Return the type of a question with options: nothing else is an answer, unless one says so."""
+    """Return the type of a question with options. Free text is an answer only with OTHER."""
     return {"type": "select"} | ({"allowCustom": True} if OTHER in values else {})
 
 
 def question_text(question: str) -> str:
-    """Return the words of a question. Raises ValueError for none, TypeError for no words."""
+    """Return the text of a question. Raises ValueError if it is blank, TypeError if no text."""
     if not _text(question, "question").strip():
         raise ValueError("question must not be blank")
     return question
 
 
 def mime_of(mime: str) -> str:
-    """Return the type of some bytes. Raises ValueError for what is no type."""
+    """Return a media type. Raises ValueError if it is malformed."""
     if not MIME.fullmatch(_text(mime, "mime")):
         raise ValueError(f"mime must be a type such as image/png, not {mime!r}")
     return mime

@@ -42,11 +42,11 @@ R = TypeVar("R")
 
 DESCRIPTION_CHARACTERS = 4096
 ToolLike = Tool | Callable[..., Any]
-"""What a program may give as a tool: a plain function becomes one."""
+"""What a program may pass as a tool. A plain function becomes a tool that writes."""
 
 
 class FunctionTool(Generic[P, R]):
-    """A tool that is a Python function; calling it calls the function."""
+    """A Python function as a tool. Calling it calls the function."""
 
     __name__: str
     __wrapped__: Callable[P, R]
@@ -75,7 +75,7 @@ class FunctionTool(Generic[P, R]):
         self, instance: object, owner: type[Any] | None = None, /
     ) -> "FunctionTool[..., R]": ...
     def __get__(self, instance: object | None, owner: type[Any] | None = None, /) -> Any:
-        """Bind a method to its object, as a function does: `shop.find` is a tool, too."""
+        """Bind a method to its object as a function does: `shop.find` is a tool, too."""
         bind = getattr(self._function, "__get__", None)
         if instance is None or bind is None:
             return self
@@ -103,12 +103,13 @@ class FunctionTool(Generic[P, R]):
 
     @property
     def spec(self) -> ToolSpec:
-        """What callers may know. Raises DeclarationError with all that is wrong."""
+        """The specification. Raises DeclarationError with all errors."""
         return self._spec
 
+    # Apart from `spec`: pyright accepts no `cached_property` for a property of a protocol.
     @cached_property
     def _spec(self) -> ToolSpec:
-        """It is behind a property: pyright takes no `cached_property` for one of a protocol."""
+        """The cached value of `spec`."""
         if errors := errors_of(self.check()):
             raise DeclarationError(errors)
         options, signature = self._options, self._signature
@@ -130,7 +131,7 @@ class FunctionTool(Generic[P, R]):
         )
 
     def check(self) -> list[Diagnostic]:
-        """Return everything that is wrong with the tool, with lines."""
+        """Return all errors of the tool, with lines."""
         found = list(self._signature.findings)
         said = str(self._description).strip()
         if not TOOL_ID.fullmatch(str(self.tool_id)):
@@ -155,7 +156,7 @@ class FunctionTool(Generic[P, R]):
         return found
 
     def preview(self, output: Any) -> str | None:
-        """Leave it to the usual one."""
+        """Return None: the default line is shown."""
         return None
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
@@ -180,9 +181,10 @@ class FunctionTool(Generic[P, R]):
             at_bytes(made, signature.output_schema, plain_base64) if signature.gives_bytes else made
         )
 
+    # Read late: names in its hints may be defined below it in its module.
     @cached_property
     def _signature(self) -> Signature:
-        """What the function says of itself; read late, when every name in its hints is defined."""
+        """The function's signature."""
         return read_signature(self._function)
 
     @property
@@ -190,8 +192,9 @@ class FunctionTool(Generic[P, R]):
         return self._options.get("description", self._signature.description)
 
     def _values(self, input: Json, signature: Signature) -> dict[str, Any]:
-        """Return typed values of what was given; the function has its own defaults for the rest."""
+        """Return typed arguments. The function itself applies its defaults."""
         plain = signature.plain
+        # Scalars of exactly the declared type need no conversion by pydantic.
         for name, value in input.items():
             if type(value) is not plain.get(name):
                 break

@@ -1,4 +1,9 @@
-"""The Python tools of a project: every `tools/*.py`, imported once, with all that is wrong."""
+"""Loads the Python tools of a project: imports every `tools/*.py` once, and reports all errors.
+
+A broken file or tool is left out with a Diagnostic, and all others work. Importing runs the
+author's code in this process with all its rights, so files that lead out of the project are not
+imported, and an operator can switch Python tools off. Proof: `tests/tools/python/test_load.py`.
+"""
 
 import re
 import traceback
@@ -36,22 +41,22 @@ class LoadedTools(Struct, frozen=True, kw_only=True):
     tools: tuple[PythonTool, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
-    """What would be a tool but for an error, by id, with the error and its place."""
+    """Tools that an error keeps out, by id, with the error and its place."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether every tool of the files is among them."""
-        lacking = (each for each in self.diagnostics if each.code == OFF)
-        return not errors_of(self.diagnostics) and next(lacking, None) is None
+        """Whether every tool of the files was loaded."""
+        is_off = any(each.code == OFF for each in self.diagnostics)
+        return not errors_of(self.diagnostics) and not is_off
 
 
 def load_tools(
     root: Path, *, reserved: Mapping[str, str] | None = None, is_on: bool = True
 ) -> LoadedTools:
-    """Import the project's Python files, in this process and with all its rights.
+    """Import the project's Python files in this process, with all its rights.
 
-    `reserved` are ids that are taken, and what has them. Files that begin with `_` are for the
-    others to import, as in `from ._prices import TABLE`.
+    `reserved` has the ids that are taken, and by what. Files that begin with `_` are modules that
+    the others import, as in `from ._prices import TABLE`.
     """
     files, escapes = _divided(root)
     if not files:
@@ -60,7 +65,7 @@ def load_tools(
         return LoadedTools(diagnostics=(*escapes, _off(files, root)))
     package = _package_of(root)
     open_folder(root / FOLDER, package)
-    found: dict[str, PythonTool] = {}
+    loaded: dict[str, PythonTool] = {}
     broken: dict[str, str] = {}
     diagnostics: list[Diagnostic] = [*escapes]
     for file in files:
@@ -71,24 +76,24 @@ def load_tools(
             broken |= dict.fromkeys(_functions_of(file), _place_of(error.diagnostics[0]))
             continue
         source = _Source(file, root, broken)
-        diagnostics += _take(source, module, found, reserved or {})
-    return LoadedTools(tools=tuple(found.values()), diagnostics=tuple(diagnostics), broken=broken)
+        diagnostics += _take(source, module, loaded, reserved or {})
+    return LoadedTools(tools=tuple(loaded.values()), diagnostics=tuple(diagnostics), broken=broken)
 
 
 def find_files(root: Path) -> list[Path]:
-    """Return the files that are looked into for tools, sorted."""
+    """Return the files that may define tools, sorted."""
     return sorted(file for file in (root / FOLDER).glob("*.py") if not file.name.startswith("_"))
 
 
 def tools_in(module: ModuleType) -> list[PythonTool]:
-    """Return the tools that a module defines, in its order; what it imports belongs elsewhere."""
+    """Return the tools that a module defines, in its order, without those that it imports."""
     every = [each for each in vars(module).values() if isinstance(each, FunctionTool)]
     own = [each for each in every if each.__module__ == module.__name__]
     return list(dict.fromkeys(own))
 
 
 def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
-    """Return the files that may be imported, and what is said of those that lead out."""
+    """Return the files that may be imported, and the errors of the others."""
     if escape := escape_of(root, FOLDER):
         return [], (escape,)
     every = [
@@ -98,7 +103,7 @@ def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
 
 
 def _odd(file: Path) -> Diagnostic | None:
-    """Return why a name cannot be imported. It is not opened: a pipe would block."""
+    """Return why a file cannot be imported. A pipe is not opened, because that would block."""
     read = read_bounded(file, _MOST_BYTES)
     if not isinstance(read, UnreadReason):
         return None
@@ -120,7 +125,7 @@ class _Source:
 def _take(
     source: _Source,
     module: ModuleType,
-    found: dict[str, PythonTool],
+    loaded: dict[str, PythonTool],
     reserved: Mapping[str, str],
 ) -> Iterable[Diagnostic]:
     """Add the module's tools, and yield the errors of the others."""
@@ -138,25 +143,26 @@ def _take(
         if tool_id in reserved:
             message = f"{tool_id!r} is {reserved[tool_id]} already; give this one another id"
             yield source.finding("builtin-collision", message, line)
-        elif tool_id in found:
+        elif tool_id in loaded:
             message = f"there are two tools {tool_id!r}; the first of them counts"
             yield source.finding("duplicate-tool", message, line)
         else:
-            found[tool_id] = tool
+            loaded[tool_id] = tool
 
 
 def _import(file: Path, name: str, root: Path) -> ModuleType:
-    """Return the module. Raises DeclarationError with what the file ran into."""
+    """Return the module. Raises DeclarationError if its import fails."""
     try:
         return load_file(file, name)
     except BaseException as error:
+        # Everything, because the file may call `sys.exit`; only Ctrl-C of a person passes.
         if isinstance(error, KeyboardInterrupt) and not _is_raised(error):
             raise
         raise DeclarationError([_broken(error, file, root)]) from error
 
 
 def _is_raised(error: BaseException) -> bool:
-    """Whether code says `raise` where it comes from; Ctrl-C comes anywhere."""
+    """Whether a `raise` statement raised it. Ctrl-C interrupts any other instruction."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -167,10 +173,10 @@ def _broken(error: BaseException, file: Path, root: Path) -> Diagnostic:
     place, line = _own_frame(error.__traceback__, root) or (file, 1)
     if isinstance(error, SyntaxError) and error.filename and _is_inside(Path(error.filename), root):
         place, line = Path(error.filename), error.lineno or 1
-    said = cut(f"{type(error).__name__}: {error}", MESSAGE_CHARACTERS)
+    text = cut(f"{type(error).__name__}: {error}", MESSAGE_CHARACTERS)
     return Diagnostic(
         code="python-import",
-        message=f"the file cannot be imported: {said}",
+        message=f"the file cannot be imported: {text}",
         file=place.relative_to(root).as_posix(),
         line=line,
         suggestion=f"{_found_elsewhere(error, root)}Its tools are left out; all others work.",
@@ -178,7 +184,7 @@ def _broken(error: BaseException, file: Path, root: Path) -> Diagnostic:
 
 
 def _found_elsewhere(error: BaseException, root: Path) -> str:
-    """Return how to import a module that is in the project, where Python does not look for it."""
+    """Return how to import a module of the project that is not on Python's path."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     name = error.name.partition(".")[0]
@@ -193,19 +199,19 @@ def _found_elsewhere(error: BaseException, root: Path) -> str:
 
 
 def _functions_of(file: Path) -> list[str]:
-    """Return the names of functions on top of a file that cannot be imported."""
+    """Return the names of the top-level functions of a file that cannot be imported."""
     try:
         return _FUNCTION.findall(file.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return []
 
 
-def _place_of(found: Diagnostic) -> str:
-    return f"{found.file}:{found.line}: {found.message}"
+def _place_of(error: Diagnostic) -> str:
+    return f"{error.file}:{error.line}: {error.message}"
 
 
 def _own_frame(trace: TracebackType | None, root: Path) -> tuple[Path, int] | None:
-    """Return the innermost place in the project's own files."""
+    """Return the innermost frame in the project's own files."""
     for frame in reversed(traceback.extract_tb(trace)):
         if _is_inside(Path(frame.filename), root):
             return Path(frame.filename), frame.lineno or 1

@@ -1,4 +1,4 @@
-"""What `@tool` takes, and which of it has a meaning."""
+"""The options of `@tool`, and the checks of their values."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ MOST_SECONDS = 3600
 MOST_ATTEMPTS = 10
 MOST_BACKOFF = 600
 RESERVED = ("egress", "trust", "trusted_source")
-"""What is taken and checked, and has no effect yet."""
+"""Options that are checked and have no effect yet."""
 TRUST = ("off", "ask", "deny")
 
 
 class Retry(Struct, frozen=True):
-    """How often a call that failed with a retryable error is tried, with waits in between.
+    """How often a call is retried after a retryable error, and how long it waits before.
 
-    Retryable are timeouts and `ToolFailed(..., retryable=True)`, also those of a tool that writes.
+    Timeouts and `ToolFailed(..., retryable=True)` are retryable, also those of a tool that writes.
 
     Example:
         >>> from penstock import Retry, tool
@@ -36,11 +36,11 @@ class Retry(Struct, frozen=True):
     """
 
     attempts: int = 3
-    """Tries in all, 1 to 10."""
+    """Attempts in total, 1 to 10."""
     initial: float = 0.2
-    """Seconds before the second try, at most 600."""
+    """Seconds before the second attempt, at most 600."""
     multiplier: float = 2
-    """By how much each further wait is longer, 1 to 600."""
+    """Factor of each further wait, 1 to 600."""
     maximum: float = 10
     """The longest wait in seconds, at most 600."""
 
@@ -96,8 +96,8 @@ def retry_policy(retry: Retry | None) -> RetryPolicy:
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the invalid options, each with what would be valid."""
-    given = ((each, options[each[0]]) for each in _CHECKS if each[0] in options)
-    return {name: said for (name, said, fits), value in given if not fits(value)}
+    checks = ((check, options[check[0]]) for check in _CHECKS if check[0] in options)
+    return {name: valid for (name, valid, fits), value in checks if not fits(value)}
 
 
 def _is_bool(value: Any) -> bool:

@@ -1,4 +1,10 @@
-"""A Python function as a tool sees it: its parameters, their schema, what its docstring says."""
+"""The signature of a Python function as a tool: parameters, schemas, description, and its errors.
+
+All errors of a function are collected as findings with their lines, so an author sees them at once.
+pydantic builds the input model and its schema. References are replaced by their definitions,
+because models read a schema without them best; only recursive definitions stay in `$defs`.
+Proof: `tests/tools/python/test_signature.py`.
+"""
 
 import ast
 import inspect
@@ -49,10 +55,10 @@ class Signature(Struct, kw_only=True):
     names: dict[str, str] = field(default_factory=dict)
     """Fields of `model` to parameters of the function."""
     plain: dict[str, type] = field(default_factory=dict)
-    """Parameters whose JSON value is what the function wants, if it has exactly this type."""
+    """Parameters that take their JSON value unchanged if it has exactly this type."""
     line: int = 1
     model: type[BaseModel] = BaseModel
-    """Builds typed values, if nothing is wrong."""
+    """Builds typed values. Unused while there are findings."""
     input_schema: Json = field(default_factory=dict)
     takes_bytes: bool = False
     gives_bytes: bool = False
@@ -66,10 +72,10 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 
 
 class _Schemas(GenerateJsonSchema):
-    """Schemas in which bytes are base64, as an input and as an output."""
+    """Schemas that declare bytes as base64, in inputs and outputs."""
 
     def bytes_schema(self, schema: Any) -> dict[str, Any]:
-        """Return the schema of bytes; bounds of their length are checked when they are decoded."""
+        """Return the schema of bytes. Bounds of their length are checked after decoding."""
         return {**BYTES}
 
 
@@ -79,17 +85,17 @@ class _Reader:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._lines = _Lines(function)
-        self._text, self._told = parse_docstring(inspect.getdoc(function) or "")
-        self._signature = Signature(description=self._text, line=self._lines.of(""))
+        text, self._descriptions = parse_docstring(inspect.getdoc(function) or "")
+        self._signature = Signature(description=text, line=self._lines.of(""))
 
     def read(self) -> Signature:
-        """Return what was read."""
+        """Return the signature with all findings."""
         signature = self._signature
         hints: dict[str, Any] = {}
         with CaughtError() as fault:
             hints = get_type_hints(self._function, include_extras=True)
         if fault.error is not None:
-            self._find("python-hint", f"a hint cannot be read: {_said(fault.error)}")
+            self._find("python-hint", f"a hint cannot be read: {_text_of(fault.error)}")
             return signature
         parameters = inspect.signature(self._function).parameters.values()
         signature.contexts = tuple(p.name for p in parameters if _is_context(hints.get(p.name)))
@@ -109,19 +115,17 @@ class _Reader:
     ) -> Iterator[tuple[str, Any]]:
         for number, parameter in enumerate(taken):
             name = parameter.name
-            if wrong := _STRANGE.get(parameter.kind):
-                self._find("python-parameter", f"the parameter {name!r} {wrong}", name)
+            if problem := _STRANGE.get(parameter.kind):
+                self._find("python-parameter", f"the parameter {name!r} {problem}", name)
             elif name not in hints and name in _OF_METHODS and _is_method(self._function):
-                wanted = "give a bound one, such as tools=[shop.buy]"
-                self._find("python-parameter", f"it is a method of a class; {wanted}", name)
+                hint = "pass a bound one, such as tools=[shop.buy]"
+                self._find("python-parameter", f"it is a method of a class; {hint}", name)
             elif name not in hints:
-                wanted = f"add one, such as {name}: str"
-                self._find(
-                    "python-hint", f"the parameter {name!r} has no type hint; {wanted}", name
-                )
+                hint = f"add one, such as {name}: str"
+                self._find("python-hint", f"the parameter {name!r} has no type hint; {hint}", name)
             elif isinstance(parameter.default, FieldInfo):
-                said = f"has a Field as its default; write {name}: Annotated[…, Field(…)] = …"
-                self._find("python-parameter", f"the parameter {name!r} {said}", name)
+                hint = f"has a Field as its default; write {name}: Annotated[…, Field(…)] = …"
+                self._find("python-parameter", f"the parameter {name!r} {hint}", name)
             elif (problem := _problem_of(hints[name])) is not None:
                 self._find("python-hint", f"the parameter {name!r}: {problem}", name)
             else:
@@ -134,8 +138,8 @@ class _Reader:
         more: dict[str, Any] = {"alias": parameter.name}
         if parameter.default is not inspect.Parameter.empty:
             more["default"] = None
-        if parameter.name in self._told and not _describes(hint):
-            more["description"] = self._told[parameter.name]
+        if parameter.name in self._descriptions and not _describes(hint):
+            more["description"] = self._descriptions[parameter.name]
         return Field(**more)
 
     def _make_model(self, taken: list[inspect.Parameter], fields: dict[str, Any]) -> None:
@@ -150,7 +154,7 @@ class _Reader:
             signature.input_schema = schema
             signature.takes_bytes = _ENCODED in repr(schema)
         if fault.error is not None:
-            self._find("python-hint", f"the hints make no JSON Schema: {_said(fault.error)}")
+            self._find("python-hint", f"the hints make no JSON Schema: {_text_of(fault.error)}")
 
     def _make_output(self, hint: Any) -> None:
         if hint in _UNTYPED:
@@ -161,8 +165,8 @@ class _Reader:
             self._signature.output_schema = schema or None
             self._signature.gives_bytes = _ENCODED in repr(schema)
         if fault.error is not None:
-            said = f"what it returns, {_name(hint)}, has no JSON form: {_said(fault.error)}"
-            self._find("python-hint", said)
+            problem = f"what it returns, {_name(hint)}, has no JSON form: {_text_of(fault.error)}"
+            self._find("python-hint", problem)
 
     def _find(self, code: str, message: str, parameter: str = "") -> None:
         name = getattr(self._function, "__name__", "?")
@@ -208,7 +212,7 @@ def _is_context(hint: Any) -> bool:
 
 
 def _bare(hint: Any) -> Any:
-    """Return the hint without what its JSON Schema says already."""
+    """Return the hint without annotations that its JSON Schema contains already."""
     if get_origin(hint) is not Annotated:
         return hint
     bare, *more = get_args(hint)
@@ -223,7 +227,7 @@ def _describes(hint: Any) -> bool:
 
 
 def _schema_of_output(hint: Any) -> dict[str, Any]:
-    if _holds_struct(hint):  # pydantic knows none
+    if _holds_struct(hint):  # pydantic has no schema of msgspec structs
         return msgspec.json.schema(hint)
     return TypeAdapter(hint).json_schema(mode="serialization", schema_generator=_Schemas)
 
@@ -239,27 +243,27 @@ def _problem_of(hint: Any) -> str | None:
         TypeAdapter(hint).json_schema()
     if fault.error is None:
         return None
-    return f"{_name(hint)} has no JSON form: {_said(fault.error)}"
+    return f"{_name(hint)} has no JSON form: {_text_of(fault.error)}"
 
 
 def _show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> None:
-    """Let readers see the defaults that are JSON; the function itself fills them in."""
+    """Show the defaults that are JSON in the schema. The function itself applies them."""
     shown = schema.setdefault("properties", {})
     for parameter in taken:
-        found = shown.get(parameter.name, {})
-        found.pop("default", None)
+        described = shown.get(parameter.name, {})
+        described.pop("default", None)
         default = parameter.default
         is_shown = isinstance(default, str | int | float | None)
         if is_shown and not any(json_problems(default, depth=1)):
-            found["default"] = default
+            described["default"] = default
 
 
 def _name(hint: Any) -> str:
     return getattr(hint, "__name__", None) or str(hint)
 
 
-def _said(error: Exception) -> str:
-    """Return what an error says, in one line and without where to read more."""
+def _text_of(error: Exception) -> str:
+    """Return the message of an error in one line, without pydantic's link to its documentation."""
     text = str(error).partition("\n\nFor further information")[0]
     return cut(" ".join(text.split()), MESSAGE_CHARACTERS) or type(error).__name__
 
@@ -284,15 +288,15 @@ _LOCAL = "#/$defs/"
 
 
 def inlined(schema: dict[str, Any], *, formats: bool) -> dict[str, Any]:
-    """Return the schema without titles and references; what refers to itself keeps its `$defs`.
+    """Return the schema without titles and references. Recursive definitions stay in `$defs`.
 
-    Without `formats` they are left out: what a tool returns is checked by its shape alone.
+    Without `formats`, they are left out: an output is checked by its shape alone.
     """
     return _Inliner(schema.get("$defs", {}), formats=formats).inline(schema)
 
 
 class _Inliner:
-    """Puts definitions where they are referred to."""
+    """Replaces references by their definitions."""
 
     def __init__(self, definitions: dict[str, Any], *, formats: bool) -> None:
         self._definitions = definitions
@@ -311,9 +315,10 @@ class _Inliner:
         if not reference.startswith(_LOCAL):
             return self._keywords(schema, inside)
         name = reference.removeprefix(_LOCAL)
-        if name in inside:
+        if name in inside:  # recursive: replaced by its definition, it would never end
             self._keep(name)
             return schema
+        # Keywords next to a `$ref`, such as a description, win over those of the definition.
         beside = {key: each for key, each in schema.items() if key != "$ref"}
         return self._schema(self._definitions[name], (*inside, name)) | self._keywords(
             beside, inside
@@ -334,5 +339,5 @@ class _Inliner:
 
     def _keep(self, name: str) -> None:
         if name not in self._kept:
-            self._kept[name] = {}
+            self._kept[name] = {}  # present before it is built: it may refer to itself
             self._kept[name] = self._schema(self._definitions[name], (name,))

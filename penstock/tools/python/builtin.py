@@ -1,4 +1,4 @@
-"""A built-in tool as its author writes it: its input in short, and a coroutine."""
+"""Built-in tools as their authors declare them: a short form of the input, and a coroutine."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ URI: Json = {"type": "string", "description": "A file's address: task://… or s
 
 
 class BuiltIn(Struct, frozen=True, kw_only=True):
-    """A tool of the runtime itself that skills bring along."""
+    """A tool of the runtime itself, which models get through skills."""
 
     spec: ToolSpec
     act: Act
@@ -31,7 +31,7 @@ class BuiltIn(Struct, frozen=True, kw_only=True):
         return await self.act(input, invocation)
 
     def preview(self, output: Any) -> str | None:
-        """Return the file, if there is one; else the usual line."""
+        """Return the path of the output, if it has one, or None for the default line."""
         if not isinstance(output, dict):
             return None
         name: str | None = output.get("path") or output.get("output_path")
@@ -46,10 +46,10 @@ def builtin(
     tool_id: str = "",
     stays_inside: bool = True,
 ) -> Callable[[Act], BuiltIn]:
-    """Make a tool of a coroutine, whose name is the tool's unless another is given.
+    """Turn a coroutine into a tool; its name is the default id.
 
-    A field whose name ends with `?` may be left out; no others may come. A write stays inside the
-    runtime's own stores unless it says otherwise.
+    A field whose name ends with `?` is optional, and no other fields are allowed. A write stays
+    inside the runtime's own stores unless `stays_inside` is False.
     """
 
     def make(act: Act) -> BuiltIn:
@@ -70,7 +70,7 @@ def builtin(
 
 
 def offered_without(old: str, *, instead: str) -> Callable[[BuiltIn], BuiltIn]:
-    """Offer a tool to models without one of two names of a member; calls may use either."""
+    """Hide the old name of a member from models. Calls may still use either name."""
 
     def make(tool: BuiltIn) -> BuiltIn:
         schema = tool.spec.input_schema
@@ -83,7 +83,7 @@ def offered_without(old: str, *, instead: str) -> Callable[[BuiltIn], BuiltIn]:
 
 
 def _path_of(input: Json) -> str:
-    """Return what is changed: calls of one reply that change the same file take turns."""
+    """Return the path of the changed file: calls in one reply that share it run in turn."""
     return str(input["path"])
 
 
@@ -98,29 +98,29 @@ def fields_of(fields: Mapping[str, Json]) -> Json:
 
 
 def whole(least: int, most: int, description: str = "") -> Json:
-    """Return the schema of a whole number."""
-    said = {"description": description} if description else {}
-    return {"type": "integer", "minimum": least, "maximum": most, **said}
+    """Return the schema of an integer."""
+    described = {"description": description} if description else {}
+    return {"type": "integer", "minimum": least, "maximum": most, **described}
 
 
 def list_of(items: Json, *, most: int | None = None) -> Json:
-    """Return the schema of a list of at least one."""
+    """Return the schema of a list with at least one item."""
     bound = {} if most is None else {"maxItems": most}
     return {"type": "array", "items": items, "minItems": 1, **bound}
 
 
 def place(input: Json, name: str, invocation: Invocation, *, ending: str = "") -> FilePath:
-    """Return the file that a field names; raises InvalidInput for what is no such address."""
+    """Return the file that a field names. Raises InvalidInput if it is no such address."""
     return read_place(input[name], f"/{name}", invocation, ending=ending)
 
 
-def read_place(uri: str, at: str, invocation: Invocation, *, ending: str = "") -> FilePath:
-    """Return the file at an address; raises InvalidInput, which points at the field."""
+def read_place(uri: str, pointer: str, invocation: Invocation, *, ending: str = "") -> FilePath:
+    """Return the file at an address. Raises InvalidInput for the field at `pointer`."""
     tool_id = invocation.spec.tool_id
     try:
         path = parse_path(uri)
     except ValueError as error:
-        raise invalid(tool_id, [Problem(at, str(error))]) from None
+        raise invalid(tool_id, [Problem(pointer, str(error))]) from None
     if not path.name.lower().endswith(ending):
-        raise invalid(tool_id, [Problem(at, f"the name ends with {ending}, found {uri!r}")])
+        raise invalid(tool_id, [Problem(pointer, f"the name ends with {ending}, found {uri!r}")])
     return path

@@ -9,8 +9,8 @@ from penstock.core.call_errors import InvalidInput
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Schema
 from penstock.testing.invocation import invocation_for
-from penstock.tools.builtin import NAME, URI, builtin, list_of, offered_without, place, whole
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.builtin import NAME, URI, builtin, list_of, offered_without, place, whole
 
 
 @builtin(
