@@ -86,11 +86,11 @@ async def flow_write(input: Json, invocation: Invocation) -> Any:
 
 
 def _place(input: Json, invocation: Invocation) -> str:
-    told = [input[name] for name in ("path", "name") if name in input]
-    if len(told) != 1:
+    paths = [input[name] for name in ("path", "name") if name in input]
+    if len(paths) != 1:
         problem = Problem("/path", "is required, once: as path or as name")
         raise invalid(invocation.spec.tool_id, [problem])
-    path: str = told[0]
+    path: str = paths[0]
     return path
 
 

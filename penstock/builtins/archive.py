@@ -1,4 +1,10 @@
-"""Zip archives of workspace files: made, and taken apart where nothing can escape."""
+"""Zip archives of workspace files: packed, and unpacked without escaping the target directory.
+
+`unzip` checks every entry before it writes one: names that lead out of the directory, links,
+encryption, duplicates, and sizes out of proportion. It reads no more of an entry than the size that
+the archive declares, and the files become visible together, with the record of the call.
+Proof: tests/builtins/test_archive.py.
+"""
 
 import asyncio
 import re
@@ -23,7 +29,7 @@ MOST_ENTRIES = 10_000
 MOST_UNPACKED = 256 * 1024 * 1024
 MOST_RATIO = 200
 _MOST_HEADERS = 10 * MOST_ENTRIES
-"""More marks of an entry than this are not even looked at; some may stand in the files."""
+"""An archive with more signatures of entries is refused unread. Some may be part of a file."""
 _AT_ONCE = 16
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _PLAIN = {0, stat.S_IFREG, stat.S_IFDIR}
@@ -72,7 +78,7 @@ async def pack(input: Json, invocation: Invocation) -> Any:
     tool_id="unzip",
 )
 async def unpack(input: Json, invocation: Invocation) -> Any:
-    """Write what an archive holds."""
+    """Unpack an archive."""
     source, target = (place(input, name, invocation) for name in ("input_path", "output_dir"))
     workspace = invocation.workspace
     packed = await workspace.read(source, most=invocation.inside.world.limits.file_bytes)
@@ -93,7 +99,7 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
                 read = partial(_contents, archive, infos[part], source)
                 contents = await invocation.inside.threads.run(read)
                 await _every(map(write, targets[part], contents))
-        finally:  # also of what fails: its bytes are given up
+        finally:  # also after a failure, so that the stored bytes are known and removed
             put = [changes[each] for each in targets if each in changes]
             invocation.change = FileChanges(files=tuple(put))
     return {
@@ -105,14 +111,14 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
 
 
 async def _every(writes: Iterable[Awaitable[None]]) -> None:
-    """Wait for all of them, also when one fails: nothing is written behind the outcome."""
+    """Wait for all writes, also when one fails: none continues after the outcome."""
     for each in await asyncio.gather(*writes, return_exceptions=True):
         if isinstance(each, BaseException):
             raise each
 
 
 async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str, FilePath]:
-    """Return the name of each entry, and the file that it is made of."""
+    """Return the file of each entry, by the name of the entry."""
     entries: dict[str, FilePath] = {}
     unpacked = 0
     for path in inputs:
@@ -132,7 +138,7 @@ async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str
 
 
 def _entry(name: str) -> ZipInfo:
-    """Return what stands before a file: the same whenever it is packed."""
+    """Return the header of an entry. It has no time, so that equal files give equal archives."""
     entry = ZipInfo(name)
     entry.external_attr = (stat.S_IFREG | 0o644) << 16
     return entry
@@ -162,7 +168,7 @@ def _opened(packed: bytes, source: FilePath) -> ZipFile:
 
 
 def _checked(archive: ZipFile, packed: bytes, source: FilePath) -> list[ZipInfo]:
-    """Return the files of an archive, every one of which may be unpacked."""
+    """Return the files of an archive that passed every check."""
     infos = archive.infolist()
     for info in infos:
         _check(info)
@@ -180,11 +186,11 @@ def _check(info: ZipInfo) -> None:
     if info.flag_bits & _ENCRYPTED:
         raise _unsafe(f"{name!r} is encrypted")
     if stat.S_IFMT(info.external_attr >> 16) not in _PLAIN:
-        raise _unsafe(f"{name!r} is a link, or another thing than a file")
+        raise _unsafe(f"{name!r} is a link or another special file")
     if _DRIVE.match(name):
         raise _unsafe(f"{name!r} is not a name below a directory")
     if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
-        raise tool_failure("bad_format", f"{name!r} is packed in a way that is not known here")
+        raise tool_failure("bad_format", f"{name!r} is packed with an unsupported method")
 
 
 def _target(directory: FilePath, info: ZipInfo) -> FilePath:
@@ -195,7 +201,7 @@ def _target(directory: FilePath, info: ZipInfo) -> FilePath:
 
 
 def _contents(archive: ZipFile, infos: Sequence[ZipInfo], source: FilePath) -> list[bytes]:
-    """Return the bytes of entries: of none more than it says, and each with the right sum."""
+    """Return the bytes of entries, at most the declared size, with their checksums verified."""
     contents = []
     try:
         for info in infos:

@@ -1,4 +1,4 @@
-"""Tools that read whole outputs of which the model saw the beginning."""
+"""Tools that read outputs which were truncated in the conversation."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from penstock.tools.spec import ToolSpec
 MOST_BYTES = 16_384
 _NAMED = 5
 _AROUND = 400
-"""Characters of a result besides what was read."""
+"""Characters of a result around the part that was read."""
 JSON, TEXT = "application/json", "text/plain"
 
 
 class ReadArtifact:
-    """Reads a whole output, a part at a time."""
+    """Reads a truncated output in parts."""
 
     spec = ToolSpec(
         tool_id="read_tool_result_artifact",
@@ -90,7 +90,7 @@ class ListArtifacts:
                 "tool_name": {"type": "string", "description": "Only outputs of this tool."},
                 "query": {
                     "type": "string",
-                    "description": "Only those that hold this text.",
+                    "description": "Only outputs that contain this text.",
                 },
                 "limit": {"type": "integer", "minimum": 1, "maximum": 20},
                 "offset": {"type": "integer", "minimum": 0},
@@ -101,7 +101,7 @@ class ListArtifacts:
     )
 
     def preview(self, output: Any) -> str | None:
-        """Return how many there are."""
+        """Return the number of entries."""
         number = output["total_entries"]
         return f"{number} artifact" if number == 1 else f"{number} artifacts"
 
@@ -148,13 +148,13 @@ def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
 
 
 def _room(invocation: Invocation) -> int:
-    """Return how many characters the result may have: what is read is not to be cut once more."""
+    """Return how many characters the result may have, so that it is not truncated again."""
     most = invocation.caller.clip_at
     return MOST_BYTES + _AROUND if most is None else max(min(most, MOST_BYTES), 2 * _AROUND)
 
 
 def _at(value: Any, pointer: str) -> Any:
-    """Return what a JSON Pointer points at."""
+    """Return the value at a JSON Pointer."""
     for number, part in enumerate(pointer.split("/")[1:], start=1):
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
@@ -184,7 +184,7 @@ def _inside(value: Any) -> str:
 
 
 def _items(value: list[Any], offset: int, limit: int, *, room: int) -> dict[str, Any]:
-    """Return items, as many as are wanted and fit."""
+    """Return the requested items, as many as fit."""
     data: list[Any] = []
     size, most = 2, room - _AROUND
     for each in value[offset : offset + limit]:
@@ -211,7 +211,7 @@ def _items(value: list[Any], offset: int, limit: int, *, room: int) -> dict[str,
 
 
 def _bytes(whole: bytes, offset: int, limit: int) -> dict[str, Any]:
-    """Return bytes as text; a character is never cut in two."""
+    """Return bytes as text, without splitting a character."""
     data = whole[offset : offset + limit].decode(errors="ignore")
     while not data and offset + limit < len(whole):
         limit += 1

@@ -1,4 +1,4 @@
-"""The tool that asks the person."""
+"""`ask_user`: one question to the person, and the answer."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ SCHEMA: Json = {
         "question": {"type": "string", "minLength": 1, "maxLength": 4096},
         "type": {
             "enum": ["input", "select", "confirm"],
-            "description": "What is wanted: words, a choice from options, or yes or no.",
+            "description": "The kind of answer: words, a choice from options, or yes or no.",
         },
         "options": {
             "type": "array",

@@ -43,7 +43,7 @@ _ENDS = frozenset("|;&\n)")
 
 @builtin(
     "Run a shell command (sh -c) in the project's folder. Each stream of its output is kept up to "
-    "50 KB, the first and the last half. An exit code that is not 0 is no failure of the call. "
+    "50 KB, the first and the last half. An exit code other than 0 is not a failure of the call. "
     "Files are changed when the command has ended; `refused` lists changes that were dropped.",
     {"command": _COMMAND, "timeout?": whole(1, MOST_SECONDS, "Seconds; 120 if it is left out")},
     effect=Effect.WRITE,

@@ -1,4 +1,4 @@
-"""A file of the web, into the workspace."""
+"""`download_url_to_file`: a file of the web, into the workspace."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ _GOOD = range(200, 300)
 
 
 @builtin(
-    "Download a file of the web (http or https) into the workspace; a file that is there is "
+    "Download a file of the web (http or https) into the workspace; an existing file is "
     "overwritten. Fails with http_status unless the server answers 2xx, and with too_large for "
     "more than max_bytes.",
     {"url": TEXT, "output_path": URI, "max_bytes?": whole(1, MOST_BYTES)},
     effect=Effect.WRITE,
 )
 async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
-    """Write what a server answers as a file."""
+    """Write the body of a response to a file."""
     target = place(input, "output_path", invocation)
     answer = await _fetch(input["url"], input.get("max_bytes", USUAL_BYTES), invocation)
     if answer.status not in _GOOD:
@@ -41,7 +41,7 @@ async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
 async def _fetch(url: str, most: int, invocation: Invocation) -> HttpResponse:
     egress = invocation.inside.resources.egress
     if egress is None:
-        raise ToolNotConfigured("nothing may be reached from here: no egress is set up")
+        raise ToolNotConfigured("requests are not possible here: no egress is configured")
     tool_id = invocation.spec.tool_id
     request = Request(url=url, most_bytes=most, most_seconds=SECONDS)
     try:

@@ -1,4 +1,4 @@
-"""Files of the workspace, as text and as base64, and what stands in a directory."""
+"""Tools for files of the workspace, as text and as base64, and for directories."""
 
 import base64
 from typing import Any
@@ -35,8 +35,8 @@ async def read_text_file(input: Json, invocation: Invocation) -> Any:
 
 
 @builtin(
-    "Write a UTF-8 text file of the workspace; one that is there is overwritten. Use task:// for "
-    "this task alone, session:// for the whole conversation.",
+    "Write a UTF-8 text file of the workspace; an existing file is overwritten. Use task:// for "
+    "this task only, session:// for the whole conversation.",
     {"path": URI, "content": TEXT},
     effect=Effect.WRITE,
 )
@@ -68,8 +68,8 @@ async def read_file_base64(input: Json, invocation: Invocation) -> Any:
 
 
 @builtin(
-    "List what stands in a directory of the workspace itself, by name: at most 1,000 entries, "
-    "then truncated is true. task:// and session:// are the roots.",
+    "List the entries of a directory of the workspace, by name, without its subdirectories: at "
+    "most 1,000, then truncated is true. task:// and session:// are the roots.",
     {"path": URI},
     effect=Effect.READ,
 )

@@ -22,7 +22,7 @@ from penstock.tools.python.builtin import NAME, TEXT, URI, builtin, place, whole
 MOST_BYTES = 67_108_864
 MOST_DECODED = 4_194_304
 MOST_ATTACHED = 262_144
-"""From so many bytes on, a link is sent instead."""
+"""From this size on, a link is sent instead, in bytes."""
 TTL = whole(60, 2_592_000, "How long the id works; without it a week.")
 A_WEEK = 604_800
 MEDIA_TYPE: Json = {
@@ -34,7 +34,7 @@ MEDIA_TYPE: Json = {
 
 
 @builtin(
-    "Write media into the workspace by its id; a file that is there is overwritten.",
+    "Write media into the workspace by its id; an existing file is overwritten.",
     {"media_id": TEXT, "output_path": URI},
     effect=Effect.WRITE,
 )
@@ -140,7 +140,7 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
 
 
 async def _find(media_id: str, invocation: Invocation) -> MediaChange:
-    """Return what the profile of this call keeps under an id."""
+    """Return the media of an id that the profile of this call owns."""
     media = invocation.inside.resources.media
     if media is None:
         raise ToolNotConfigured("no media are kept here")
@@ -153,7 +153,7 @@ async def _find(media_id: str, invocation: Invocation) -> MediaChange:
 def _keep(
     input: Json, invocation: Invocation, *, blob_id: BlobId, size: int, media_type: str
 ) -> MediaChange:
-    """Return what is kept once the call is recorded."""
+    """Return the change that keeps the bytes when the call is recorded."""
     world = invocation.inside.world
     invocation.change = change = MediaChange(
         media_id=MediaId(world.new_id("media")),
@@ -173,7 +173,7 @@ def _shown(kept: MediaChange, name: str | None = None) -> dict[str, Any]:
 
 
 def _link(kept: MediaChange, invocation: Invocation, name: str | None = None) -> dict[str, str]:
-    """Return a link that ends with the media, if that is sooner."""
+    """Return a link that expires with the media, if that is sooner."""
     links = invocation.inside.resources.links
     if links is None:
         raise ToolNotConfigured("no links are signed here")
@@ -183,7 +183,7 @@ def _link(kept: MediaChange, invocation: Invocation, name: str | None = None) ->
 
 
 def _attached(invocation: Invocation) -> set[str]:
-    """Return the ids of what is attached to the answer of this task already."""
+    """Return the ids that are already attached to the answer of this task."""
     settled = invocation.ledger.task.settled.values()
     own = [each.envelope for each in settled if each.tool_id == invocation.spec.tool_id]
     outputs = [each.output for each in own if each.ok and each.output]
@@ -198,14 +198,14 @@ def _decoded(text: str) -> bytes:
     if len(content) > MOST_DECODED:
         most = MOST_DECODED
         raise tool_failure(
-            "too_large", f"at most {most} bytes are kept so, these are {len(content)}"
+            "too_large", f"at most {most} bytes are accepted as base64, found {len(content)}"
         )
     return content
 
 
 @cache
 def _types() -> MimeTypes:
-    """Return the types of files by their names, whatever the machine says."""
+    """Return media types by file name, the same on every machine."""
     return MimeTypes(())
 
 

@@ -1,4 +1,4 @@
-"""A message to a channel that the project has set up."""
+"""`send_notification`: a message to a channel of the project."""
 
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -74,7 +74,7 @@ MESSAGE: Json = {
 }
 _GOOD = range(200, 300)
 _AROUND = 4096
-"""What stands in a request around a file."""
+"""The boundary around the file in a multipart request."""
 _BOUNDARY = "penstock-9f3c5d1b7a"
 
 
@@ -119,7 +119,7 @@ def _channel(input: Json, invocation: Invocation) -> Channel:
 
 
 async def _address(channel: Channel, invocation: Invocation) -> str:
-    """Return where a channel is: a secret, so no message may hold it."""
+    """Return the URL of a channel. It is a secret, so no error contains it."""
     vault = invocation.inside.resources.vault
     key = channel.vault_key
     try:
@@ -133,7 +133,7 @@ async def _address(channel: Channel, invocation: Invocation) -> str:
 
 
 async def _message(wanted: Json, channel: Channel, address: str, invocation: Invocation) -> Message:
-    """Return what is to be said, with what it takes to say it there."""
+    """Return the message, with the bytes or the upload id that its channel needs."""
     wecom = wanted.get("wecom") or {"msgtype": "text", "text": {"content": wanted.get("text")}}
     kind = wecom["msgtype"]
     given = wecom[kind]
@@ -197,7 +197,7 @@ async def _enclosure(
 
 
 async def _upload(name: str, content: bytes, address: str, invocation: Invocation) -> str:
-    """Hand a file over beforehand; returns its id on the other side."""
+    """Upload a file first; returns its id on the other side."""
     url = urlsplit(address)
     place = url.path.rpartition("/")[0] + "/upload_media"
     target = urlunsplit((url.scheme, url.netloc, place, f"{url.query}&type=file", ""))
@@ -216,10 +216,10 @@ async def _upload(name: str, content: bytes, address: str, invocation: Invocatio
 
 
 async def _post(address: str, body: bytes, kind: str, invocation: Invocation) -> HttpResponse:
-    """Send once; nothing that is raised tells the address."""
+    """Send once. No error that is raised contains the URL."""
     egress = invocation.inside.resources.egress
     if egress is None:
-        raise ToolNotConfigured("nothing may be reached from here: no egress is set up")
+        raise ToolNotConfigured("requests are not possible here: no egress is configured")
     request = Request(
         url=address,
         method="POST",
@@ -243,7 +243,7 @@ async def _post(address: str, body: bytes, kind: str, invocation: Invocation) ->
 
 
 def _check(answer: HttpResponse, channel: Channel) -> None:
-    """Raise ToolFailed if the other side said no."""
+    """Raise ToolFailed if the other side refused the message."""
     if answer.status not in _GOOD:
         raise _rejected(answer, f"it answered with the status {answer.status}")
     if channel.kind is ChannelKind.WECOM and _said(answer).get("errcode") != 0:

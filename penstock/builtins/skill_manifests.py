@@ -1,4 +1,4 @@
-"""The built-in skills: which built-in tools each brings along, and what it says to a model."""
+"""The built-in skills: the tools that each one adds, and its instructions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -32,12 +32,12 @@ _EVERY = (
         "write_text_file",
         "Write text files",
         "Write UTF-8 text files with write_text_file: task:// lasts as long as this task, "
-        "session:// as long as the conversation. A file that is there is overwritten.",
+        "session:// as long as the conversation. An existing file is overwritten.",
     ),
     _skill(
         "read_file_base64",
         "Read files as base64",
-        "Read files that are no text with read_file_base64.",
+        "Read files that are not text with read_file_base64.",
     ),
     _skill(
         "read_dir",
@@ -58,7 +58,7 @@ _EVERY = (
     _skill(
         "send_notification",
         "Send notifications",
-        "Send a message to a channel that the project has set up with send_notification.",
+        "Send a message to a channel of the project with send_notification.",
     ),
     _skill(
         "read_csv",

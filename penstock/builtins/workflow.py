@@ -81,14 +81,14 @@ class ExecuteWorkflow:
         return _answer(input["workflowId"], run_id, envelope)
 
     def preview(self, output: Any) -> str | None:
-        """Return the workflow, and how it ended."""
+        """Return the workflow and its status."""
         return f"{output['workflowId']}: {output['status']}"
 
 
-async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) -> TaskId:
+async def _begun(runs: Runs, command: str, arguments: Json, invocation: Invocation) -> TaskId:
     """Start the run once. Secrets of this task are redacted from its input."""
-    given = invocation.caller.secrets.json(given)
-    task = given.get("task")
+    arguments = invocation.caller.secrets.json(arguments)
+    task = arguments.get("task")
     if task is not None and not isinstance(task, str):
         raise invalid(EXECUTE_WORKFLOW, [Problem("/input/task", "must be a text")])
     ledger = invocation.ledger
@@ -99,7 +99,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
     request = FlowRequest(
         command=command,
         task=task,
-        inputs={name: value for name, value in given.items() if name != "task"},
+        inputs={name: value for name, value in arguments.items() if name != "task"},
         key=invocation.idempotency_key,
         depth=depth,
         profile=invocation.caller.profile,
@@ -127,7 +127,7 @@ async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope
 async def _outcome(runs: Runs, run_id: TaskId, ledger: Ledger) -> Envelope:
     """Return the outcome of a run. Raises Suspend while it waits for people.
 
-    It is awaited all the while: should the task end in the meantime, nobody wants it any more.
+    The run stays in `awaited` meanwhile, so that it is cancelled when this task ends.
     """
     ledger.task.waits.awaited[run_id] = None
     while (envelope := await runs.end(run_id, ledger.task.task_id)) is None:
@@ -143,11 +143,11 @@ def _answer(workflow_id: str, run_id: TaskId, envelope: Envelope) -> Json:
         status = "cancelled"
     if status is not None:
         return {"workflowId": workflow_id, "runId": run_id, "status": status, "output": result}
-    said = result.get("reason") or (error.message if error is not None else "it did not succeed")
+    reason = result.get("reason") or (error.message if error is not None else "it did not succeed")
     if error is not None and error.code in _WRONG_INPUT:
-        raise invalid(EXECUTE_WORKFLOW, [Problem("/input", said)])
-    details = {"runId": run_id, "step": _failed_step(result), "message": said}
-    raise ToolFailed(f'the workflow "{workflow_id}" failed: {said}', FAILED, details=details)
+        raise invalid(EXECUTE_WORKFLOW, [Problem("/input", reason)])
+    details = {"runId": run_id, "step": _failed_step(result), "message": reason}
+    raise ToolFailed(f'the workflow "{workflow_id}" failed: {reason}', FAILED, details=details)
 
 
 def _failed_step(result: Json) -> str | None:

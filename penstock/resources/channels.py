@@ -1,4 +1,4 @@
-"""Channels that notifications go to, and what each kind of them is sent."""
+"""Channels of notifications, and the request body for each kind."""
 
 import base64
 import re
@@ -12,11 +12,11 @@ from penstock.core.clock import Moment, to_iso
 from penstock.core.state import Scope, ScopeKind
 
 SECRETS = Scope(ScopeKind.SHARED, "notifications")
-"""Where in the vault the addresses of channels are."""
+"""The scope in the vault that holds the URLs of channels."""
 
 
 class ChannelKind(StrEnum):
-    """Whose language a channel speaks. The values are those of the settings."""
+    """The message format of a channel. The values are those of the settings."""
 
     WECOM = "wecom"
     WEBHOOK = "webhook"
@@ -29,7 +29,7 @@ class Channel(Struct, frozen=True, kw_only=True):
     name: str
     kind: ChannelKind
     vault_key: str
-    """The key, in the vault, of its address: who knows that may write to it."""
+    """The vault key of its URL, which is a secret: everyone who knows it can write there."""
 
 
 class ChannelText(Struct, frozen=True, kw_only=True):
@@ -50,9 +50,9 @@ class ChannelFile(Struct, frozen=True, kw_only=True):
     is_image: bool
     link: str
     content: bytes = b""
-    """Of an image, for channels that take no links."""
+    """The bytes of an image, for channels that accept no links."""
     upload_id: str = ""
-    """Of a file, on the other side, for channels that take no links."""
+    """The id of an uploaded file, for channels that accept no links."""
 
 
 Message = ChannelText | ChannelFile
@@ -64,7 +64,7 @@ _ITEM = re.compile(r"^([ \t]*)[-*+] ", re.MULTILINE)
 
 
 def body_of(channel: Channel, message: Message, at: Moment) -> dict[str, Any]:
-    """Return what is sent to a channel, as JSON."""
+    """Return the body of the request to a channel, as JSON."""
     match channel.kind:
         case ChannelKind.WECOM:
             return _for_wecom(message)
@@ -77,7 +77,7 @@ def body_of(channel: Channel, message: Message, at: Moment) -> dict[str, Any]:
 
 
 def most_bytes(channel: Channel, message: ChannelText) -> int | None:
-    """Return how long a text may be; None if nobody says."""
+    """Return how long a text may be, in bytes; None if the channel has no limit."""
     match channel.kind:
         case ChannelKind.WECOM:
             return 2048 if message.markdown is None else 4096

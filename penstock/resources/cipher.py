@@ -51,7 +51,7 @@ class Cipher:
     ) -> None:
         self._keys = list(keys)
         self._make = make
-        """Makes the first key when it is needed."""
+        """Creates the first key when it is needed."""
         self._chance = chance
 
     def seal(self, text: str, scope: Scope, key: str) -> Sealed:

@@ -1,4 +1,4 @@
-"""The one way to the network: what tools ask of other servers, and which they may ask at all."""
+"""The one way to the network: requests of tools to other servers, and the policy for them."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,12 +12,12 @@ from penstock.resources.hosts import HostPattern, read_patterns, read_private
 from penstock.resources.vault import SecretHandles
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Asks for the addresses of a host. Raises OSError."""
+"""Resolves a host to its addresses. Raises OSError."""
 _NO_HANDLES = SecretHandles()
 
 
 class Redirect(StrEnum):
-    """What is done with a redirect. The values are those of `fetch`."""
+    """How a redirect is handled. The values are those of `fetch`."""
 
     FOLLOW = "follow"
     MANUAL = "manual"
@@ -25,28 +25,28 @@ class Redirect(StrEnum):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a tool wants of another server."""
+    """A request of a tool to another server."""
 
     url: str
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | str | tuple[bytes | str, ...] | None = None
-    """Whole or in pieces. In a text handles are opened; bytes go as they are."""
+    """Whole or in pieces. In texts, handles are replaced by secrets; bytes are sent unchanged."""
     redirect: Redirect = Redirect.FOLLOW
     seconds: float | None = None
-    """Instead of the limit, if it is less."""
+    """A timeout shorter than the limit."""
     most_seconds: float | None = None
-    """The limit itself, for what takes longer than other requests."""
+    """Another limit, for requests that take longer than usual."""
     most_bytes: int | None = None
-    """Of the answer, instead of the limit."""
+    """Another limit for the size of the response."""
 
 
 class EgressCaller(Struct, frozen=True, kw_only=True):
-    """Who asks: a tool, and what it declares."""
+    """The tool that makes a request, and what it declares."""
 
     tool_id: str
     egress: tuple[HostPattern, ...] | None
-    """None: bound by what the project allows alone."""
+    """None: only the project's policy applies."""
     handles: SecretHandles = _NO_HANDLES
 
 
@@ -58,11 +58,11 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     """Names in lower case; repeated ones joined with `, `."""
     body: bytes
-    """Unpacked."""
+    """Decompressed."""
 
 
 class EgressPolicy(Struct, frozen=True, kw_only=True):
-    """Where the project allows requests to go, for every tool."""
+    """The hosts that the project allows for every tool."""
 
     limits: Limits
     allow: tuple[HostPattern, ...]

@@ -1,4 +1,4 @@
-"""Links to stored bytes that work for a while, without a key."""
+"""Signed links to stored bytes, which work for a while without an API key."""
 
 import hmac
 from copy import copy
@@ -17,7 +17,7 @@ LINK_SECONDS = 3600
 
 
 class LinkLabel(Struct, frozen=True):
-    """What the bytes behind a link are called; both parts may be empty."""
+    """Media type and name of the bytes behind a link; both may be empty."""
 
     media_type: str = ""
     name: str = ""
@@ -28,7 +28,7 @@ BARE = LinkLabel()
 
 
 class Links:
-    """Signs links, and knows its own."""
+    """Signs links, and verifies them."""
 
     def __init__(self, key: bytes, clock: Clock, seconds: int = LINK_SECONDS) -> None:
         """Sign links with a key derived from `key`; they work for a number of seconds."""
@@ -45,10 +45,10 @@ class Links:
         return links
 
     def to(self, blob_id: BlobId, ends: Moment | None = None, label: LinkLabel = BARE) -> str:
-        """Return a link to the bytes, which works until a moment, or as long as links do."""
+        """Return a link that works until a moment, by default for the configured time."""
         until = str((self.end() if ends is None else ends) // 1000)
-        said = {"exp": until, "type": label.media_type, "name": label.name}
-        signed = said | {"sig": self._signed(blob_id, until, label)}
+        fields = {"exp": until, "type": label.media_type, "name": label.name}
+        signed = fields | {"sig": self._signed(blob_id, until, label)}
         query = urlencode({key: text for key, text in signed.items() if text}, errors="replace")
         return f"{self.root}/api/blobs/{blob_id}?{query}"
 
@@ -59,16 +59,16 @@ class Links:
         return self.to(stored.blob_id, label=LinkLabel(stored.mime_type, stored.name or ""))
 
     def end(self) -> Moment:
-        """Return until when a link works that is made now."""
+        """Return when a link that is made now expires."""
         return Moment((self._clock.now() // 1000 + self._seconds) * 1000)
 
     def check(self, blob_id: str, until: str, signature: str, label: LinkLabel = BARE) -> None:
-        """Raise LinkExpired unless the link is one of ours and its time is not over."""
+        """Raise LinkExpired unless the signature is valid and the link has not expired."""
         right = self._signed(blob_id, until, label).encode()
         if not hmac.compare_digest(right, signature.encode("utf-8", "surrogatepass")):
-            raise LinkExpired("the signature of this link is not right; get a new link")
+            raise LinkExpired("the signature of this link is invalid; get a new link")
         if not until.isdecimal() or int(until) * 1000 <= self._clock.now():
-            raise LinkExpired("the time of this link is over; get a new one")
+            raise LinkExpired("this link has expired; get a new one")
 
     def _signed(self, blob_id: str, until: str, label: LinkLabel) -> str:
         text = f"{blob_id}.{until}"
@@ -78,5 +78,5 @@ class Links:
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes that stand for a text in an address."""
+    """Return the bytes of a text as a URL encodes them."""
     return text.encode("utf-8", "replace")

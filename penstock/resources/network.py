@@ -1,4 +1,4 @@
-"""One exchange with another server, at an address that was checked, within bounds."""
+"""One request to another server, at an address that was checked, with bounded sizes."""
 
 import asyncio
 import socket
@@ -35,7 +35,7 @@ _PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate"
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
-    """A request as it goes over the line."""
+    """A request as it is sent."""
 
     method: str
     url: str
@@ -69,14 +69,14 @@ async def exchange(
 
 
 async def ask_dns(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, as this machine's resolver knows them."""
+    """Return the addresses of a host, from the resolver of this machine."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(each[4][0]) for each in found]
 
 
 class _Checked:
-    """Connects to addresses that were checked, whatever DNS says now."""
+    """Connects only to the checked addresses, whatever DNS returns now."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
@@ -109,7 +109,7 @@ def _headers(response: Response, place: Endpoint) -> dict[str, str]:
 async def _body(
     response: Response, sent: WireRequest, headers: Mapping[str, str], most: int
 ) -> bytes:
-    """Return the body, unpacked as it comes, so that no more than the cap is ever held."""
+    """Return the body, decompressed piece by piece: memory never exceeds the limit."""
     if sent.method == "HEAD" or response.status in _BODILESS:
         return b""
     packing = headers.get("content-encoding", "identity").strip().lower()
@@ -124,7 +124,7 @@ async def _body(
 
 
 class _Plain:
-    """Bytes as they come."""
+    """Bytes without compression."""
 
     def take(self, piece: bytes, most: int) -> bytes:
         """Return what the piece holds."""
@@ -132,7 +132,7 @@ class _Plain:
 
 
 class _Unpacked:
-    """Bytes that were packed; a piece may hold a thousand times its size."""
+    """Compressed bytes; a piece can decompress to a thousand times its size."""
 
     def __init__(self, packing: str) -> None:
         self._packing = packing
@@ -144,7 +144,7 @@ class _Unpacked:
         try:
             return self._inner.decompress(piece, most)
         except zlib.error as error:
-            if self._is_first and self._packing == "deflate":  # some servers leave the frame out
+            if self._is_first and self._packing == "deflate":  # some servers omit the zlib header
                 self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
                 self._packing = "raw"
                 return self.take(piece, most)
@@ -154,9 +154,9 @@ class _Unpacked:
 
 
 def _failure(place: Endpoint, error: Exception) -> UpstreamUnavailable | OutputTooLarge:
-    said = str(error) or type(error).__name__
-    if "Receive buffer too long" in said:
+    message = str(error) or type(error).__name__
+    if "Receive buffer too long" in message:
         return OutputTooLarge(f"{place} sent more headers than are read")
     was_sent = not isinstance(error, ConnectError | ConnectTimeout)
     details = {"sent": True} if was_sent else None
-    return UpstreamUnavailable(f"{place} did not answer: {said}", details=details)
+    return UpstreamUnavailable(f"{place} did not answer: {message}", details=details)

@@ -32,7 +32,7 @@ def test_a_link_ends() -> None:
     clock.advance(9.9)
     links.check(*parts(link))
     clock.advance(0.1)
-    with pytest.raises(LinkExpired, match="the time of this link is over"):
+    with pytest.raises(LinkExpired, match="this link has expired"):
         links.check(*parts(link))
 
 

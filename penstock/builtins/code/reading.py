@@ -40,9 +40,9 @@ def of_project(
     idempotent: bool = False,
     look: Look,
 ) -> Callable[[Act], BuiltIn]:
-    """Return a decorator that makes a tool of a coroutine on the project's folder.
+    """Return a decorator that makes a coroutine a tool for the project's folder.
 
-    `look` refuses what the coroutine refuses of an input, without doing anything.
+    `look` checks an input before the call: it raises what the coroutine would raise.
     """
     effect = Effect.READ if permission == READ else Effect.WRITE
 
@@ -62,7 +62,7 @@ def of_project(
 
 
 def look_below(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
-    """Raise NotPermitted for a place in which the agent's patterns allow no reading."""
+    """Raise NotPermitted for a folder in which the agent may read nothing."""
     files.start(input.get("path", "."))
 
 
@@ -87,10 +87,10 @@ class FilePart(Struct, frozen=True, kw_only=True):
 
 
 def _file(input: Json, files: ProjectFiles) -> ProjectPath:
-    named = [input[name] for name in ("path", "file_path") if name in input]
-    if len(named) != 1:
+    paths = [input[name] for name in ("path", "file_path") if name in input]
+    if len(paths) != 1:
         raise invalid("read", [Problem("/path", "is required, once: as path or as file_path")])
-    return files.readable(named[0])
+    return files.readable(paths[0])
 
 
 def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
@@ -100,7 +100,7 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
 @offered_without("file_path", instead="path")
 @of_project(
     "Read a UTF-8 text file of the project: at most 2,000 lines or 50 KB at once, from the line "
-    "offset. What is cut ends with a line that says where to go on.",
+    "offset. A cut text ends with a line that says where to continue.",
     {
         "path?": PATH,
         "file_path?": {**PATH, "description": "The same as path"},
@@ -119,8 +119,8 @@ async def read(input: Json, invocation: Invocation) -> Any:
 
 
 @of_project(
-    "List what stands in a folder of the project, by name; folders end with /. What may not be "
-    "read is left out.",
+    "List the entries of a folder of the project, by name; folders end with /. Entries that you "
+    "may not read are omitted.",
     {"path?": FOLDER, "limit?": whole(1, 10_000, "How many names")},
     look=look_below,
 )
@@ -164,7 +164,7 @@ def read_part(file: BinaryIO, first: int, most: int) -> FilePart:
 
 
 def _line(file: BinaryIO) -> tuple[bytes, int]:
-    """Return the next line, or as much of it as can be shown, and its size."""
+    """Return the next line, cut to what can be shown, and its size."""
     line = piece = file.readline(_PIECE)
     size = len(piece)
     while piece and not piece.endswith(b"\n"):
@@ -198,12 +198,12 @@ def _text(part: FilePart, path: ProjectPath) -> str:
         raise not_utf8(path.named, error) from None
     if part.last == part.total and not part.whole_line:
         return text
-    said = f"lines {part.first}-{part.last} of {part.total}"
+    note = f"lines {part.first}-{part.last} of {part.total}"
     if part.whole_line:
-        said += f"; line {part.last} has {part.whole_line} bytes and is cut"
+        note += f"; line {part.last} has {part.whole_line} bytes and is cut"
     if part.last < part.total:
-        said += f"; go on with offset {part.last + 1}"
-    return f"{text.removesuffix(chr(10))}\n[{said}]"
+        note += f"; go on with offset {part.last + 1}"
+    return f"{text.removesuffix(chr(10))}\n[{note}]"
 
 
 def _listed(files: ProjectFiles, named: str, limit: int) -> str:

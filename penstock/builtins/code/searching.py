@@ -43,7 +43,7 @@ class SearchedFiles(Struct, frozen=True, kw_only=True):
 
 @of_project(
     "Search lines of the project's text files with a regular expression: `path:line: text`, and "
-    "around them `path-line- text` with context. What .gitignore leaves out is not searched.",
+    "around them `path-line- text` with context. Files that .gitignore excludes are not searched.",
     {
         "pattern": {**_PATTERN, "description": "A regular expression (Python's), for one line"},
         "path?": FOLDER,
@@ -80,7 +80,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
 
 @of_project(
     "Find files of the project by a pattern: *.py fits names at any depth, src/**/*.ts fits paths "
-    "from where the search begins. What .gitignore leaves out is not found.",
+    "from where the search begins. Files that .gitignore excludes are not found.",
     {"pattern": _PATTERN, "path?": FOLDER, "limit?": whole(1, 10_000, "How many paths")},
     look=look_below,
 )

@@ -32,8 +32,8 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
 
 
 @of_project(
-    "Write a UTF-8 text file of the project, whole: at most 1 MiB. One that is there is "
-    "overwritten; folders above it are made.",
+    "Write a UTF-8 text file of the project, whole: at most 1 MiB. An existing file is "
+    "overwritten; missing folders are created.",
     {"path": PATH, "content": TEXT},
     permission=WRITE,
     idempotent=True,
@@ -49,8 +49,8 @@ async def write(input: Json, invocation: Invocation) -> Any:
 
 
 @of_project(
-    "Replace a text in a file of the project. oldText has to stand there exactly once, blanks and "
-    "line ends included, or replaceAll is true; otherwise nothing is changed.",
+    "Replace a text in a file of the project. The file must contain oldText exactly once, with its "
+    "blanks and line ends, or replaceAll is true; otherwise nothing is changed.",
     {
         "path": PATH,
         "oldText": {"type": "string", "minLength": 1},

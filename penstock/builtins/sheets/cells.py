@@ -17,7 +17,7 @@ _SHEET = re.compile(r"(?:'((?:[^']|'')+)'|([^'!:\s]+))!(.+)")
 
 
 class Cell(Struct, frozen=True, order=True):
-    """A place in a sheet, both counted from 1."""
+    """A cell of a sheet; row and column count from 1."""
 
     row: int
     column: int
@@ -28,7 +28,7 @@ class Cell(Struct, frozen=True, order=True):
 
 
 class Area(Struct, frozen=True):
-    """A rectangle of cells, perhaps on a sheet that is named."""
+    """A rectangle of cells, optionally with the name of its sheet."""
 
     first: Cell
     last: Cell
@@ -36,17 +36,17 @@ class Area(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.last.row - self.first.row + 1
 
     @property
     def columns(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return self.last.column - self.first.column + 1
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return self.rows * self.columns
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def read_cell(text: str) -> Cell:
 
 
 def read_area(text: str) -> Area:
-    """Return the cells of a range such as `'My sheet'!A1:C5`; a reversed one is put right."""
+    """Return the cells of a range such as `'My sheet'!A1:C5`; reversed corners are swapped."""
     sheet, cells = None, text.strip()
     if found := _SHEET.fullmatch(cells):
         sheet, cells = (found[1] or found[2]).replace("''", "'"), found[3]
@@ -107,12 +107,12 @@ def read_column(text: str) -> int:
     return number(text)
 
 
-def _bad(found: str, wanted: str) -> ToolFailed:
-    return tool_failure("bad_range", f"wanted {wanted}, found {found!r:.100}")
+def _bad(text: str, expected: str) -> ToolFailed:
+    return tool_failure("bad_range", f"expected {expected}, found {text!r:.100}")
 
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of a workbook that is read or looked at."""
+"""Largest workbook that is read."""
 PREVIEW_ROWS, PREVIEW_COLUMNS = 10, 20
 MOST_READ = 50_000
 MOST_CREATED = 100_000
@@ -126,7 +126,7 @@ def assignments_of(cell: Json) -> Json:
 
 
 def check_size(area: Area) -> None:
-    """Raise ToolFailed for more cells than are read at once."""
+    """Raise ToolFailed if an area has too many cells for one call."""
     if area.size > MOST_READ:
         raise tool_failure(
             "too_large", f"at most {MOST_READ} cells are read at once, {area} has {area.size}"
@@ -134,7 +134,7 @@ def check_size(area: Area) -> None:
 
 
 def check_values(values: list[list[Any]], *, most_columns: int | None = None) -> None:
-    """Raise ToolFailed for more cells than a new file may have."""
+    """Raise ToolFailed if a new file would have too many cells."""
     columns = max(map(len, values), default=0)
     cells = len(values) * columns
     if cells > MOST_CREATED or columns > (most_columns or columns):

@@ -40,7 +40,7 @@ ASSIGNMENTS = assignments_of(CELL)
 
 
 class CsvText:
-    """The rows of a csv file (RFC 4180, comma, UTF-8); what is not changed stays as it was."""
+    """The rows of a csv file (RFC 4180, comma, UTF-8); unchanged rows keep their text."""
 
     __slots__ = ("_changed", "_end", "_raw", "rows")
 
@@ -49,22 +49,22 @@ class CsvText:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise tool_failure(
-                "not_text", f"the file is not UTF-8: byte {error.start} is no part of it"
+                "not_text", f"the file is not UTF-8: byte {error.start} is invalid"
             ) from None
         lines = StringIO(text, newline="").readlines()
         self._end = (_end_of(lines[0]) if lines else "") or "\r\n"
-        """How a row ends that is new."""
+        """The line end of new rows."""
         self.rows: list[list[str]] = []
         """The texts of the cells."""
         self._raw: list[str] = []
-        """The rows as they stand in the file, with their ends."""
+        """The rows as text, with their line ends."""
         self._changed: set[int] = set()
-        """The numbers of those that are written anew."""
+        """The numbers of the changed rows."""
         self._read(lines)
 
     @property
     def columns(self) -> int:
-        """How many cells the longest row has."""
+        """The number of cells in the longest row."""
         return max(map(len, self.rows), default=0)
 
     def values(self, area: Area) -> list[list[str | None]]:
@@ -145,8 +145,8 @@ async def csv_inspect(input: Json, invocation: Invocation) -> Any:
 
 
 @builtin(
-    "Read a range of a csv file, such as A1:C5, at most 50,000 cells: the texts as they stand, "
-    "null where there is no cell.",
+    "Read a range of a csv file, such as A1:C5, at most 50,000 cells: their texts, and null where "
+    "there is no cell.",
     {"path": URI, "range": RANGE},
     effect=Effect.READ,
 )
@@ -220,21 +220,21 @@ def _place(input: Json, invocation: Invocation) -> FilePath:
 
 
 def written(values: Sequence[Sequence[Any]]) -> bytes:
-    """Return a new file with these values; short rows are filled up."""
+    """Return a new file with these values; short rows are padded."""
     columns = max(map(len, values), default=0)
     texts = [[*map(text_of, row), *[""] * (columns - len(row))] for row in values]
     return encoded("".join(f"{line_of(row)}\r\n" for row in texts))
 
 
 def line_of(row: Sequence[str]) -> str:
-    """Return a row as it stands in a file, without its end."""
+    """Return the text of a row, without its line end."""
     line = StringIO()
     csv.writer(line, lineterminator="\r\n").writerow(row)
     return line.getvalue().removesuffix("\r\n")
 
 
 def text_of(value: Any) -> str:
-    """Return a value as a cell has it."""
+    """Return the text of a value in a cell."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else compact(value)
@@ -246,7 +246,7 @@ def text_of(value: Any) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """Return the bytes of a file, unless they are too many."""
+    """Return the bytes of a file. Raises ToolFailed if they are too many."""
     try:
         content = text.encode()
     except UnicodeEncodeError:
@@ -259,7 +259,7 @@ def encoded(text: str) -> bytes:
 
 
 def too_large() -> ToolFailed:
-    """Return the failure of a file that may not be."""
+    """Return the error for a file that is too large."""
     return tool_failure(
         "too_large", f"a csv file has at most {MOST_BYTES} bytes, this would have more"
     )

@@ -40,17 +40,17 @@ Edit = Callable[["Edits", Json], dict[str, Any]]
 
 
 class Edits:
-    """A workbook on its way to a new save, and what was changed so far."""
+    """A workbook that is being changed."""
 
     def __init__(self, content: bytes, sheet: str | None) -> None:
         self.book = ExcelFile(content)
         self.usual = self.book.sheet(sheet).title
-        """The sheet of what names none."""
+        """The default sheet."""
         self.touched: list[str] = []
-        """Sheets that were changed, in the order of that."""
+        """The changed sheets, in the order of their first change."""
 
     def touch(self, name: str | None = None) -> Worksheet:
-        """Return a sheet that is changed now."""
+        """Return a sheet that is about to change."""
         sheet = self.find(name)
         if sheet.title not in self.touched:
             self.touched.append(sheet.title)
@@ -60,17 +60,17 @@ class Edits:
         """Return a sheet. Raises ToolFailed `no_such_sheet`."""
         return self.book.sheet(name or self.usual)
 
-    def operate(self, wanted: Sequence[Json]) -> dict[str, Any]:
-        """Put rows and columns in and take them out, in order."""
-        operations = [Operation(**each) for each in wanted]
+    def operate(self, operations: Sequence[Json]) -> dict[str, Any]:
+        """Insert and delete rows and columns, in order."""
+        parsed = [Operation(**operation) for operation in operations]
         sheet = self.touch()
-        for each in operations:
-            apply(sheet, each)
-        stale = [*stale_formulas(self.book.sheets, self.usual, operations)][:MOST_STALE]
+        for operation in parsed:
+            apply(sheet, operation)
+        stale = [*stale_formulas(self.book.sheets, self.usual, parsed)][:MOST_STALE]
         self.book = self.book.reopened()
         made = {
-            "applied_count": len(operations),
-            "applied_operations": [self._said(each) for each in operations],
+            "applied_count": len(parsed),
+            "applied_operations": [self._shown(each) for each in parsed],
         }
         return {**made, "stale_formulas": stale} if stale else made
 
@@ -84,17 +84,17 @@ class Edits:
         return count
 
     def copy_style(self, source: str, targets: Iterable[str]) -> list[dict[str, Any]]:
-        """Give cells the looks of another."""
+        """Copy the style of a cell to other cells."""
         name, cell = self._cell(source)
         model = at(self.find(name), cell)
         return [self._styled(each, lambda target: copy_style(model, target)) for each in targets]
 
     def clear_style(self, targets: Iterable[str]) -> list[dict[str, Any]]:
-        """Give cells the looks of new ones."""
+        """Reset the style of cells."""
         return [self._styled(each, clear_style) for each in targets]
 
     def copy_row(self, source: Json, targets: Iterable[int]) -> list[dict[str, Any]]:
-        """Give rows the looks of another."""
+        """Copy style, height and merges of a row to other rows."""
         sheet, copied = self.touch(), []
         for row in targets:
             merged = copy_row(self.find(source.get("sheet")), source["row"], sheet, row)
@@ -102,7 +102,7 @@ class Edits:
         return copied
 
     def copy_column(self, source: Json, targets: Iterable[str]) -> list[dict[str, Any]]:
-        """Give columns the looks of another."""
+        """Copy style, width and merges of a column to other columns."""
         sheet, copied = self.touch(), []
         column = read_column(source["column"])
         for name in targets:
@@ -112,7 +112,7 @@ class Edits:
         return copied
 
     def fit(self, rows: Iterable[int]) -> list[dict[str, Any]]:
-        """Make rows as high as their texts want."""
+        """Make rows as high as their texts need."""
         sheet, fitted = self.touch(), []
         for row in rows:
             fit_row(sheet, row)
@@ -134,15 +134,15 @@ class Edits:
         style(at(self.touch(sheet), cell))
         return {"cell": str(cell), "sheet": sheet}
 
-    def _said(self, operation: Operation) -> dict[str, Any]:
-        said = {**asdict(operation), "sheet": self.usual}
-        return said if operation.is_rows else {**said, "column": letters(operation.index)}
+    def _shown(self, operation: Operation) -> dict[str, Any]:
+        shown = {**asdict(operation), "sheet": self.usual}
+        return shown if operation.is_rows else {**shown, "column": letters(operation.index)}
 
 
 def edit(content: bytes, tool_id: str, input: Json) -> tuple[dict[str, Any], bytes]:
-    """Do what a tool does to a workbook; returns its output and the new file.
+    """Change a workbook as a tool does; returns its output and the new file.
 
-    What the new file has not any more stands in the output, whatever was changed.
+    The output lists what the new file has lost, whatever was changed.
     """
     edits = Edits(content, input.get("sheet"))
     made = _EDITS[tool_id](edits, input)
@@ -191,7 +191,7 @@ def _auto_fit_row(edits: Edits, input: Json) -> dict[str, Any]:
 
 
 def _apply_changes(edits: Edits, input: Json) -> dict[str, Any]:
-    """Do all that is wanted, in the one order there is."""
+    """Make all changes of an input, in a fixed order."""
     nothing: dict[str, Any] = {"applied_count": 0, "applied_operations": []}
     wanted = input.get("operations")
     structure = edits.operate(wanted) if wanted else nothing
@@ -254,9 +254,9 @@ _EDITS: dict[str, Edit] = {
 
 
 def inspect(content: bytes) -> dict[str, Any]:
-    """Return what sheets there are, each with its size and its beginning.
+    """Return the sheets, each with its size and its first cells.
 
-    And what any edit would lose, so that people can be asked before.
+    Also what any edit would lose, so that a person can be asked before.
     """
     book = ExcelFile(content)
     lost = not_kept(content, book.save)
@@ -268,10 +268,10 @@ def _sheets(book: ExcelFile) -> list[dict[str, Any]]:
     shown = {each.title: book.shown(each, PREVIEW_ROWS, PREVIEW_COLUMNS) for each in book.sheets}
     areas = [(title, area) for title, area in shown.items() if area]
     previews = dict(zip([title for title, _ in areas], book.values(areas), strict=True))
-    found = []
+    listed = []
     for sheet in book.sheets:
         columns, rows = sizes_of(sheet)
-        found.append(
+        listed.append(
             {
                 "name": sheet.title,
                 "rows": rows,
@@ -280,7 +280,7 @@ def _sheets(book: ExcelFile) -> list[dict[str, Any]]:
                 "preview_range": str(shown[sheet.title] or ""),
             }
         )
-    return found
+    return listed
 
 
 def read(content: bytes, area: Area, sheet: str | None) -> tuple[str, list[list[Any]]]:

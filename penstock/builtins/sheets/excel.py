@@ -1,4 +1,4 @@
-"""Excel workbooks of the workspace: looked at, read, made and changed."""
+"""Tools for Excel workbooks of the workspace: inspect, read, create and edit them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -57,8 +57,8 @@ _EXTRA = "sheets"
 
 
 @builtin(
-    "List the sheets of an Excel file, each with its size and its beginning; not_kept_by_edits, if "
-    "it is there, is what any change of the file would lose.",
+    "List the sheets of an Excel file, each with its size and its first cells; not_kept_by_edits, "
+    "if present, lists what any change of the file would lose.",
     {"path": URI},
     effect=Effect.READ,
 )
@@ -113,7 +113,7 @@ async def excel_create(input: Json, invocation: Invocation) -> Any:
 
 
 async def change_book(input: Json, invocation: Invocation) -> Any:
-    """Change a workbook as the tool does that is called; one that fails leaves it as it was."""
+    """Change a workbook as the called tool does; a failure leaves it unchanged."""
     path = _place(input, invocation)
     if invocation.spec.tool_id == "excel_apply_changes" and not any(map(input.get, CHANGES)):
         problem = Problem("", f"at least one of {', '.join(CHANGES)} is needed")
@@ -126,7 +126,7 @@ async def change_book(input: Json, invocation: Invocation) -> Any:
 
 
 async def _with_book(verb: str, content: bytes, invocation: Invocation, *given: Any) -> Any:
-    """Do something with a workbook in a thread; what reads workbooks is loaded there."""
+    """Run a verb of `edits.VERBS` in a thread, where openpyxl is loaded, too."""
     return await invocation.inside.threads.run(partial(_do, verb, content, *given))
 
 
@@ -165,12 +165,12 @@ TOOLS = (
     ),
     _changing(
         "excel_copy_cell_style",
-        "Give cells of an Excel file the looks of another cell; values stay.",
+        "Copy the style of a cell of an Excel file to other cells; values stay.",
         {"source_cell": CELL, "target_cells": CELLS},
     ),
     _changing(
         "excel_clear_cell_style",
-        "Take the looks of cells of an Excel file away; values stay.",
+        "Reset the style of cells of an Excel file; values stay.",
         {"cells": CELLS},
     ),
     _changing(
@@ -187,13 +187,13 @@ TOOLS = (
     ),
     _changing(
         "excel_edit_structure",
-        "Insert and delete rows and columns of an Excel file, in order. Formulas stay as they are "
-        "written: those that point at what moved are listed in stale_formulas.",
+        "Insert and delete rows and columns of an Excel file, in order. Formulas stay unchanged: "
+        "those that refer to moved cells are listed in stale_formulas.",
         {"operations": OPERATIONS},
     ),
     _changing(
         "excel_auto_fit_row",
-        "Make a row of an Excel file as high as its texts want; it never gets lower.",
+        "Make a row of an Excel file as high as its texts need; it never gets lower.",
         {"row": ROW},
     ),
     _changing(

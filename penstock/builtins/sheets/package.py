@@ -22,9 +22,9 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 MOST_UNPACKED = 128 * 1024 * 1024
 MOST_PARTS = 10_000
 MOST_ELEMENTS = 2_000_000
-"""Elements and attributes: what is read of them takes memory many times their size."""
+"""Elements and attributes: openpyxl needs many times their size in memory."""
 MOST_AREA = 1_000_000
-"""Cells of all that is merged, linked or commented on: each becomes an object."""
+"""Cells in merged, linked and commented ranges: each becomes an object."""
 _MOST_DEPTH = 64
 _BROKEN = (BadZipFile, EOFError, OSError, RuntimeError, StructError, zlib.error)
 _AREAS = {"mergeCell", "hyperlink", "table", "comment"}
@@ -33,7 +33,7 @@ _UNREAD = (".vml", ".bin", ".png", ".jpeg", ".jpg", ".gif", ".emf", ".wmf")
 
 
 class PartCounts:
-    """What is counted in the parts of one file."""
+    """Counts over all parts of one file."""
 
     def __init__(self) -> None:
         self.formulas = 0
@@ -42,7 +42,7 @@ class PartCounts:
         self._depth = 0
 
     def count(self, part: bytes) -> None:
-        """Count what one part holds. Raises ToolFailed and ExpatError."""
+        """Count the elements and areas of one part. Raises ToolFailed and ExpatError."""
         self._depth = 0
         parser = expat.ParserCreate(namespace_separator="\n")
         parser.StartDoctypeDeclHandler = self._refuse
@@ -75,7 +75,7 @@ class PartCounts:
 
 
 def take_census(content: bytes) -> PartCounts:
-    """Return what was counted in an Excel file. Raises ToolFailed for one that is not read."""
+    """Return the counts of an Excel file. Raises ToolFailed for a file that is refused."""
     census = PartCounts()
     if content.count(b"PK\1\2") > 10 * MOST_PARTS:
         raise too_large("it has too many parts")
@@ -98,17 +98,17 @@ def take_census(content: bytes) -> PartCounts:
     except ToolFailed as error:
         if (error.details or {}).get("reason") != "bad_range":
             raise
-        raise bad_format(f"it names cells that there are not: {error}") from error
+        raise bad_format(f"it names cells that do not exist: {error}") from error
     return census
 
 
 def bad_format(message: str) -> ToolFailed:
-    """Return the failure of a file that is not what its name says."""
+    """Return the error for a file that is not a valid workbook."""
     return tool_failure("bad_format", f"the workbook cannot be used: {message}")
 
 
 def too_large(message: str) -> ToolFailed:
-    """Return the failure of a file that is too much."""
+    """Return the error for a workbook that is too large."""
     return tool_failure("too_large", f"the workbook cannot be used: {message}")
 
 
@@ -124,13 +124,13 @@ _KINDS = {
     "threaded comment": re.compile(r"xl/threadedComments/\w+\.xml"),
     "query": re.compile(r"xl/(?:queryTables|connections)\b.*\.xml"),
 }
-"""What people call the parts of a file, by their names in it."""
+"""Kinds of parts, by their names in the package."""
 _DRAWING = re.compile(r"xl/drawings/[^/]+\.xml")
 _SHAPE = re.compile(rb"<(?:\w+:)?(?:sp|cxnSp)[\s>]")
 
 
 def not_kept(before: bytes, save: Callable[[], bytes]) -> list[str]:
-    """Return what a file has and its next save has not, such as `2 pictures`."""
+    """Return what the next save of a file loses, such as `2 pictures`."""
     had = _parts(before)
     if not had:
         return []
@@ -139,7 +139,7 @@ def not_kept(before: bytes, save: Callable[[], bytes]) -> list[str]:
 
 
 def _parts(content: bytes) -> Counter[str]:
-    """Count the parts of a file that was looked through before."""
+    """Count the parts of a file that `take_census` has accepted."""
     found: Counter[str] = Counter()
     with ZipFile(BytesIO(content)) as package:
         for name in package.namelist():

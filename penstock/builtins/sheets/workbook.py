@@ -1,4 +1,4 @@
-"""A workbook in memory: its sheets, the values of its cells, and the bytes it is saved as."""
+"""A workbook in memory: its sheets, the values of its cells, and its bytes."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ _BROKEN = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError),
     *(SyntaxError, TypeError, ValueError),
 )
-"""What openpyxl raises for files that are not as they should be."""
+"""The errors that openpyxl raises for malformed files."""
 
 
 class ExcelFile:
-    """One workbook, to be looked at or changed."""
+    """One workbook, for reading and changing."""
 
     def __init__(self, content: bytes) -> None:
         census = take_census(content)
@@ -43,7 +43,7 @@ class ExcelFile:
         return list(self._book.worksheets)
 
     def sheet(self, name: str | None) -> Worksheet:
-        """Return a sheet, without a name the first. Raises ToolFailed `no_such_sheet`."""
+        """Return a sheet; None is the first one. Raises ToolFailed `no_such_sheet`."""
         names = [each.title for each in self.sheets]
         if name is None and names:
             return self.sheets[0]
@@ -53,7 +53,7 @@ class ExcelFile:
         return self.sheets[names.index(name)]
 
     def values(self, areas: Iterable[tuple[str, Area]]) -> list[list[list[Any]]]:
-        """Return the values in areas of sheets: of formulas the last one, else their text."""
+        """Return the values in areas of sheets; for a formula its last value, or else its text."""
         known = _loaded(self._content, data_only=True) if self._has_formulas else self._book
         return [
             [
@@ -66,7 +66,7 @@ class ExcelFile:
         ]
 
     def shown(self, sheet: Worksheet, rows: int, columns: int) -> Area | None:
-        """Return the first cells of a sheet, at most so many."""
+        """Return the area of the first rows and columns, at most so many."""
         wide, high = sizes_of(sheet)
         return whole_area(min(high, rows), min(wide, columns))
 
@@ -75,7 +75,7 @@ class ExcelFile:
         return _saved(self._book)
 
     def reopened(self) -> "ExcelFile":
-        """Return the workbook as whoever opens it next has it."""
+        """Save and load the workbook: changes that openpyxl makes only then become visible."""
         return ExcelFile(self.save())
 
 
@@ -95,29 +95,28 @@ def put(sheet: Worksheet, cell: Cell, value: Any) -> None:
     """Write a value; None clears. The style stays."""
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         raise tool_failure(
-            "too_large", f"{cell} would have {len(value)} characters, at most {LONGEST_TEXT} may be"
+            "too_large",
+            f"{cell} would have {len(value)} characters; at most {LONGEST_TEXT} are allowed",
         )
     found = sheet.cell(cell.row, cell.column)
     if isinstance(found, MergedCell):
-        raise tool_failure(
-            "merge_overlap", f"{cell} lies hidden under merged cells of {sheet.title!r}"
-        )
+        raise tool_failure("merge_overlap", f"{cell} is covered by merged cells of {sheet.title!r}")
     try:
         found.value = value
     except (IllegalCharacterError, UnicodeEncodeError):
         raise tool_failure(
-            "not_text", f"{cell} would hold characters that no workbook holds"
+            "not_text", f"{cell} would contain characters that a workbook cannot store"
         ) from None
 
 
 def at(sheet: Worksheet, cell: Cell) -> BookCell | MergedCell:
-    """Return a cell, to change how it looks."""
+    """Return a cell, for a change of its style."""
     return sheet.cell(cell.row, cell.column)
 
 
 def cells_of(sheet: Worksheet) -> Mapping[tuple[int, int], BookCell | MergedCell]:
-    """Return the cells that there are, by row and column, and make none."""
-    cells: Mapping[tuple[int, int], BookCell | MergedCell] = sheet._cells  # noqa: SLF001  every public way makes those that are not there: billions, of a sparse sheet
+    """Return the existing cells by row and column, without creating any."""
+    cells: Mapping[tuple[int, int], BookCell | MergedCell] = sheet._cells  # noqa: SLF001  every public way creates the missing cells: billions, in a sparse sheet
     return cells
 
 
@@ -157,7 +156,7 @@ def value_of(last: Any, text: Any) -> Any:
 
 
 def _number(value: float) -> Any:
-    """Return a number that JSON has, else its text."""
+    """Return a number as JSON, or as text if JSON has none."""
     if isinstance(value, int) and abs(value) <= SAFE_INTEGER:
         return value
     try:
@@ -178,7 +177,7 @@ def _rows(sheet: Worksheet, area: Area) -> list[tuple[Any, ...]]:
 
 
 def _duration(value: timedelta) -> str:
-    """Return a length of time as ISO 8601 has it."""
+    """Return a duration in ISO 8601."""
     seconds = value.total_seconds()
     sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
     hours, rest = divmod(seconds, 3600)

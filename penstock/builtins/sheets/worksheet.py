@@ -43,16 +43,16 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def is_rows(self) -> bool:
-        """Whether it is about rows."""
+        """Whether it changes rows, not columns."""
         return self.kind.endswith("rows")
 
     @property
     def is_insertion(self) -> bool:
-        """Whether something is put in."""
+        """Whether it is an insertion."""
         return self.kind.startswith("insert")
 
     def moved(self, place: int) -> int | None:
-        """Return where a row or column stands afterwards; None if it is gone."""
+        """Return the new number of a row or column; None if it was deleted."""
         if place < self.index:
             return place
         if self.is_insertion:
@@ -61,7 +61,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 def apply(sheet: Worksheet, operation: Operation) -> None:
-    """Do one operation: cells, merges and sizes move, formulas stay as they are written."""
+    """Apply one operation: cells, merges and sizes move, formulas stay unchanged."""
     _check(sheet, operation)
     merged = {each.coord: _changed(each, operation) for each in sheet.merged_cells.ranges}
     merged = {old: new for old, new in merged.items() if new is None or new.coord != old}
@@ -80,7 +80,7 @@ def apply(sheet: Worksheet, operation: Operation) -> None:
 def stale_formulas(
     sheets: Iterable[Worksheet], changed: str, operations: Iterable[Operation]
 ) -> Iterator[str]:
-    """Yield the cells whose formulas point at what was moved, each with its sheet."""
+    """Yield the cells whose formulas refer to moved cells, each with its sheet."""
     done = list(operations)
     for sheet in sheets:
         formulas = {at: each for at, each in cells_of(sheet).items() if each.data_type == "f"}
@@ -113,7 +113,7 @@ def _check(sheet: Worksheet, operation: Operation) -> None:
 
 
 def _changed(merged: CellRange, operation: Operation) -> CellRange | None:
-    """Return what is merged afterwards; None if nothing of it is left."""
+    """Return a merged range after the operation; None if nothing of it is left."""
     low, high = (
         (merged.min_row, merged.max_row) if operation.is_rows else (merged.min_col, merged.max_col)
     )
@@ -133,7 +133,7 @@ def _area(merged: CellRange) -> int:
 
 
 def _sizes(sheet: Worksheet, operation: Operation) -> dict[int, float]:
-    """Return the heights or widths that somebody set, and forget them."""
+    """Remove the explicit heights or widths, and return them."""
     found: dict[int, float] = {}
     if operation.is_rows:
         for row, each in sheet.row_dimensions.items():
@@ -192,13 +192,13 @@ Styled = BookCell | MergedCell
 
 
 def copy_style(source: Styled, target: Styled) -> None:
-    """Give a cell the looks of another, not its value."""
+    """Copy the style of a cell, not its value."""
     for name in _LOOKS:
         setattr(target, name, copy(getattr(source, name)))
 
 
 def clear_style(cell: Styled) -> None:
-    """Give a cell the looks of a new one."""
+    """Reset the style of a cell."""
     cell.font = copy(DEFAULT_FONT)
     cell.fill = PatternFill()
     cell.border = Border()
@@ -208,7 +208,7 @@ def clear_style(cell: Styled) -> None:
 
 
 def copy_row(source: Worksheet, row: int, target: Worksheet, to: int) -> list[str]:
-    """Give a row the looks of another; returns the ranges that are merged in it."""
+    """Copy style, height and merges of a row; returns the merged ranges."""
     merges = [_moved(each, to - row, 0) for each in _merges(source) if _is_row(each, row)]
     _merge(target, merges)
     for column in sorted(used_columns(source, row) | used_columns(target, to)):
@@ -219,7 +219,7 @@ def copy_row(source: Worksheet, row: int, target: Worksheet, to: int) -> list[st
 
 
 def copy_column(source: Worksheet, column: int, target: Worksheet, to: int) -> list[str]:
-    """Give a column the looks of another; returns the ranges that are merged in it."""
+    """Copy style, width and merges of a column; returns the merged ranges."""
     merges = [_moved(each, 0, to - column) for each in _merges(source) if _is_column(each, column)]
     _merge(target, merges)
     for row in sorted(used_rows(source, column) | used_rows(target, to)):
@@ -232,7 +232,7 @@ def copy_column(source: Worksheet, column: int, target: Worksheet, to: int) -> l
 
 
 def fit_row(sheet: Worksheet, row: int) -> None:
-    """Make a row as high as its texts want; it never gets lower."""
+    """Make a row as high as its texts need; it never gets lower."""
     lines = [_height(sheet, cell) for cell in sheet[row] if isinstance(cell, BookCell)]
     wanted = max(lines, default=USUAL_HEIGHT)
     if wanted > (sheet.row_dimensions[row].height or USUAL_HEIGHT):
@@ -240,13 +240,13 @@ def fit_row(sheet: Worksheet, row: int) -> None:
 
 
 def width_of(sheet: Worksheet, column: int) -> float | None:
-    """Return how wide a column is; None if nobody said."""
+    """Return the width of a column; None if it has the default width."""
     group = _group(sheet, column)
     return None if group is None else group.width
 
 
 def _height(sheet: Worksheet, cell: BookCell) -> float:
-    """Return how high a cell's text stands."""
+    """Return the height that a cell's text needs."""
     if cell.value is None:
         return USUAL_HEIGHT
     size = cell.font.sz or _USUAL_SIZE
@@ -258,7 +258,7 @@ def _height(sheet: Worksheet, cell: BookCell) -> float:
 
 
 def _merge(sheet: Worksheet, wanted: Iterable[CellRange]) -> None:
-    """Merge ranges. Raises ToolFailed when one would overlap another that is merged."""
+    """Merge ranges. Raises ToolFailed if one would overlap an existing merge."""
     there = list(_merges(sheet))
     for each in wanted:
         if any(each.coord == other.coord for other in there):
@@ -292,7 +292,7 @@ def _is_column(merged: CellRange, column: int) -> bool:
 
 
 def _group(sheet: Worksheet, column: int) -> ColumnDimension | None:
-    """Return what is said about a column, perhaps together with its neighbours."""
+    """Return the dimension of a column, which it may share with its neighbours."""
     for name, each in sheet.column_dimensions.items():
         if name == letters(column) or (each.min and each.min <= column <= (each.max or each.min)):
             return each
@@ -300,7 +300,7 @@ def _group(sheet: Worksheet, column: int) -> ColumnDimension | None:
 
 
 def _apart(sheet: Worksheet, column: int) -> None:
-    """Let a column have a width of its own."""
+    """Split a shared dimension, so that the column can have its own width."""
     group = _group(sheet, column)
     if group is None or not group.min or not group.max or group.min == group.max:
         return

@@ -1,7 +1,7 @@
-"""Lines that match a pattern: a program of its own, so that a pattern which never ends can be cut.
+"""Finds lines that match a pattern. A program of its own, so that an endless match can be killed.
 
 `python -I -m penstock.resources.project.matching` reads one request from stdin, as JSON, and writes
-a line of JSON for each file with matches, then one that says how it ended.
+a line of JSON for each file with matches, then one with the outcome.
 """
 
 import json
@@ -15,16 +15,16 @@ from typing import Any
 from penstock.resources.project.opening import open_to_read
 
 MOST_BYTES = 32 << 20
-"""Larger files are not searched."""
+"""Largest file that is searched."""
 _MOST_CHARS = 500
 _LOOKED_AT = 8192
 _MOST_SECONDS = 60
-"""Then it ends by itself, should nobody be left to end it."""
+"""The process ends itself after this time, in case its parent has died."""
 _WORD = re.compile(r"[\w /,:;=@<>\"'-]+")
 
 
 class Matching:
-    """One search: its pattern, and what it has found so far."""
+    """One search: its pattern, and how many matches are left."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         text = re.escape(request["pattern"]) if request["literal"] else request["pattern"]
@@ -35,7 +35,7 @@ class Matching:
         self._context: int = request["context"]
         self._left: int = request["limit"]
         self.is_cut = False
-        """There are more lines that match than were wanted."""
+        """More lines match than the limit allows."""
 
     def lines(self, path: str, content: bytes) -> list[str]:
         """Return the lines of a file that match, with those around them."""
@@ -68,7 +68,7 @@ class Matching:
 
 
 def read_content(root: Path, real: str) -> bytes | None:
-    """Return the bytes of a text file; None if it is none, or too large, or gone."""
+    """Return the bytes of a text file; None if it is not text, too large, or gone."""
     try:
         with open_to_read(root, real) as file:
             content = file.read(MOST_BYTES + 1)
@@ -80,7 +80,7 @@ def read_content(root: Path, real: str) -> bytes | None:
 
 
 def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what is found in each file, then how it ended."""
+    """Yield the matches of each file, then the outcome."""
     try:
         matching = Matching(request)
     except (re.error, OverflowError, RecursionError) as error:

@@ -1,7 +1,10 @@
-"""Files of a project opened so that no link which is put there meanwhile leads out of it.
+"""Opens files of a project so that no link, created at the same time, leads out of it.
 
-A path here has no links in it: it was resolved before. Each of its names is opened from the folder
-before it, and a link is refused. Where the system cannot do that, the place is looked up again.
+A path here was resolved before, so it contains no links. Each of its names is opened relative to
+the descriptor of the folder above (`openat` with O_NOFOLLOW): a link that appeared since is an
+error. Where the system has no `openat`, the path is resolved once more and compared, which leaves a
+short race. A file is written under another name in the same folder and renamed, so that readers see
+the old or the new one. Proof: tests/resources/project/test_opening.py.
 """
 
 import itertools
@@ -17,7 +20,7 @@ STEP_BY_STEP = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _UNFOLLOWED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""To open a pipe of somebody must not wait for him."""
+"""Opening a named pipe would block until another process opens it."""
 _MODE = 0o666
 _numbers = itertools.count(1)
 _UNFINISHED = ".penstock-"
@@ -25,7 +28,7 @@ _UNFINISHED_NAME = re.compile(r"\..*\.penstock-[0-9]+-[0-9]+", re.DOTALL)
 
 
 def open_to_read(root: Path, path: str, *, by_steps: bool = STEP_BY_STEP) -> BinaryIO:
-    """Open a plain file. Raises OSError, IsADirectoryError for all that is no plain file."""
+    """Open a regular file. Raises OSError; IsADirectoryError for anything but a regular file."""
     with folder_of(root, path, by_steps=by_steps) as (folder, name):
         place = os.open(name, os.O_RDONLY | _UNFOLLOWED | _AT_ONCE, dir_fd=folder)
     file = os.fdopen(place, "rb")
@@ -36,9 +39,9 @@ def open_to_read(root: Path, path: str, *, by_steps: bool = STEP_BY_STEP) -> Bin
 
 
 def replace_file(root: Path, path: str, content: bytes, *, by_steps: bool = STEP_BY_STEP) -> bool:
-    """Write a file, whole or not at all, and the folders above it; returns whether it is new.
+    """Write a file whole or not at all, and make its folders; returns whether it is new.
 
-    Raises OSError. One that is there keeps its permissions.
+    Raises OSError. An existing file keeps its permissions.
     """
     with folder_of(root, path, make=True, by_steps=by_steps) as (folder, name):
         before = _found(folder, name)
@@ -64,7 +67,7 @@ def set_folder_mode(root: Path, path: str, mode: int) -> None:
     """Change the mode of a folder, also of one that may not be read. Raises OSError.
 
     A link in its place is refused. Linux only: a mode is set by way of the descriptor in `/proc`,
-    because `fchmod` wants a folder that was opened to be read.
+    because `fchmod` needs a folder that was opened for reading.
     """
     with folder_of(root, path) as (folder, name):
         place = os.open(name, os.O_PATH | _FOLDER | _UNFOLLOWED, dir_fd=folder)
@@ -78,7 +81,7 @@ def set_folder_mode(root: Path, path: str, mode: int) -> None:
 def folder_of(
     root: Path, path: str, *, make: bool = False, by_steps: bool = STEP_BY_STEP
 ) -> Iterator[tuple[int | None, str]]:
-    """Open the folder of a file; its name is relative to that, or absolute where it must be."""
+    """Open the folder of a file; yields its descriptor and the name in it, or None and a path."""
     *folders, name = path.split("/")
     if not name:
         raise IsADirectoryError(path)
@@ -120,17 +123,17 @@ def _found(folder: int | None, name: str) -> os.stat_result | None:
 
 
 def remove_unfinished(root: Path, path: str) -> None:
-    """Remove what a killed process left of a file that it wrote.
+    """Remove an unfinished file that a killed process left.
 
-    The caller has its turn in the folder, so no process that lives is writing it. Does nothing if
-    it is a folder, or gone.
+    The caller holds the lock of the folder, so no living process is writing it. Does nothing if it
+    is a folder, or gone.
     """
     with suppress(OSError), folder_of(root, path) as (folder, name):
         os.unlink(name, dir_fd=folder)
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a name is one that `unfinished_name` gives."""
+    """Whether a name comes from `unfinished_name`."""
     return _UNFINISHED in name and _UNFINISHED_NAME.fullmatch(name) is not None
 
 

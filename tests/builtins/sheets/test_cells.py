@@ -120,7 +120,7 @@ def test_columns_count_on_after_z() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "A1", "XFE", "AAAA", "Ä"])
 def test_what_is_no_column(text: str) -> None:
-    with pytest.raises(ToolFailed, match="wanted a column from A to XFD"):
+    with pytest.raises(ToolFailed, match="expected a column from A to XFD"):
         read_column(text)
     assert read_column("c") == 3
 
