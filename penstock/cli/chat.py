@@ -10,11 +10,10 @@ from rich.console import Console
 from penstock.app.parts import EngineParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.direct_calls import COMMANDS
-from penstock.cli.completion import agents, sessions
+from penstock.cli.completion import Words, agents, command_completer, sessions
 from penstock.cli.interaction.asking import ask_here
 from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
-from penstock.cli.interaction.words import Words, command_completer
 from penstock.cli.options import ProjectFolder, SkillNames, taking
 from penstock.cli.project import opened, selected
 from penstock.cli.terminal.exit_codes import FINE, INTERRUPTED

@@ -15,10 +15,9 @@ from penstock.app.runtime import outcome_of
 from penstock.app.trial import Trial, TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import question_record
-from penstock.cli.completion import every_tool
+from penstock.cli.completion import answers_to, every_tool
 from penstock.cli.interaction.asking import NO, YES, Asker, show_waiting, text_answer
 from penstock.cli.interaction.background import Background
-from penstock.cli.interaction.words import answers_to
 from penstock.cli.options import (
     EngineName,
     ProjectFolder,
