@@ -78,9 +78,9 @@ class ProjectSandbox:
         """Run every script under a debugger at this port; report where to attach."""
         self._report, self._port = report, port
 
-    def engine_for(self, wish: str | None) -> str:
+    def engine_for(self, requested: str | None) -> str:
         """Return the engine for the engine that a manifest names, or for None."""
-        return DENO if self._report else self._only or wish or self._chosen.engine
+        return DENO if self._report else self._only or requested or self._chosen.engine
 
     @property
     def layers(self) -> Layers:

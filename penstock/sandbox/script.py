@@ -105,7 +105,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    def engine_for(self, wish: str | None) -> str:
+    def engine_for(self, requested: str | None) -> str:
         """Return the name of the engine for a script that requests this engine, or None."""
         ...
 

@@ -175,8 +175,8 @@ class DebugSandbox:
         request = EntryRequest(script=script, bridge=bridge, bounds=patient, timer=timer)
         return await Entry(request, ProcessGuest(request, self._attached)).run(input)
 
-    def engine_for(self, wish: str | None) -> str:
-        """Return `deno` for any wish: this sandbox has one engine."""
+    def engine_for(self, requested: str | None) -> str:
+        """Return `deno` for any request: this sandbox has one engine."""
         return DENO
 
     async def close(self) -> None:

@@ -69,8 +69,8 @@ class ProcessSandbox:
             self._entries.discard(entry)
             self._left.set()
 
-    def engine_for(self, wish: str | None) -> str:
-        """Return the name of its one engine, for any wish."""
+    def engine_for(self, requested: str | None) -> str:
+        """Return the name of its one engine, for any request."""
         return self._name
 
     async def close(self) -> None:

@@ -4,8 +4,7 @@ Guarantees that a source is parsed or reported within its time and memory, whate
 that the next source is not affected. The memory of an instance never shrinks, and it may keep parts
 of earlier sources: so an instance that has grown beyond `kept_bytes` is replaced, and so is one
 that timed out or trapped. A source never runs; a hostile one can only use up its time and memory.
-Proof:
-tests/sandbox/reading/test_reader.py.
+Proof: tests/sandbox/reading/test_reader.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -141,8 +141,8 @@ class QuickJs:
             if self._left is not None and not self._left.done():
                 self._left.set_result(None)
 
-    def engine_for(self, wish: str | None) -> str:
-        """Return `wasm` for any wish: this sandbox has one engine."""
+    def engine_for(self, requested: str | None) -> str:
+        """Return `wasm` for any request: this sandbox has one engine."""
         return WASM
 
     async def close(self) -> None:

@@ -193,8 +193,8 @@ class Host:
         ledger, path = self._invocation.ledger, self._invocation.call.path
         # A script may return while a question is open: `Promise.race` does not wait for the loser.
         withdraw(ledger.held, ledger.task, below=path)
-        if returned and (unasked := self._recording.unasked()):
-            names = ", ".join(sorted(set(unasked)))
+        if returned and (unrepeated := self._recording.unrepeated()):
+            names = ", ".join(sorted(set(unrepeated)))
             self.warn(DIVERGED, f"recorded in an earlier entry, but not requested again: {names}")
 
     def _was_printed(self, line: NoteEmitted) -> bool:

@@ -71,14 +71,14 @@ class StepCalls:
         if canonical(step["arguments"]) != canonical(identity):
             raise TypeError(f"{_label(arguments)} was used with other arguments")
         # The callback of a settled step does not run, so its host calls are not requested again.
-        self._recording.came_past(*map(CallPath, step.get("inside", ())))
+        self._recording.mark_repeated(*map(CallPath, step.get("inside", ())))
         if self._failed_here(step):
-            self._recording.came_past(path := CallPath(step["failed"]["path"]))
+            self._recording.mark_repeated(path := CallPath(step["failed"]["path"]))
             failed = {"status": "failed", "problem": step["failed"]["problem"]}
             return self._recording.recorded(path, failed)
         if "output" in step:
             path = CallPath(step["path"])
-            self._recording.came_past(path)
+            self._recording.mark_repeated(path)
             self._recording.count(step["output"])
             return self._recording.recorded(path, _settled(step))
         if problem := _problem(arguments.get("input_schema"), arguments.get("input")):

@@ -13,7 +13,7 @@ write first, and the next entry follows the ledger.
 
 Limits per attempt: `limits.host_calls` calls, `limits.recorded_bytes` bytes of results. Earlier
 entries count too, otherwise each restart would reset them. It relies on the sandbox being
-deterministic apart from its host calls; a script that diverges is reported (`unasked`).
+deterministic apart from its host calls; a script that diverges is reported (`unrepeated`).
 
 Proof: `tests/tools/scripts/test_recording.py`.
 """
@@ -64,13 +64,13 @@ class Recording:
     """The host calls of one entry of a script."""
 
     __slots__ = (
-        "_asked",
         "_bytes",
         "_delivered",
         "_fresh",
         "_has_started",
         "_invocation",
         "_open",
+        "_repeated",
         "_secrets",
         "_version",
         "begins_ms",
@@ -91,7 +91,7 @@ class Recording:
         self._open: dict[CallPath, asyncio.Future[None] | None] = {}
         self._delivered = 0
         """Everything that settled up to this tick is delivered."""
-        self._asked: set[CallPath] | None = set() if self._has_started else None
+        self._repeated: set[CallPath] | None = set() if self._has_started else None
         """Paths that this entry asked for; None in the first entry, which cannot diverge."""
         self._fresh = 0
         self._bytes = 0
@@ -119,9 +119,9 @@ class Recording:
                 self._version_path(0), CLOCK, Envelope.success(self._version), self.begins_ms
             )
 
-    def unasked(self) -> list[str]:
+    def unrepeated(self) -> list[str]:
         """Return the names of recorded host calls that this entry did not repeat."""
-        if self._asked is None:
+        if self._repeated is None:
             return []
         attempt, parent = self._invocation.attempt, self._invocation.call.path
         ending = "" if attempt == 1 else f"~{attempt}"
@@ -130,14 +130,14 @@ class Recording:
             above, _, last = path.rpartition("/")
             name, _, rest = last.rpartition("#")
             is_own = above == parent and rest.partition("~")[2] == ending[1:] and name != CLOCK
-            if is_own and path not in self._asked:
+            if is_own and path not in self._repeated:
                 names.append(name)
         return names
 
-    def came_past(self, *paths: CallPath) -> None:
+    def mark_repeated(self, *paths: CallPath) -> None:
         """Count these paths as repeated, although the script does not ask for them again."""
-        if self._asked is not None:
-            self._asked.update(paths)
+        if self._repeated is not None:
+            self._repeated.update(paths)
 
     def place(
         self, name: str, shape: Any, effect: Effect, went_well: WentWell = succeeded
@@ -183,8 +183,8 @@ class Recording:
             self._count_fresh()
         else:
             self.count(settled.envelope.output)
-        if self._asked is not None:
-            self._asked.add(path)
+        if self._repeated is not None:
+            self._repeated.add(path)
         return None if settled is None else settled.envelope
 
     def recorded(
@@ -304,7 +304,7 @@ class Recording:
         self._write(self._version_path(number + 1), CLOCK, version, self.begins_ms)
 
     def _write(self, path: CallPath, name: str, envelope: Envelope, clock_ms: int) -> None:
-        self.came_past(path)
+        self.mark_repeated(path)
         done = CallSettled(tool_id=name, envelope=envelope, ran=False, clock_ms=clock_ms)
         self._invocation.ledger.settle(path, done)
 

@@ -86,10 +86,10 @@ async def test_an_exhausted_stack_ends_one_script_only(machine_code: Path, deep:
     await sandbox.close()
 
 
-@pytest.mark.parametrize("wish", [None, "wasm", "deno"])
-def test_engine_for_returns_wasm_for_any_wish(wish: str | None) -> None:
+@pytest.mark.parametrize("requested", [None, "wasm", "deno"])
+def test_engine_for_returns_wasm_for_any_request(requested: str | None) -> None:
     """A script continues in the engine that it ran in: the name of the engine is recorded."""
-    assert QuickJs(SystemClock()).engine_for(wish) == "wasm"
+    assert QuickJs(SystemClock()).engine_for(requested) == "wasm"
 
 
 CALL = 'const call = (n) => flo.callTool({ tool_id: "t", input: n }).then((e) => e.output);'

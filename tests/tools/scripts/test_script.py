@@ -46,8 +46,8 @@ class Playing:
             raise self._error
         return dict(input)
 
-    def engine_for(self, wish: str | None) -> str:
-        return wish or self.engine
+    def engine_for(self, requested: str | None) -> str:
+        return requested or self.engine
 
     async def close(self) -> None:
         """End nothing."""
