@@ -24,8 +24,8 @@ from penstock.app.parts import (
     Storage,
 )
 from penstock.app.plugins.api import Plugin, load_plugins
-from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.registered import guards_of
+from penstock.app.plugins.runs import RunFollower
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime

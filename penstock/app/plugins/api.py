@@ -9,8 +9,6 @@ from inspect import iscoroutine, signature
 from pathlib import Path
 from typing import Any
 
-from penstock.app.plugins.events import Listener, Listeners
-from penstock.app.plugins.flows import PluginFlows
 from penstock.app.plugins.registered import (
     Check,
     Factory,
@@ -20,6 +18,7 @@ from penstock.app.plugins.registered import (
     RegisteredTool,
     registered,
 )
+from penstock.app.plugins.runs import Listener, Listeners, PluginFlows
 from penstock.builtins import TOOLS
 from penstock.core.call import FINISH
 from penstock.core.diagnostics import did_you_mean
