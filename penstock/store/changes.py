@@ -135,7 +135,7 @@ class Changes:
     def _make_room(self, cursor: DBAPICursor, scope: Scope, at: Moment) -> None:
         """Drop what is over in a full scope. Raises ToolFailed when there is nothing."""
         owner = (scope.kind.value, scope.id)
-        cursor.execute(self._sql.drop_over, (*owner, at))
+        cursor.execute(self._sql.drop_expired, (*owner, at))
         if not cursor.rowcount:
             most = self._limits.state_entries
             raise quota(f"the state of {scope} has {most} values, more may not be: delete some")

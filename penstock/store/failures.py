@@ -1,4 +1,11 @@
-"""What the error of a driver means for whoever wanted something stored."""
+"""Translates errors of drivers and disks into errors of the store.
+
+Guarantees: an error of the database as a whole (disk full, connection lost, file damaged) becomes a
+StoreError; an error of one statement stays what it is. The writer relies on this difference: if a
+statement failed it repeats the other units of the batch, if the database failed all of them fail.
+
+Proof: tests/store/test_failures.py.
+"""
 
 import errno
 import sqlite3
@@ -39,17 +46,18 @@ _POSTGRES: dict[str, type[StoreError]] = {
     "XX": StoreCorrupt,
 }
 _AMBIGUOUS = {StoreError, StoreReadOnly}
-"""What SQLite and libpq also say when they can open no further file or socket."""
+"""SQLite and libpq also report these if the process can open no further file or socket."""
 _TRY_AGAIN = {"40001", "40P01"}
-"""Postgres gave way to another transaction: serialization, deadlock."""
+"""Postgres aborted this transaction in favor of another one: serialization, deadlock."""
 
 
 def failure_of(error: BaseException, place: str) -> StoreError | None:
-    """Return what went wrong with the database as a whole, or None: the statement was at fault."""
+    """Return the failure of the database as a whole; None if only the statement failed."""
     driver = driver_error(error)
     kind = _kind_of(driver)
     if kind is None:
         return exhaustion_of(error)
+    # asked now: by its code alone, "cannot open" may also be a missing file or a lost right
     if kind in _AMBIGUOUS and is_out_of_files():
         kind = OutOfResources
     text = str(driver).strip() or type(driver).__name__
@@ -57,47 +65,48 @@ def failure_of(error: BaseException, place: str) -> StoreError | None:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether a disk has no space left for somebody, or for this user."""
+    """Whether the disk, or the quota of this user, is full."""
     return isinstance(error, OSError) and error.errno in FULL
 
 
-def disk_failure(error: OSError, said: str) -> StoreError:
-    """Return what a refusal of the disk means; `said` is what could not be done."""
-    if (lack := exhaustion_of(error)) is not None:
-        return lack
+def disk_failure(error: OSError, message: str) -> StoreError:
+    """Return the failure for an error of the disk; the message names what could not be done."""
+    if (exhaustion := exhaustion_of(error)) is not None:
+        return exhaustion
     kind = StoreFull if is_full(error) else StoreReadOnly
-    return kind(f"{said}: {error.strerror or error}")
+    return kind(f"{message}: {error.strerror or error}")
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether another transaction was in the way, so that the same may work at once."""
+    """Whether another transaction caused the error, so that a repetition may succeed."""
     return getattr(driver_error(error), "sqlstate", None) in _TRY_AGAIN
 
 
 def final_error(error: BaseException, place: str) -> BaseException:
-    """Return what is told of a unit that is not tried again: after a conflict it may be, later."""
+    """Return the error for the caller of a unit that is not repeated any more."""
     if not is_conflict(error):
         return error
     return StoreLocked(f"{StoreLocked.__doc__} {place}: {driver_error(error)}")
 
 
 def is_undecodable(error: BaseException) -> bool:
-    """Whether SQLite found a text that is not UTF-8: bits of the file are not as they were."""
+    """Whether SQLite read text that is not UTF-8, which means that the file is damaged."""
     driver = driver_error(error)
     return isinstance(driver, sqlite3.OperationalError) and "decode to UTF-8" in str(driver)
 
 
 def driver_error(error: BaseException) -> BaseException:
-    """Return what the driver itself raised."""
+    """Return the error that the driver raised."""
     return error.orig if isinstance(error, DBAPIError) and error.orig else error
 
 
 def _kind_of(driver: BaseException) -> type[StoreError] | None:
     if isinstance(driver, sqlite3.Error):
+        # extended codes have the primary one in their lowest byte
         return _SQLITE.get(getattr(driver, "sqlite_errorcode", 0) & 0xFF)
     if not hasattr(driver, "sqlstate"):
         return None
     state: str | None = driver.sqlstate
-    if state is None:
+    if state is None:  # psycopg has no state if the connection failed before the server answered
         return StoreError if type(driver).__name__ == "OperationalError" else None
     return _POSTGRES.get(state) or _POSTGRES.get(state[:3]) or _POSTGRES.get(state[:2])

@@ -212,7 +212,7 @@ class ProjectionWriter:
         record: Record,
         event: events.MessageReceived | events.CallRequested | FlowRequested,
     ) -> None:
-        cursor.execute(self._sql.in_line, (record.task_id, record.log_id))
+        cursor.execute(self._sql.queued, (record.task_id, record.log_id))
         known, queued = cursor.fetchone() or (None, 0)
         if known is not None:
             raise NameTaken(f"there is a task {record.task_id!r} already; take a new id")

@@ -249,7 +249,7 @@ class ReadPage(Struct, frozen=True):
     def __call__(self, connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
         """Return records, or None if a body is a blob; and the rows. Raises StoreCorrupt."""
         key = (self.log_id, self.after, self.max_events)
-        with closing(connection.exec_driver_sql(self.sql.page, key)) as result:
+        with closing(connection.exec_driver_sql(self.sql.events_after, key)) as result:
             limit = self.max_characters
             rows = result.all() if limit is None else first_of(result, limit)
         check_order(self.log_id, rows, self.after)
@@ -271,10 +271,10 @@ class CheckRange(Struct, frozen=True):
     def __call__(self, connection: Connection) -> None:
         """Raise StoreCorrupt for the first missing event; an unknown log has none missing."""
         key = (self.log_id, self.after, self.until)
-        count = connection.exec_driver_sql(self.sql.count, key).scalar_one()
+        count = connection.exec_driver_sql(self.sql.count_events, key).scalar_one()
         if count == max(self.until - self.after, 0) or not _has_log(self, connection):
             return
-        seqs = connection.exec_driver_sql(self.sql.numbers, key).scalars().all()
+        seqs = connection.exec_driver_sql(self.sql.event_numbers, key).scalars().all()
         for seq in range(self.after + 1, self.until + 1):
             if seq > self.after + len(seqs) or seqs[seq - self.after - 1] != seq:
                 raise missing(self.log_id, seq)
@@ -289,7 +289,7 @@ def _check_end(sql: Statements, connection: Connection, log_id: LogId, last: int
     head = head_of(log_id, connection.exec_driver_sql(sql.head, (log_id,)).scalar())
     if head is None or head <= last:
         return
-    came = connection.exec_driver_sql(sql.page, (log_id, last, 1)).first()
+    came = connection.exec_driver_sql(sql.events_after, (log_id, last, 1)).first()
     is_there = connection.exec_driver_sql(sql.head, (log_id,)).scalar() is not None
     if is_there and (came is None or came[0] != last + 1):
         raise missing(log_id, last + 1)

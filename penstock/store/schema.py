@@ -1,4 +1,12 @@
-"""The tables of an opened database: made when it is new, brought up to date when it is old."""
+"""Creates the tables of a new database, and starts the migrations of an old one.
+
+Guarantees: several processes may open one new database at once: one creates the tables, the others
+find them. A database of another program, or of a newer penstock, is refused and not changed.
+
+How it works. All of it runs in one transaction. SQLite has one writer; on Postgres the transaction
+takes an advisory lock first. A new database gets the tables of `tables.py` at once; Alembic is
+loaded only if a migration has to run. Proof: tests/store/test_schema.py and test_upgrade.py.
+"""
 
 from collections.abc import Callable
 
@@ -24,23 +32,24 @@ from penstock.store.tables import REVISION, installation, metadata
 Upgrade = Callable[[Connection], None]
 
 SECRET = "secret"  # noqa: S105
-_KEPT = "SELECT value FROM installation WHERE name = 'secret'"
+_STORED = "SELECT value FROM installation WHERE name = 'secret'"
 _POSTGRES_LOCK = 7_072_616_001
-"""Any number, the same for all who open the database."""
+"""The number is arbitrary, but the same for all processes of a database."""
 _versions = Table(
     "alembic_version",
     MetaData(),
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-_spelled: dict[str, tuple[str, ...]] = {}
-"""What makes the tables, by the name of the dialect: to spell it takes longer than to do it."""
+_statements: dict[str, tuple[str, ...]] = {}
+"""The statements by dialect. Compiling them takes longer than executing them, so tests that open
+many databases compile them once."""
 
 
 def prepare(connection: Connection, place: str, secret: bytes) -> bytes:
-    """Bring the tables to what this version wants; returns the secret that the database keeps.
+    """Create or upgrade the tables. Return the secret of the database.
 
-    Runs inside one transaction, so that of two who open a new database one makes it.
+    `secret` is stored if the database has none yet. Must run inside one transaction.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})")
@@ -55,7 +64,7 @@ def prepare(connection: Connection, place: str, secret: bytes) -> bytes:
 
 
 def rewrite(connection: Connection) -> None:
-    """Write the secret again as it is, to learn whether anything can be written."""
+    """Write the secret again unchanged: this fails if nothing can be written."""
     same = installation.update().where(installation.c.name == SECRET)
     connection.execute(same.values({installation.c.value: installation.c.value}))
 
@@ -68,30 +77,31 @@ def _revision(connection: Connection, inspector: Inspector) -> str | None:
 
 
 def _create(connection: Connection, inspector: Inspector, place: str) -> None:
-    if taken := sorted(set(metadata.tables) & set(inspector.get_table_names())):
+    if foreign := sorted(set(metadata.tables) & set(inspector.get_table_names())):
         raise StoreCorrupt(
-            f"{place} has tables of another program ({', '.join(taken)}); give penstock its own"
+            f"{place} has tables of another program ({', '.join(foreign)}); "
+            "use a database of its own for penstock"
         )
     cursor, dialect = cursor_of(connection), connection.dialect
-    if dialect.name not in _spelled:
-        _spelled[dialect.name] = _spell(dialect)
-    for statement in _spelled[dialect.name]:
+    if dialect.name not in _statements:
+        _statements[dialect.name] = _compile(dialect)
+    for statement in _statements[dialect.name]:
         cursor.execute(statement)
     cursor.close()
 
 
-def _spell(dialect: Dialect) -> tuple[str, ...]:
+def _compile(dialect: Dialect) -> tuple[str, ...]:
     if dialect.name == "postgresql":
         _mark_partial_indexes()
     tables = metadata.sorted_tables
-    made: list[ExecutableDDLElement] = [
+    elements: list[ExecutableDDLElement] = [
         *map(CreateTable, tables),
         *(CreateIndex(each) for table in tables for each in sorted(table.indexes, key=_name)),
         CreateTable(_versions, if_not_exists=True),
     ]
     revision = _versions.insert().values(version_num=REVISION)
     first = revision.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
-    return (*(str(each.compile(dialect=dialect)) for each in made), str(first))
+    return (*(str(each.compile(dialect=dialect)) for each in elements), str(first))
 
 
 def _name(index: Index) -> str:
@@ -99,7 +109,11 @@ def _name(index: Index) -> str:
 
 
 def _mark_partial_indexes() -> None:
-    """Let Postgres have them too: to say so in the tables loads its dialect wherever they are."""
+    """Copy the conditions of partial indexes for Postgres.
+
+    They are not in `tables.py`: an argument `postgresql_where` imports the dialect in every
+    process, also with SQLite.
+    """
     for table in metadata.tables.values():
         for index in table.indexes:
             where = index.dialect_options["sqlite"]["where"]
@@ -107,12 +121,12 @@ def _mark_partial_indexes() -> None:
 
 
 def _secret(connection: Connection, secret: bytes) -> bytes:
-    """Return the secret; it is written again, to learn at once if nothing can be."""
     name, value = installation.c.name, installation.c.value
-    kept = connection.exec_driver_sql(_KEPT).first()
-    if kept is None:
+    stored = connection.exec_driver_sql(_STORED).first()
+    if stored is None:
         connection.execute(installation.insert().values({name: SECRET, value: secret}))
         return secret
-    same = installation.update().where(name == SECRET).values({value: kept.value})
+    # written again unchanged, so that a database without write access fails when it is opened
+    same = installation.update().where(name == SECRET).values({value: stored.value})
     connection.execute(same)
-    return bytes(kept.value)
+    return bytes(stored.value)

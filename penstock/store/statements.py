@@ -1,4 +1,11 @@
-"""The statements that run for every event, as text, in the spelling of their database."""
+"""The statements that run for every event, as text.
+
+They bypass SQLAlchemy: compiling and executing one through it takes five times as long as through
+the driver. The text is that of SQLite; for Postgres the constructor replaces the placeholders.
+Below each statement are its parameters in order, and after `->` the columns that it returns.
+
+Proof: tests/store/test_statements.py runs all of them on both databases.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,52 +17,53 @@ Row = Sequence[Any]
 
 
 def cursor_of(connection: Connection) -> DBAPICursor:
-    """Return a cursor of the driver, which costs a fifth of a statement of SQLAlchemy."""
+    """Return a cursor of the driver."""
     return connection.connection.cursor()
 
 
 def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Row]) -> None:
-    """Insert the rows."""
+    """Insert rows with one statement."""
     if len(rows) == 1:
         cursor.execute(statement, rows[0])
     else:
         cursor.executemany(statement, rows)
 
 
-_STANDING = (
+_HISTORY = (
     "SELECT log_id, owner, lease_until, head = held_from, recoveries, cohort, alone, tried_at, "
     "watch_ms FROM logs "
 )
-"""The columns of a Standing."""
-_SQLITE_ALONE = "INDEXED BY tasks_in_hand "
-"""Without it SQLite looks at every task the log ever had."""
+"""The columns of a LeaseHistory."""
+_SQLITE_ONLY = "INDEXED BY tasks_in_hand "
+"""Without it, SQLite reads every task that the log ever had."""
 
 
 class Statements:
-    """What is done to logs and events, and to what follows from them: parameters -> columns."""
+    """Statements on logs, events, lists and scopes, for one dialect."""
 
     def __init__(self, dialect: str) -> None:
         if dialect != "sqlite":
             for name, statement in vars(Statements).items():
                 if not name.startswith("_"):
-                    spelled = statement.replace(_SQLITE_ALONE, "").replace("?", "%s")
-                    setattr(self, name, spelled)
+                    adapted = statement.replace(_SQLITE_ONLY, "").replace("?", "%s")
+                    setattr(self, name, adapted)
 
     advance = (
         "UPDATE logs SET head = head + ?, lease_until = ?, held_from = held_from + ? "
         "WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL AND head = ? AND outside = ?"
     )
-    """n, lease_until, n if it brings no task on or 0, log_id, epoch, head, outside."""
+    """n, lease_until, n if no event is progress else 0, log_id, epoch, head, outside."""
     advance_past = (
         "UPDATE logs SET head = head + ?, lease_until = ?, held_from = held_from + ? "
         "WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL AND head - outside = ? "
         "RETURNING head, outside"
     )
-    """The same when more may have come from outside: how many events holders have written last.
+    """As `advance`, if outside events may have been added; the last parameter is the number of
+    events that holders wrote. -> head, outside.
 
-    Gives head and outside. To return them costs SQLite as much as all the rest.
+    Two statements, because returning the columns costs SQLite as much as all the rest.
     """
-    intrude = (
+    add_outside = (
         "UPDATE logs SET head = head + ?, outside = outside + ?, held_from = held_from + ?, "
         "needs_run = 1, wake_at = 0 WHERE log_id = ? RETURNING head"
     )
@@ -78,46 +86,46 @@ class Statements:
     )
     """log_id, profile_id, agent, head, outside."""
     drop_room = "UPDATE logs SET head = head - ?, outside = outside - ? WHERE log_id = ?"
-    """n, n, log_id: of what a holder made room for, n are not written."""
+    """n, n, log_id. Takes back the numbers of n entries that are not written."""
     insert = (
         "INSERT INTO events (log_id, seq, at, task_id, path, kind, body, blob_id) VALUES (?, ?, "
         "?, ?, ?, ?, ?, ?)"
     )
     """A row of `events`."""
-    take = (
+    acquire = (
         "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head "
         "WHERE log_id = ? AND owner IS NULL AND recoveries = 0 "
         "RETURNING epoch, head, outside, followed_until"
     )
-    """owner, lease_until, log_id -> the columns, of a log whose last holder gave it back."""
-    take_cut = (
+    """owner, lease_until, log_id -> the columns. Only for a log that its last holder released."""
+    acquire_after_death = (
         "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head, "
         "tried_at = ? WHERE log_id = ? AND owner IS NULL "
         "RETURNING epoch, head, outside, followed_until"
     )
-    """owner, lease_until, now, log_id -> the columns, of any log that nobody holds."""
-    standing = _STANDING + "WHERE log_id = ?"
-    """log_id -> a Standing."""
-    held_by = _STANDING + "WHERE needs_run = 1 AND owner = ?"
-    """owner -> the Standing of each log that it holds."""
-    watched = (
-        _STANDING + "WHERE recoveries > 0 AND recoveries >= ? AND owner IS NOT NULL "
+    """owner, lease_until, now, log_id -> the columns. For any log without a holder."""
+    history = _HISTORY + "WHERE log_id = ?"
+    """log_id -> a LeaseHistory."""
+    held_by = _HISTORY + "WHERE needs_run = 1 AND owner = ?"
+    """owner -> the LeaseHistory of each log that it holds."""
+    on_probation = (
+        _HISTORY + "WHERE recoveries > 0 AND recoveries >= ? AND owner IS NOT NULL "
         "AND head = held_from AND tried_at + watch_ms > ?"
     )
-    """The fewest deaths, now -> the Standing of each log on probation."""
-    suspects = _STANDING + "WHERE recoveries > 0 AND recoveries >= ? AND head = held_from"
-    """The fewest deaths -> the Standing of each log that got no further since."""
+    """fewest deaths, now -> the LeaseHistory of each log on probation."""
+    suspects = _HISTORY + "WHERE recoveries > 0 AND recoveries >= ? AND head = held_from"
+    """fewest deaths -> the LeaseHistory of each log without progress since."""
     bury = (
         "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = ?, cohort = ?, alone = ?, "
         "watch_ms = ? WHERE log_id = ? AND owner = ?"
     )
     """deaths, cohort, alone, watch_ms, log_id, owner."""
-    keep = (
+    renew = (
         "UPDATE logs SET lease_until = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
         "RETURNING head, followed_until"
     )
     """lease_until, log_id, epoch -> head, followed_until."""
-    give_back = (
+    release = (
         "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = 0, "
         "needs_run = ?, wake_at = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
         "AND head = ?"
@@ -136,46 +144,46 @@ class Statements:
         "seq > ? AND seq <= ? ORDER BY seq"
     )
     """log_id, after, up to -> events."""
-    page = (
+    events_after = (
         "SELECT seq, at, task_id, path, kind, body, blob_id FROM events WHERE log_id = ? AND "
         "seq > ? ORDER BY seq LIMIT ?"
     )
     """log_id, after, limit -> events."""
-    count = "SELECT count(*) FROM events WHERE log_id = ? AND seq > ? AND seq <= ?"
-    """log_id, after, up to -> how many events."""
-    numbers = "SELECT seq FROM events WHERE log_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
+    count_events = "SELECT count(*) FROM events WHERE log_id = ? AND seq > ? AND seq <= ?"
+    """log_id, after, up to -> the number of events."""
+    event_numbers = "SELECT seq FROM events WHERE log_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
     """log_id, after, up to -> the numbers of events."""
     head = "SELECT head FROM logs WHERE log_id = ?"
     """log_id -> head."""
-    followed = "SELECT followed_until FROM logs WHERE log_id = ? AND owner IS NOT NULL"
-    """log_id -> followed_until, if somebody holds the log."""
+    followed_until = "SELECT followed_until FROM logs WHERE log_id = ? AND owner IS NOT NULL"
+    """log_id -> followed_until, if the log is held."""
     follow = "UPDATE logs SET followed_until = ? WHERE log_id = ? AND followed_until < ?"
     """followed_until, log_id, followed_until."""
-    say = (
+    add_text = (
         "INSERT INTO deltas (log_id, base, unit, task_id, iteration, closing, kind, text) "
         "SELECT log_id, ?, ?, ?, ?, ?, ?, ? FROM logs WHERE log_id = ? AND epoch = ? AND "
         "owner IS NOT NULL ON CONFLICT (log_id, base, unit) DO NOTHING"
     )
     """A row of `deltas` without its log, log_id, epoch."""
-    said = (
+    text_after = (
         "SELECT base, unit, task_id, iteration, closing, kind, text FROM deltas WHERE log_id = ? "
         "AND (base, unit) > (?, ?) ORDER BY base, unit"
     )
-    """log_id, base, unit -> what follows there."""
-    unsay = "DELETE FROM deltas WHERE log_id = ?"
+    """log_id, base, unit -> the pieces after that position."""
+    drop_text = "DELETE FROM deltas WHERE log_id = ?"
     """log_id."""
     owners = "SELECT DISTINCT owner FROM logs WHERE needs_run = 1 AND lease_until > ?"
     """now -> owners of logs at work."""
-    in_line = (
+    queued = (
         "SELECT (SELECT task_id FROM tasks WHERE task_id = ?), count(*) FROM tasks "
         "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL AND started_seq IS NULL"
     )
-    """task_id, log_id -> the task if it is there already, how many tasks wait."""
+    """task_id, log_id -> the task if it exists, the number of queued tasks."""
     superseding = (
         "SELECT (SELECT messages FROM tasks WHERE task_id = ? AND log_id = ?), count(*) FROM tasks "
         "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL"
     )
-    """task_id, log_id, log_id -> messages of the task, how many tasks have not ended."""
+    """task_id, log_id, log_id -> messages of the task, the number of tasks that have not ended."""
     task_end = "SELECT ended_seq FROM tasks WHERE task_id = ? AND log_id = ?"
     """task_id, log_id -> ended_seq."""
     claim = (
@@ -185,21 +193,21 @@ class Statements:
         "log_id = excluded.log_id, task_id = excluded.task_id, at = excluded.at "
         "WHERE idempotency.at < ? RETURNING task_id"
     )
-    """key, request_hash, task_id, at, log_id, the oldest that counts -> a row if it is claimed."""
+    """key, request_hash, task_id, at, log_id, the oldest valid time -> a row if it was claimed."""
     claimed = (
         "SELECT request_hash, log_id, task_id FROM idempotency WHERE key = ? AND profile_id = "
         "(SELECT profile_id FROM logs WHERE log_id = ?)"
     )
     """key, log_id -> request_hash, log_id, task_id."""
     forget_claims = "DELETE FROM idempotency WHERE at < ?"
-    """The oldest that counts."""
+    """the oldest valid time."""
     question_end = "SELECT status, answered_seq FROM questions WHERE question_id = ? AND log_id = ?"
     """question_id, log_id -> status, answered_seq."""
     add_session = (
         "INSERT INTO sessions (session_id, profile_id, agent, title, created_at, updated_at, "
         "message_count) VALUES (?, ?, ?, ?, ?, ?, 0)"
     )
-    """A row of `sessions`, without its count."""
+    """A row of `sessions` without its count."""
     touch = (
         "UPDATE sessions SET updated_at = ?, message_count = message_count + ? WHERE session_id = ?"
     )
@@ -237,7 +245,7 @@ class Statements:
     )
     """at, seq, task_id."""
     block_task = "UPDATE tasks SET status = 'blocked', blocked_on = ? WHERE task_id = ?"
-    """What is missing, task_id."""
+    """blocked_on, task_id."""
     set_status = "UPDATE tasks SET status = ? WHERE task_id = ?"
     """status, task_id."""
     end_task = (
@@ -268,12 +276,12 @@ class Statements:
         "SELECT scope_id FROM scopes WHERE kind = 'task' AND (scope_id = ? OR "
         "substr(scope_id, 1, ?) = ?) LIMIT 1"
     )
-    """task_id, length of what parts of it begin with, that -> whether the task keeps anything."""
+    """task_id, length of the prefix of its parts, the prefix -> a row if the task has a scope."""
     take_scope = (
         "INSERT INTO scopes (kind, scope_id) VALUES (?, ?) ON CONFLICT (kind, scope_id) DO UPDATE "
         "SET entries = scopes.entries RETURNING entries, file_bytes"
     )
-    """kind, scope_id -> what it holds; all others who take it wait."""
+    """kind, scope_id -> entries, file_bytes. Locks the row: other changes of the scope wait."""
     count_scope = (
         "UPDATE scopes SET entries = entries + ?, file_bytes = file_bytes + ? WHERE kind = ? AND "
         "scope_id = ?"
@@ -295,5 +303,5 @@ class Statements:
     """value, revision, expires_at, kind, scope_id, key."""
     drop_value = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND key = ?"
     """kind, scope_id, key."""
-    drop_over = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND expires_at <= ?"
+    drop_expired = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND expires_at <= ?"
     """kind, scope_id, now."""

@@ -1,4 +1,4 @@
-"""Every table there is, in one MetaData."""
+"""The tables of the database, in one MetaData."""
 
 from sqlalchemy import (
     JSON,
@@ -17,7 +17,7 @@ from sqlalchemy import (
 metadata = MetaData()
 
 REVISION = "0009"
-"""The migration that these tables are the outcome of."""
+"""The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
     "logs",
@@ -52,12 +52,13 @@ logs = Table(
     Index("logs_of_a_profile", "profile_id"),
     sqlite_with_rowid=False,
 )
-"""One row a log: whose it is, who holds it, how long it is.
+"""One row per log: its profile, its lease and its length.
 
-`outside` counts the events that came without the lease, `held_from` is the head when the lease was
-taken last, moved on with all that brings no task on, `followed_until` says how long another process
-wants to see replies on their way. `recoveries` counts processes in a row that died at the same
-place; with it go `cohort`, `alone`, `tried_at` and `watch_ms`, see `store/logs/quarantine.py`.
+`outside` counts the events that were appended without the lease. `held_from` is the head when the
+lease was acquired last, moved past events that are no progress of a task. `followed_until` is the
+time until which another process reads live text. `recoveries` counts the processes in a row that
+died at the same position; `cohort`, `alone`, `tried_at` and `watch_ms` belong to it, see
+`store/logs/quarantine.py`.
 """
 
 events = Table(
@@ -74,7 +75,7 @@ events = Table(
     PrimaryKeyConstraint("log_id", "seq"),
     sqlite_with_rowid=False,
 )
-"""Append-only. A body over its limit stands in the blob store, and its id in `blob_id`."""
+"""Append-only. A body over `limits.body_bytes` is in the blob store under `blob_id`."""
 
 tasks = Table(
     "tasks",
@@ -103,11 +104,11 @@ tasks = Table(
     Index("tasks_of_a_profile", "profile_id", "created_at"),
     sqlite_with_rowid=False,
 )
-"""Where each task stands. Follows from the logs and can be rebuilt.
+"""The state of each task. Derived from the logs, so it can be rebuilt.
 
-`messages` is how many messages of the conversation are the task's: what was written and the answer.
-`blocked_on` is what was missing when the task was blocked last, as JSON.
-`cancel_seq` is the first request to cancel it: from there on its questions take no answer.
+`messages` is the number of its messages in the conversation: the message and the answer.
+`blocked_on` is what was missing when the task was last blocked, as JSON.
+`cancel_seq` is the first request to cancel it: from then on its questions accept no answer.
 """
 
 sessions = Table(
@@ -123,7 +124,7 @@ sessions = Table(
     Index("sessions_of_a_profile", "profile_id", "updated_at"),
     sqlite_with_rowid=False,
 )
-"""Conversations as lists show them. Follows from the logs and can be rebuilt."""
+"""Conversations as lists show them. Derived from the logs, so it can be rebuilt."""
 
 questions = Table(
     "questions",
@@ -148,7 +149,7 @@ questions = Table(
     Index("questions_of_a_profile", "profile_id", "status", "asked_at"),
     sqlite_with_rowid=False,
 )
-"""What waits for people, and waited. Follows from the logs and can be rebuilt."""
+"""Open and closed questions. Derived from the logs, so it can be rebuilt."""
 
 deltas = Table(
     "deltas",
@@ -164,7 +165,7 @@ deltas = Table(
     PrimaryKeyConstraint("log_id", "base", "unit"),
     sqlite_with_rowid=False,
 )
-"""Pieces of a reply on its way, for readers in other processes. Dropped once the reply is whole."""
+"""Pieces of incomplete replies, for readers in other processes; deleted when a reply completes."""
 
 keys = Table(
     "keys",
@@ -179,9 +180,9 @@ keys = Table(
     Column("last_used_at", BigInteger),
     Column("session_id", Text),
 )
-"""API keys, by the hash of what was shown once.
+"""API keys by their hash; the key itself is shown once and not stored.
 
-A key with a `session_id` opens that conversation alone, and goes with it.
+A key with a `session_id` gives access to that conversation only, and is deleted with it.
 """
 
 sign_ins = Table(
@@ -191,7 +192,7 @@ sign_ins = Table(
     Column("key_sha256", Text, nullable=False),
     Column("until", BigInteger, nullable=False),
 )
-"""Browsers that showed a key, by the hash of the cookie that stands for it."""
+"""Browsers that signed in with a key, by the hash of their cookie."""
 
 idempotency = Table(
     "idempotency",
@@ -205,7 +206,7 @@ idempotency = Table(
     PrimaryKeyConstraint("profile_id", "key"),
     Index("idempotency_by_age", "at"),
 )
-"""Which task a request with an Idempotency-Key began."""
+"""The task that a request with an Idempotency-Key started."""
 
 installation = Table(
     "installation",
@@ -213,7 +214,7 @@ installation = Table(
     Column("name", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-"""What was decided when the database was made, such as its secret."""
+"""Values that were chosen when the database was created, such as its secret."""
 
 scopes = Table(
     "scopes",
@@ -225,8 +226,7 @@ scopes = Table(
     PrimaryKeyConstraint("kind", "scope_id"),
     sqlite_with_rowid=False,
 )
-"""How much each scope holds. Who changes something in a scope writes its row first: one at a time.
-"""
+"""The size of each scope. A change writes this row first, so changes of a scope run one by one."""
 
 state = Table(
     "state",
@@ -240,7 +240,7 @@ state = Table(
     PrimaryKeyConstraint("kind", "scope_id", "key"),
     sqlite_with_rowid=False,
 )
-"""Values that tools keep. Keys are bytes, so that both databases put them in the same order."""
+"""Values of tools. Keys are bytes, so that both databases sort them in the same order."""
 
 files = Table(
     "files",
@@ -255,7 +255,7 @@ files = Table(
     Index("files_of_a_blob", "blob_id"),
     sqlite_with_rowid=False,
 )
-"""The workspaces: which bytes stand under which path."""
+"""Files of workspaces: the blob under each path."""
 
 loose_blobs = Table(
     "loose_blobs",
@@ -264,7 +264,7 @@ loose_blobs = Table(
     Column("at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Bytes of files that were removed, until somebody has looked whether anything else has them."""
+"""Bytes that lost a reference, until a sweep has checked that nothing else refers to them."""
 
 secrets = Table(
     "secrets",
@@ -277,7 +277,7 @@ secrets = Table(
     Column("updated_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("kind", "scope_id", "key"),
 )
-"""The vault: nonce and ciphertext, and which key they were made with."""
+"""The vault: nonce and ciphertext, and the id of the key that encrypted them."""
 
 media = Table(
     "media",
@@ -304,4 +304,4 @@ web_links = Table(
     Column("permissions", JSON, nullable=False),
     Column("until", BigInteger, nullable=False),
 )
-"""Links of `/web` that nobody has used, by the hash of what stands in them."""
+"""Unused links of `/web`, by the hash of their token."""

@@ -1,4 +1,4 @@
-"""Old databases are brought up to date; loaded late, because few starts need it."""
+"""Runs the missing migrations of an old database; loaded late, because few starts need Alembic."""
 
 from pathlib import Path
 
@@ -14,18 +14,19 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Run the migrations that are missing, in the transaction of the connection.
+    """Run the missing migrations up to a revision, in the transaction of the connection.
 
-    Raises StoreTooNew when the database has one that this version does not know.
+    Raises StoreTooNew if this version does not know the revision of the database.
     """
     config = Config(attributes={"connection": connection})
+    # the configuration parser would expand a percent sign in the path
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     scripts = ScriptDirectory.from_config(config)
     known = {script.revision for script in scripts.walk_revisions()}
-    found = MigrationContext.configure(connection).get_current_revision()
-    if found is not None and found not in known:
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current is not None and current not in known:
         raise StoreTooNew(
-            f"the database was made by a newer penstock: it is at revision {found!r}, this one"
+            f"the database was made by a newer penstock: it is at revision {current!r}, this one"
             f" knows up to {scripts.get_current_head()!r}. Upgrade penstock; nothing was changed."
         )
     run(config, revision)

@@ -87,7 +87,7 @@ class AcquireLease(Struct):
     def __call__(self, connection: Connection) -> AcquiredLease | str | None:
         """Acquire the log under a new epoch; bury the logs of its owner if that is dead."""
         cursor = cursor_of(connection)
-        cursor.execute(self.sql.take, (self.owner, self.lease_until, self.log_id))
+        cursor.execute(self.sql.acquire, (self.owner, self.lease_until, self.log_id))
         taken = cursor.fetchone()
         if taken is None:
             return self._after_a_death(connection)
@@ -103,7 +103,9 @@ class AcquireLease(Struct):
             log = self._history(cursor) if self._bury(connection, log) else None
         if log is None or log.owner is not None or not self._is_admitted(connection, log):
             return None
-        cursor.execute(self.sql.take_cut, (self.owner, self.lease_until, self.now, self.log_id))
+        cursor.execute(
+            self.sql.acquire_after_death, (self.owner, self.lease_until, self.now, self.log_id)
+        )
         taken = cursor.fetchone()
         if taken is None:
             return None
@@ -127,11 +129,11 @@ class AcquireLease(Struct):
         if log.deaths >= SUSPECT and not _has_lock(connection):
             return False
         cursor = cursor_of(connection)
-        cursor.execute(self.sql.watched, (SUSPECT if log.deaths < SUSPECT else 1, self.now))
+        cursor.execute(self.sql.on_probation, (SUSPECT if log.deaths < SUSPECT else 1, self.now))
         return self.quarantine.admits(log, list(map(_history, cursor.fetchall())))
 
     def _history(self, cursor: DBAPICursor) -> LeaseHistory | None:
-        cursor.execute(self.sql.standing, (self.log_id,))
+        cursor.execute(self.sql.history, (self.log_id,))
         row = cursor.fetchone()
         return None if row is None else _history(row)
 
@@ -168,7 +170,7 @@ class RenewLease(Struct):
     def __call__(self, connection: Connection) -> Sequence[Row]:
         """Return the new rows. Raises LeaseLost if another process holds the log, or it is gone."""
         cursor = cursor_of(connection)
-        cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
+        cursor.execute(self.sql.renew, (self.lease_until, self.log_id, self.epoch))
         kept = cursor.fetchone()
         if kept is None:
             cursor.execute(self.sql.head, (self.log_id,))
@@ -196,7 +198,7 @@ class ReleaseLease(Struct):
         cursor = cursor_of(connection)
         needs_run = 0 if self.wake_at is None else 1
         key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
-        cursor.execute(self.sql.give_back, key)
+        cursor.execute(self.sql.release, key)
         if cursor.rowcount:
             return ()
         cursor.execute(self.sql.held_head, (self.log_id, self.epoch))

@@ -187,7 +187,7 @@ class AppendUnit(Struct):
         if not self.kinds.isdisjoint(HAVE_CONSEQUENCES):
             self._follow(cursor, first, entries)
         if self.is_said:
-            cursor.execute(self.sql.unsay, (self.log_id,))
+            cursor.execute(self.sql.drop_text, (self.log_id,))
         head = first + len(drafts) - 1
         if outside == progress.outside:
             return AppendOutcome(head, outside - late, (), made)
@@ -302,7 +302,7 @@ class SendUnit(Struct):
     def _first(self, cursor: DBAPICursor) -> int:
         """Make room in the log, or create it. Return the number of the first entry."""
         count = len(self.entries)
-        cursor.execute(self.sql.intrude, (count, count, count, self.log_id))
+        cursor.execute(self.sql.add_outside, (count, count, count, self.log_id))
         advanced = cursor.fetchone()
         event = self.entries[0].event
         if advanced is not None:

@@ -60,7 +60,7 @@ class SqlLiveText:
             progress.is_overheard = True
 
         def unit(connection: Connection) -> None:
-            insert_all(cursor_of(connection), self._sql.say, rows)
+            insert_all(cursor_of(connection), self._sql.add_text, rows)
 
         await self._database.write(unit, order=log_id)
 
@@ -70,11 +70,11 @@ class SqlLiveText:
             return ()
 
         def unit(connection: Connection) -> tuple[int | None, Sequence[Row]]:
-            held = connection.exec_driver_sql(self._sql.followed, (log_id,)).scalar()
+            held = connection.exec_driver_sql(self._sql.followed_until, (log_id,)).scalar()
             if held is None:
                 return None, ()
             key = (log_id, *after)
-            return int(held), connection.exec_driver_sql(self._sql.said, key).all()
+            return int(held), connection.exec_driver_sql(self._sql.text_after, key).all()
 
         followed_until, rows = await self._database.read(unit)
         if log_id in self._held:
